@@ -1,0 +1,108 @@
+"""Region, region set and control: what a user points at, checked where it is made."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Float
+
+from sct.errors import InputError
+
+
+class Box(NamedTuple):
+    """Two corners in pixels: left, top, right, bottom."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+    @classmethod
+    def checked(cls, corners: Sequence[float]) -> Self:
+        """Make a box of four numbers that span an area.
+
+        >>> Box.checked([20, 30, 200, 310])
+        Box(x1=20.0, y1=30.0, x2=200.0, y2=310.0)
+        >>> Box.checked([200, 30, 20, 310])
+        Traceback (most recent call last):
+            ...
+        sct.errors.InputError: box (200.0, 30.0, 20.0, 310.0) is inverted or empty: wanted x1 < x2 and y1 < y2
+        """
+        if len(corners) != 4:
+            raise InputError(f"box {tuple(corners)} has {len(corners)} numbers: wanted x1, y1, x2, y2")
+        try:
+            box = cls(*(float(value) for value in corners))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"box {tuple(corners)!r} is not made of numbers: wanted x1, y1, x2, y2") from error
+        if not all(isfinite(value) for value in box):
+            raise InputError(f"box {tuple(box)} is not finite: wanted four numbers in pixels")
+        if box.x1 >= box.x2 or box.y1 >= box.y2:
+            raise InputError(f"box {tuple(box)} is inverted or empty: wanted x1 < x2 and y1 < y2")
+        return box
+
+    def check_inside(self, width: float, height: float) -> None:
+        """Refuse a box that leaves the picture; touching its edge is fine."""
+        if self.x1 < 0 or self.y1 < 0 or self.x2 > width or self.y2 > height:
+            raise InputError(
+                f"box {tuple(self)} leaves the picture: wanted corners within 0, 0, {width:g}, {height:g} (width, height)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A box, with what is known about it."""
+
+    box: Box
+    class_name: str | None = None
+    """What a detector or a person calls it."""
+    score: float | None = None
+    """How sure the detector is, from 0 to 1."""
+    feature: Float[np.ndarray, " features"] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the box and the score."""
+        object.__setattr__(self, "box", Box.checked(self.box))
+        if self.score is not None and not 0 <= self.score <= 1:
+            raise InputError(f"score {self.score} of region {tuple(self.box)} is out of range: wanted 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSet:
+    """The one or more regions that one noun chunk talks about."""
+
+    regions: tuple[Region, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse an empty set."""
+        if not self.regions:
+            raise InputError("a region set is empty: wanted at least one region")
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What the caption must talk about: region sets in order, or as a set that the sorter puts in order."""
+
+    region_sets: tuple[RegionSet, ...]
+    ordered: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse an empty control."""
+        if not self.region_sets:
+            raise InputError("the control is empty: wanted at least one region set")
+
+    @classmethod
+    def of_boxes(cls, boxes: Iterable[Sequence[float]], *, ordered: bool = True) -> Self:
+        """One region set for each box.
+
+        >>> len(Control.of_boxes([(20, 30, 200, 310), (180, 90, 330, 250)]).region_sets)
+        2
+        """
+        return cls(tuple(RegionSet((Region(Box.checked(box)),)) for box in boxes), ordered=ordered)
+
+    def check_inside(self, width: float, height: float) -> None:
+        """Refuse regions that leave the picture."""
+        for region_set in self.region_sets:
+            for region in region_set.regions:
+                region.box.check_inside(width, height)
