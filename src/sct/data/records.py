@@ -67,6 +67,6 @@ class AnnotatedImage:
             for chunk in caption.chunks or ():
                 if any(not 0 <= index < len(self.regions) for index in chunk.regions):
                     raise InputError(
-                        f"image {self.image_id} has {len(self.regions)} regions, but caption {caption.text!r} points at "
-                        f"{chunk.regions}"
+                        f"image {self.image_id} has {len(self.regions)} regions, "
+                        f"but caption {caption.text!r} points at {chunk.regions}"
                     )

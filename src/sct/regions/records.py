@@ -46,7 +46,7 @@ class Box(NamedTuple):
         """Refuse a box that leaves the picture; touching its edge is fine."""
         if self.x1 < 0 or self.y1 < 0 or self.x2 > width or self.y2 > height:
             raise InputError(
-                f"box {tuple(self)} leaves the picture: wanted corners within 0, 0, {width:g}, {height:g} (width, height)"
+                f"box {tuple(self)} leaves the picture: wanted corners within (0, 0, {width:g}, {height:g})"
             )
 
 
