@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -20,7 +20,7 @@ class Box(NamedTuple):
     y2: float
 
     @classmethod
-    def checked(cls, corners: Sequence[float]) -> Self:
+    def checked(cls, corners: Sequence[float]) -> "Box":
         """Make a box of four numbers that span an area.
 
         >>> Box.checked([20, 30, 200, 310])
@@ -93,7 +93,7 @@ class Control:
             raise InputError("the control is empty: wanted at least one region set")
 
     @classmethod
-    def of_boxes(cls, boxes: Iterable[Sequence[float]], *, ordered: bool = True) -> Self:
+    def of_boxes(cls, boxes: Iterable[Sequence[float]], *, ordered: bool = True) -> "Control":
         """One region set for each box.
 
         >>> len(Control.of_boxes([(20, 30, 200, 310), (180, 90, 330, 250)]).region_sets)

@@ -1,0 +1,103 @@
+"""The words a captioner can say, in a defined order."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sct.errors import InputError
+
+UNKNOWN, PAD, BEGIN, END = range(4)
+SPECIAL_WORDS = ("<unk>", "<pad>", "<bos>", "<eos>")
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Words with their ids: the four special ones, then by falling frequency, ties in alphabetical order.
+
+    The order makes a stricter vocabulary a prefix of a laxer one, so a dataset that stores the ids of all its words
+    serves every threshold: an id past the end is the unknown word.
+
+    >>> vocabulary = Vocabulary.of_counts({"a": 9, "dog": 4, "cat": 4, "okapi": 1}, min_count=2)
+    >>> vocabulary.words
+    ('<unk>', '<pad>', '<bos>', '<eos>', 'a', 'cat', 'dog')
+    >>> vocabulary.encode(["a", "dog", "okapi"])
+    [4, 6, 0]
+    """
+
+    words: tuple[str, ...]
+    counts: tuple[int, ...]
+    """How often each word was seen; 0 for the special ones."""
+    ids: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the order and index the words."""
+        if self.words[:4] != SPECIAL_WORDS:
+            raise InputError(f"a vocabulary starts with {self.words[:4]}: wanted {SPECIAL_WORDS}")
+        if len(self.counts) != len(self.words):
+            raise InputError(f"a vocabulary has {len(self.words)} words but {len(self.counts)} counts")
+        ids = {word: index for index, word in enumerate(self.words)}
+        if len(ids) != len(self.words):
+            repeated = next(word for index, word in enumerate(self.words) if ids[word] != index)
+            raise InputError(f"a vocabulary has the word {repeated!r} twice")
+        object.__setattr__(self, "ids", ids)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int], *, min_count: int = 5) -> "Vocabulary":
+        """Keep the words seen at least ``min_count`` times."""
+        kept = sorted(
+            ((word, count) for word, count in counts.items() if count >= min_count and word not in SPECIAL_WORDS),
+            key=lambda item: (-item[1], item[0]),
+        )
+        return cls(SPECIAL_WORDS + tuple(word for word, _ in kept), (0,) * 4 + tuple(count for _, count in kept))
+
+    def __len__(self) -> int:
+        """Count the words, special ones included."""
+        return len(self.words)
+
+    def cut(self, min_count: int) -> "Vocabulary":
+        """Keep the words seen at least ``min_count`` times; ids of the kept words do not change."""
+        size = 4 + sum(count >= min_count for count in self.counts[4:])
+        return Vocabulary(self.words[:size], self.counts[:size])
+
+    def encode(self, words: Iterable[str]) -> list[int]:
+        """Ids of words, without begin and end."""
+        return [self.ids.get(word, UNKNOWN) for word in words]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Words of ids, up to the first end; begin and padding are left out.
+
+        >>> Vocabulary.of_counts({"dog": 5}).decode([BEGIN, 4, END, PAD])
+        ['dog']
+        """
+        words = []
+        for index in ids:
+            if index == END:
+                break
+            if index not in (BEGIN, PAD):
+                words.append(self.words[index] if index < len(self.words) else self.words[UNKNOWN])
+        return words
+
+    def save(self, path: Path) -> None:
+        """Write as JSON."""
+        path.write_text(json.dumps({"words": self.words, "counts": self.counts}, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> "Vocabulary":
+        """Read what ``save`` wrote."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            words, counts = content["words"], content["counts"]
+        except FileNotFoundError:
+            raise InputError(f"{path} does not exist: wanted a vocabulary file") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f'{path} is not a vocabulary ({error}): wanted {{"words": [...], "counts": [...]}}'
+            ) from error
+        if not (_all_of(words, str) and _all_of(counts, int)):
+            raise InputError(f"{path} is not a vocabulary: wanted a list of words and a list of whole numbers")
+        return cls(tuple(words), tuple(counts))
+
+
+def _all_of(values: object, kind: type) -> bool:
+    return isinstance(values, Sequence) and not isinstance(values, str) and all(isinstance(v, kind) for v in values)
