@@ -1,5 +1,16 @@
 """Where in a picture: boxes, regions, controls, and the store of region features."""
 
 from sct.regions.records import Box, Control, Region, RegionSet
+from sct.regions.store import RegionBatch, RegionStore, StoredRegions
+from sct.regions.store_writer import RegionStoreWriter
 
-__all__ = ["Box", "Control", "Region", "RegionSet"]
+__all__ = [
+    "Box",
+    "Control",
+    "Region",
+    "RegionBatch",
+    "RegionSet",
+    "RegionStore",
+    "RegionStoreWriter",
+    "StoredRegions",
+]

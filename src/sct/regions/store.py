@@ -1,0 +1,235 @@
+"""Region features of a whole dataset, read from one folder of memory-mapped arrays.
+
+``sct.regions.store_layout`` describes the files, ``sct.regions.store_writer`` makes them.
+"""
+
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float16, Float32, Int64, UInt16
+
+from sct.errors import InputError
+from sct.regions.records import Box, Region
+from sct.regions.store_layout import UNNAMED, checked_manifest, read_lines
+
+_THREADED_BYTES = 4 << 20
+"""Batches smaller than this are copied faster by one thread than threads are started."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StoredRegions:
+    """All regions of one image, as read-only views of the store: nothing is read from disk until it is used."""
+
+    image_id: str
+    features: Float16[np.ndarray, "regions features"]
+    boxes: Float32[np.ndarray, "regions 4"]
+    classes: UInt16[np.ndarray, " regions"]
+    class_names: tuple[str | None, ...]
+    scores: Float32[np.ndarray, " regions"]
+    width: float | None
+    """In pixels; None where the source did not say."""
+    height: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RegionBatch:
+    """The regions of several images as flat rows: image ``i`` has the rows ``offsets[i]`` to ``offsets[i + 1]``.
+
+    Rows are not padded. Each image is then one contiguous copy, no byte is moved for padding, and region ``r`` of image
+    ``i`` is row ``offsets[i] + r``, which is what a model that gathers by index on its device wants.
+    """
+
+    image_ids: tuple[str, ...]
+    features: Float16[np.ndarray, "rows features"]
+    boxes: Float32[np.ndarray, "rows 4"]
+    classes: UInt16[np.ndarray, " rows"]
+    scores: Float32[np.ndarray, " rows"]
+    sizes: Float32[np.ndarray, "images 2"]
+    """Width and height, NaN where unknown."""
+    offsets: Int64[np.ndarray, " ends"]
+    """One more entry than there are images."""
+
+
+class RegionStore:
+    """Reads a finished store; open it with ``RegionStore.open``.
+
+    It may be pickled and used after a fork: a copy maps the same files again, and reads never share a file position.
+    """
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        """Map the files of a folder whose manifest has been checked."""
+        self.path = path
+        self.feature_size: int = manifest["feature_size"]
+        self.ids = read_lines(path / "images.txt")
+        self.class_names = read_lines(path / "classes.txt")
+        self._index = {image_id: position for position, image_id in enumerate(self.ids)}
+        self._features = _mapped(path / "features.f16", "<f2", self.feature_size)
+        self._boxes = _mapped(path / "boxes.f32", "<f4", 4)
+        self._classes = _mapped(path / "classes.u16", "<u2", 1)[:, 0]
+        self._scores = _mapped(path / "scores.f32", "<f4", 1)[:, 0]
+        self._sizes = _mapped(path / "sizes.f32", "<f4", 2)
+        ends = _mapped(path / "ends.u64", "<u8", 1)[:, 0]
+        self._offsets = np.concatenate([[0], ends.astype(np.int64)])
+        if not len(self.ids) == len(self._index) == len(ends) or len(self.class_names) != manifest["classes"]:
+            raise InputError(f"{path} disagrees with itself about its images or classes: copy or build it again")
+        if (np.diff(self._offsets) < 0).any() or self._offsets[-1] != len(self._features):
+            raise InputError(f"{path / 'ends.u64'} does not lead through all regions: copy or build the store again")
+        self._descriptor = os.open(path / "features.f16", os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        weakref.finalize(self, os.close, self._descriptor)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "RegionStore":
+        """Open a finished store; an unfinished build, a truncated copy or a newer version is refused."""
+        folder = Path(path)
+        return cls(folder, checked_manifest(folder))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path alone, so that worker processes map the files themselves."""
+        return type(self).open, (self.path,)
+
+    def __len__(self) -> int:
+        """How many images it holds."""
+        return len(self.ids)
+
+    def __contains__(self, image_id: object) -> bool:
+        """Whether it holds the image."""
+        return image_id in self._index
+
+    @property
+    def max_regions(self) -> int:
+        """The most regions that any image has."""
+        return int(np.diff(self._offsets).max(initial=0))
+
+    def image(self, image_id: str) -> StoredRegions:
+        """Views of the regions of one image."""
+        position = self._position(image_id)
+        rows = slice(int(self._offsets[position]), int(self._offsets[position + 1]))
+        width, height = (None if np.isnan(side) else float(side) for side in self._sizes[position])
+        classes = self._classes[rows]
+        return StoredRegions(
+            image_id=image_id,
+            features=self._features[rows],
+            boxes=self._boxes[rows],
+            classes=classes,
+            class_names=tuple(None if index == UNNAMED else self.class_names[index] for index in classes.tolist()),
+            scores=self._scores[rows],
+            width=width,
+            height=height,
+        )
+
+    def regions(self, image_id: str) -> tuple[Region, ...]:
+        """The regions of one image as records, without their features."""
+        stored = self.image(image_id)
+        regions = []
+        for number, (corners, class_name, score) in enumerate(
+            zip(stored.boxes.tolist(), stored.class_names, stored.scores.tolist(), strict=True)
+        ):
+            try:
+                box = Box.checked(corners)
+            except InputError as error:
+                raise InputError(f"region {number} of image {image_id!r} in {self.path}: {error}") from error
+            regions.append(Region(box, class_name, None if np.isnan(score) else score))
+        return tuple(regions)
+
+    def new_buffer(self, num_images: int) -> Float16[np.ndarray, "rows features"]:
+        """Room for the features of any ``num_images`` images, to be handed to ``gather`` again and again."""
+        return np.empty((num_images * self.max_regions, self.feature_size), dtype=np.float16)
+
+    def gather(
+        self, image_ids: Sequence[str], *, out: Float16[np.ndarray, "space features"] | None = None
+    ) -> RegionBatch:
+        """Copy the regions of several images, in the order asked, into one flat batch.
+
+        ``out`` is where the features go: the ``features`` of the batch are then its first rows, and the next call with
+        the same ``out`` overwrites them. Half the time of a call without it is the system clearing fresh memory, so
+        loops should reuse a buffer (pinned memory, for example). An image asked for twice is copied twice.
+        """
+        positions = np.array([self._position(image_id) for image_id in image_ids], dtype=np.int64)
+        starts, counts = self._offsets[positions], self._offsets[positions + 1] - self._offsets[positions]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        num_rows = int(offsets[-1])
+        rows = np.arange(num_rows) + np.repeat(starts - offsets[:-1], counts)
+        features = self._target(out, num_rows)
+        self._copy_features(features, starts, offsets)
+        return RegionBatch(
+            image_ids=tuple(image_ids),
+            features=features,
+            boxes=self._boxes[rows],
+            classes=self._classes[rows],
+            scores=self._scores[rows],
+            sizes=self._sizes[positions],
+            offsets=offsets,
+        )
+
+    def _position(self, image_id: str) -> int:
+        try:
+            return self._index[image_id]
+        except KeyError:
+            raise InputError(
+                f"image {image_id!r} is not in {self.path}, which has {len(self)} images: "
+                "wanted an image it was built with; build the store again from a source that has it"
+            ) from None
+
+    def _target(
+        self, out: Float16[np.ndarray, "space features"] | None, num_rows: int
+    ) -> Float16[np.ndarray, "rows features"]:
+        if out is None:
+            return np.empty((num_rows, self.feature_size), dtype=np.float16)
+        if out.dtype != np.float16 or out.shape[1:] != (self.feature_size,) or len(out) < num_rows:
+            raise InputError(
+                f"out is {out.dtype} {out.shape}: wanted float16 with {self.feature_size} columns and at least "
+                f"{num_rows} rows, as new_buffer gives"
+            )
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            raise InputError("out is read-only or not contiguous: wanted a buffer as new_buffer gives")
+        return out[:num_rows]
+
+    def _copy_features(
+        self,
+        target: Float16[np.ndarray, "rows features"],
+        starts: Int64[np.ndarray, " images"],
+        offsets: Int64[np.ndarray, " ends"],
+    ) -> None:
+        jobs = list(zip(starts.tolist(), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+        # The pool lives for one call only: one that outlives a fork would hang the child, and starting it costs 0.1 ms.
+        num_threads = min(4, os.cpu_count() or 1) if target.nbytes >= _THREADED_BYTES else 1
+
+        def copy(part: int) -> None:
+            for start, first, last in jobs[part::num_threads]:
+                self._copy_rows(target[first:last], start)
+
+        if num_threads == 1:
+            copy(0)
+            return
+        with ThreadPoolExecutor(num_threads) as pool:
+            list(pool.map(copy, range(num_threads)))
+
+    def _copy_rows(self, target: Float16[np.ndarray, "rows features"], start: int) -> None:
+        if sys.platform == "win32":
+            np.copyto(target, self._features[start : start + len(target)])
+            return
+        # Read, not copied out of the mapping: a page that this process never touched costs a fault there, which makes
+        # the first pass over a store some 15 times slower, and a cold disk sees one large request instead of many.
+        space = target.reshape(-1).view(np.uint8).data
+        position = start * self.feature_size * 2
+        while space:
+            done = os.preadv(self._descriptor, [space], position)
+            if not done:
+                raise InputError(
+                    f"{self.path / 'features.f16'} got shorter while in use: copy or build the store again"
+                )
+            space, position = space[done:], position + done
+
+
+def _mapped(path: Path, dtype: str, columns: int) -> np.ndarray:
+    if not path.stat().st_size:  # an empty file cannot be mapped
+        return np.zeros((0, columns), dtype=dtype)
+    # A plain array over the mapping: slicing the memmap class itself costs several microseconds each time.
+    return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray).reshape(-1, columns)

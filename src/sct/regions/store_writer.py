@@ -1,0 +1,346 @@
+"""Builds a region store image by image; a build that is killed can be continued, and is never read as whole.
+
+Arrays only grow. Now and then they are flushed to disk and a line in ``journal.txt`` says how far they count; whoever
+continues the build cuts off all that came after the last such line. ``finish`` writes the manifest, which is what makes
+the folder a store, in one step.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+from jaxtyping import Float, Float16, Integer
+
+from sct.errors import InputError
+from sct.regions.store_layout import (
+    FORMAT,
+    JOURNAL,
+    MANIFEST,
+    UNNAMED,
+    VERSION,
+    array_bytes,
+    journal_lines,
+    sealed_line,
+)
+
+COMMIT_IMAGES = 256
+COMMIT_BYTES = 64 << 20
+"""Flushing to disk for each image would take longer than writing it, so a killed build loses at most this much."""
+
+
+class RegionStoreWriter:
+    """Starts a build, or continues the unfinished one that it finds; use it in a ``with`` block and ``finish`` it.
+
+    Leaving the block without ``finish``, by an exception or not, leaves a build that can be continued.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        feature_size: int,
+        class_names: Sequence[str] = (),
+        source: str = "",
+        expected: int | None = None,
+        commit_images: int = COMMIT_IMAGES,
+    ) -> None:
+        """Open the folder; ``source`` and ``expected`` (images) must not change between the parts of one build."""
+        if feature_size < 1:
+            raise InputError(f"feature size {feature_size} is not positive: wanted the length of a feature vector")
+        if len(class_names) > UNNAMED:
+            raise InputError(f"{len(class_names)} class names came: wanted at most {UNNAMED}")
+        for name in class_names:
+            if "\n" in name:
+                raise InputError(f"class name {name!r} has a line break: wanted one line")
+        self.path = Path(path)
+        self.feature_size = feature_size
+        self.class_names = tuple(class_names)
+        self._header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "feature_size": feature_size,
+            "source": source,
+            "expected": expected,
+            "class_names": list(class_names),
+        }
+        self._commit_images = commit_images
+        self._ids: dict[str, None] = {}
+        self._regions = 0
+        self._id_bytes = 0
+        self._committed = 0  # images
+        self._committed_regions = 0
+        self._torn = False  # whether an image is half written
+        self._closed = False
+        self._open_files = ExitStack()
+        try:
+            self._journal = self._open_journal()
+            self._files = self._open_arrays()
+        except BaseException:
+            self._open_files.close()
+            raise
+
+    def __enter__(self) -> "RegionStoreWriter":
+        """Give the writer itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Commit what is whole, unless something went wrong, and close the files."""
+        if kind is None and not self._closed:
+            self.commit()
+        self.close()
+
+    def __len__(self) -> int:
+        """How many images were appended, in this part of the build and before."""
+        return len(self._ids)
+
+    def __contains__(self, image_id: object) -> bool:
+        """Whether the image was appended already."""
+        return image_id in self._ids
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The images so far, in order."""
+        return tuple(self._ids)
+
+    def append(
+        self,
+        image_id: str,
+        *,
+        features: Float[np.ndarray, "regions features"],
+        boxes: Float[np.ndarray, "boxes corners"],
+        classes: Integer[np.ndarray, " classes"] | None = None,
+        scores: Float[np.ndarray, " scores"] | None = None,
+        width: float | None = None,
+        height: float | None = None,
+    ) -> None:
+        """Add one image; a class is an index into the class names, or 65535 for none, and a score may be NaN."""
+        encoded = self._checked_id(image_id)
+        half = self._checked_features(image_id, features)
+        num_regions = len(half)
+        if classes is None:
+            classes = np.full(num_regions, UNNAMED)
+        if scores is None:
+            scores = np.full(num_regions, np.nan)
+        if boxes.shape != (num_regions, 4) or not np.isfinite(boxes).all():
+            raise InputError(
+                f"boxes of image {image_id!r} are {boxes.shape}, or not all finite: "
+                f"wanted ({num_regions}, 4), a box for each row of features"
+            )
+        if classes.shape != (num_regions,) or not ((classes == UNNAMED) | self._is_class(classes)).all():
+            raise InputError(
+                f"classes of image {image_id!r} are {classes.shape}, or out of range: wanted ({num_regions},), "
+                f"each below {len(self.class_names)} or {UNNAMED}"
+            )
+        if scores.shape != (num_regions,) or not (np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all():
+            raise InputError(
+                f"scores of image {image_id!r} are {scores.shape}, or out of range: wanted ({num_regions},), "
+                "each from 0 to 1 or NaN"
+            )
+        size = [_checked_side(image_id, width), _checked_side(image_id, height)]
+
+        self._check_usable()
+        self._torn = True
+        self._files["features.f16"].write(half.tobytes())
+        self._files["boxes.f32"].write(boxes.astype("<f4").tobytes())
+        self._files["classes.u16"].write(classes.astype("<u2").tobytes())
+        self._files["scores.f32"].write(scores.astype("<f4").tobytes())
+        self._files["ends.u64"].write(np.array(self._regions + num_regions, dtype="<u8").tobytes())
+        self._files["sizes.f32"].write(np.array(size, dtype="<f4").tobytes())
+        self._files["images.txt"].write(encoded)
+        self._ids[image_id] = None
+        self._regions += num_regions
+        self._id_bytes += len(encoded)
+        self._torn = False
+
+        pending_bytes = (self._regions - self._committed_regions) * self.feature_size * 2
+        if len(self) - self._committed >= self._commit_images or pending_bytes >= COMMIT_BYTES:
+            self.commit()
+
+    def commit(self) -> None:
+        """Flush everything to disk, then say in the journal that it counts."""
+        self._check_usable()
+        if len(self) == self._committed:
+            return
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        line = {"images": len(self), "regions": self._regions, "id_bytes": self._id_bytes}
+        self._journal.write(sealed_line(line))
+        self._journal.flush()
+        os.fsync(self._journal.fileno())
+        self._committed, self._committed_regions = len(self), self._regions
+
+    def finish(self) -> None:
+        """Seal the store; no image can be added afterwards."""
+        self._check_usable()
+        expected = self._header["expected"]
+        if expected is not None and len(self) != expected:
+            raise InputError(f"{self.path} has {len(self)} of {expected} images: wanted all of them before finish")
+        self.commit()
+        _write_durably(self.path / "classes.txt", "".join(f"{name}\n" for name in self.class_names).encode())
+        sizes = array_bytes(len(self), self._regions, self.feature_size)
+        sizes |= {name: (self.path / name).stat().st_size for name in ("images.txt", "classes.txt")}
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "source": self._header["source"],
+            "images": len(self),
+            "regions": self._regions,
+            "feature_size": self.feature_size,
+            "classes": len(self.class_names),
+            "bytes": sizes,
+        }
+        temporary = self.path / f"{MANIFEST}.partial"
+        _write_durably(temporary, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
+        temporary.replace(self.path / MANIFEST)
+        _flush_folder(self.path)
+        self.close()
+        (self.path / JOURNAL).unlink()
+
+    def close(self) -> None:
+        """Close the files without a commit; harmless when done twice."""
+        self._closed = True
+        self._open_files.close()
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise InputError(f"the build of {self.path} is closed: open it again to add images")
+        if self._torn:
+            raise InputError(f"an image was half written to {self.path}: open the build again, which mends it")
+
+    def _is_class(self, classes: Integer[np.ndarray, " classes"]) -> np.ndarray:
+        return (classes >= 0) & (classes < len(self.class_names))
+
+    def _checked_id(self, image_id: str) -> bytes:
+        if not image_id or "\n" in image_id:
+            raise InputError(f"image id {image_id!r} is empty or has a line break: wanted one line of text")
+        if image_id in self._ids:
+            raise InputError(f"image {image_id!r} is in {self.path} already: wanted each image once")
+        try:
+            return f"{image_id}\n".encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"image id {image_id!r} is not valid text: {error.reason}") from error
+
+    def _checked_features(
+        self, image_id: str, features: Float[np.ndarray, "regions features"]
+    ) -> Float16[np.ndarray, "regions features"]:
+        if features.ndim != 2 or features.shape[1] != self.feature_size:
+            raise InputError(
+                f"features of image {image_id!r} are {features.shape}: wanted (regions, {self.feature_size})"
+            )
+        with np.errstate(over="ignore"):  # becomes infinite, which is refused below
+            half = features.astype("<f2")
+        if not np.isfinite(half).all():
+            raise InputError(
+                f"features of image {image_id!r} are not all finite in half precision: wanted numbers within +-65504"
+            )
+        return half
+
+    def _open_journal(self) -> BinaryIO:
+        """Find out where the build stands, and lock it."""
+        if (self.path / MANIFEST).exists():
+            raise InputError(f"{self.path} is a finished region store: delete it to build it again")
+        self.path.mkdir(parents=True, exist_ok=True)
+        place = self.path / JOURNAL
+        if not place.exists() and any(self.path.iterdir()):
+            raise InputError(f"{self.path} has files that are no region store build: wanted a new or empty folder")
+        journal = self._open_files.enter_context(place.open("ab"))
+        _lock(journal, self.path)
+        lines = journal_lines(place)
+        if not lines:  # new, or killed before its first line was whole: nothing counts yet
+            journal.truncate(0)
+            journal.write(sealed_line(self._header))
+            journal.flush()
+            os.fsync(journal.fileno())
+            return journal
+        header, end = lines[0]
+        self._check_same_build(header)
+        if len(lines) > 1:
+            state, end = lines[-1]
+            self._committed, self._committed_regions = state["images"], state["regions"]
+            self._regions, self._id_bytes = state["regions"], state["id_bytes"]
+        journal.truncate(end)
+        return journal
+
+    def _check_same_build(self, header: dict[str, Any]) -> None:
+        for name, wanted in self._header.items():
+            came = header.get(name)
+            if came == wanted:
+                continue
+            if name == "class_names":
+                raise InputError(
+                    f"{self.path} is an unfinished build with other class names: "
+                    "continue it with the same ones, or delete it"
+                )
+            raise InputError(
+                f"{self.path} is an unfinished build with {name.replace('_', ' ')} {came!r}, not {wanted!r}: "
+                "continue it as it was begun, or delete it"
+            )
+
+    def _open_arrays(self) -> dict[str, BinaryIO]:
+        """Open every array for appending, cut back to what the journal says."""
+        sizes = array_bytes(self._committed, self._regions, self.feature_size) | {"images.txt": self._id_bytes}
+        files: dict[str, BinaryIO] = {}
+        for name, size in sizes.items():
+            file = self._open_files.enter_context((self.path / name).open("ab"))
+            found = os.fstat(file.fileno()).st_size
+            if found < size:
+                raise InputError(
+                    f"{self.path / name} has {found} bytes, fewer than the {size} the journal counts on: "
+                    "delete the folder and build it again"
+                )
+            file.truncate(size)
+            files[name] = file
+        _flush_folder(self.path)
+        ids = (self.path / "images.txt").read_bytes().decode().split("\n")[:-1]
+        self._ids = dict.fromkeys(ids)
+        if len(self._ids) != self._committed:
+            raise InputError(
+                f"{self.path / 'images.txt'} has {len(self._ids)} images, the journal {self._committed}: "
+                "delete the folder and build it again"
+            )
+        return files
+
+
+def _checked_side(image_id: str, side: float | None) -> float:
+    if side is None:
+        return float("nan")
+    if not 0 < side < float("inf"):
+        raise InputError(f"image {image_id!r} has a side of {side}: wanted pixels above 0, or None where unknown")
+    return side
+
+
+def _lock(journal: BinaryIO, path: Path) -> None:
+    """Keep a second writer out; the system lets go of the lock when a build is killed."""
+    if sys.platform != "win32":
+        import fcntl  # noqa: PLC0415 - there is none on Windows, where two writers are not kept apart
+
+        try:
+            fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(f"{path} is being built by another process: wait for it, or stop it") from error
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush_folder(path: Path) -> None:
+    """Make new names in a folder survive a power cut."""
+    if sys.platform != "win32":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

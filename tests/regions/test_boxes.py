@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from sct.regions.boxes import areas, pairwise_iou
+
+SQUARE = [0.0, 0.0, 2.0, 2.0]
+
+
+@st.composite
+def boxes(draw):
+    """Boxes on a grid, none of them empty."""
+    count = draw(st.integers(0, 5))
+    corners = draw(arrays(np.float64, (count, 2), elements=st.integers(0, 20).map(float)))
+    sides = draw(arrays(np.float64, (count, 2), elements=st.integers(1, 20).map(float)))
+    return np.hstack([corners, corners + sides])
+
+
+@pytest.mark.parametrize(
+    ("corners", "wanted"),
+    [
+        pytest.param(np.zeros((0, 4)), [], id="no boxes"),
+        pytest.param(np.array([[1.0, 2.0, 4.0, 4.0]]), [6.0], id="3 x 2"),
+        pytest.param(np.array([SQUARE, [5.0, 5.0, 5.0, 9.0]]), [4.0, 0.0], id="a line has no area"),
+    ],
+)
+def test_areas(corners, wanted):
+    assert areas(corners).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("other", "wanted", "wanted_inclusive"),
+    [
+        # a side of the square is 2 long, or 3 with the last pixel counted
+        pytest.param(SQUARE, 1, 1, id="the same"),
+        pytest.param([1.0, 0.0, 3.0, 2.0], 2 / (4 + 4 - 2), 6 / (9 + 9 - 6), id="half over"),
+        pytest.param([0.0, 0.0, 1.0, 1.0], 1 / 4, 4 / 9, id="inside"),
+        pytest.param([2.0, 0.0, 4.0, 2.0], 0, 3 / (9 + 9 - 3), id="touching shares one column of pixels"),
+        pytest.param([3.0, 0.0, 5.0, 2.0], 0, 0, id="next pixel"),
+        pytest.param([9.0, 9.0, 12.0, 12.0], 0, 0, id="far in both directions"),
+        pytest.param([1.0, 9.0, 3.0, 12.0], 0, 0, id="far in one direction"),
+        pytest.param([1.0, 1.0, 1.0, 1.0], 0, 1 / 9, id="a point is one pixel"),
+    ],
+)
+def test_intersection_over_union(other, wanted, wanted_inclusive):
+    first, second = np.array([SQUARE]), np.array([other])
+    assert pairwise_iou(first, second)[0, 0] == pytest.approx(wanted)
+    assert pairwise_iou(first, second, pixel_inclusive=True)[0, 0] == pytest.approx(wanted_inclusive)
+
+
+def test_two_points_share_nothing():
+    point = np.array([[1.0, 1.0, 1.0, 1.0]])
+    assert pairwise_iou(point, point).tolist() == [[0]]
+
+
+def test_every_pair_has_its_place():
+    first = np.array([SQUARE, [9.0, 9.0, 12.0, 12.0]])
+    second = np.array([[9.0, 9.0, 12.0, 12.0], [20.0, 20.0, 21.0, 21.0], SQUARE])
+    assert pairwise_iou(first, second).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert pairwise_iou(first, np.zeros((0, 4))).shape == (2, 0)
+
+
+@given(first=boxes(), second=boxes(), pixel_inclusive=st.booleans())
+def test_it_is_a_symmetric_share(first, second, pixel_inclusive):
+    shares = pairwise_iou(first, second, pixel_inclusive=pixel_inclusive)
+    assert ((shares >= 0) & (shares <= 1)).all()
+    np.testing.assert_allclose(shares, pairwise_iou(second, first, pixel_inclusive=pixel_inclusive).T)
+    np.testing.assert_allclose(np.diag(pairwise_iou(first, first, pixel_inclusive=pixel_inclusive)), 1)

@@ -1,0 +1,115 @@
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from sct.errors import InputError
+from sct.regions import Box, Control, Region, RegionSet
+
+BOX = (20.0, 30.0, 200.0, 310.0)
+
+
+@pytest.mark.parametrize(
+    ("corners", "message"),
+    [
+        pytest.param((), "has 0 numbers: wanted x1, y1, x2, y2", id="nothing"),
+        pytest.param((1.0, 2.0, 3.0), "has 3 numbers", id="three numbers"),
+        pytest.param((1.0, 2.0, 3.0, 4.0, 5.0), "has 5 numbers", id="five numbers"),
+        pytest.param((float("nan"), 2.0, 3.0, 4.0), "not finite", id="NaN"),
+        pytest.param((1.0, 2.0, float("inf"), 4.0), "not finite", id="infinite"),
+        pytest.param((3.0, 2.0, 1.0, 4.0), "inverted or empty", id="right of itself"),
+        pytest.param((1.0, 4.0, 3.0, 2.0), "inverted or empty", id="below itself"),
+        pytest.param((1.0, 2.0, 1.0, 4.0), "inverted or empty", id="no width"),
+        pytest.param((1.0, 2.0, 3.0, 2.0), "inverted or empty", id="no height"),
+    ],
+)
+def test_a_bad_box_is_refused(corners, message):
+    with pytest.raises(InputError, match=message):
+        Box.checked(corners)
+
+
+def test_a_box_is_made_of_floats():
+    box = Box.checked([1, 2, 3, 4])
+    assert box == (1.0, 2.0, 3.0, 4.0)
+    assert all(isinstance(value, float) for value in box)
+
+
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [pytest.param(200, 310, id="touching the edge"), pytest.param(640.0, 480.0, id="well inside")],
+)
+def test_a_box_may_fill_the_picture(width, height):
+    Box(*BOX).check_inside(width, height)
+    Control.of_boxes([BOX]).check_inside(width, height)
+
+
+@pytest.mark.parametrize(
+    "corners",
+    [
+        pytest.param((-1.0, 0.0, 5.0, 5.0), id="left"),
+        pytest.param((0.0, -1.0, 5.0, 5.0), id="above"),
+        pytest.param((0.0, 0.0, 11.0, 5.0), id="right"),
+        pytest.param((0.0, 0.0, 5.0, 9.0), id="below"),
+    ],
+)
+def test_a_box_that_leaves_the_picture_is_refused(corners):
+    with pytest.raises(InputError, match=r"leaves the picture: wanted corners within \(0, 0, 10, 8\)"):
+        Box(*corners).check_inside(10, 8)
+    inside = (0.0, 0.0, 1.0, 1.0)
+    with pytest.raises(InputError, match="leaves the picture"):
+        Control.of_boxes([inside, corners]).check_inside(10, 8)
+
+
+@pytest.mark.parametrize("score", [None, 0.0, 0.5, 1.0])
+def test_a_score_lies_between_0_and_1(score):
+    assert Region(Box(*BOX), "dog", score).score == score
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])
+def test_a_score_out_of_range_is_refused(score):
+    with pytest.raises(InputError, match=r"score .* of region \(20.0, 30.0, 200.0, 310.0\) is out of range"):
+        Region(Box(*BOX), "dog", score)
+
+
+def test_a_region_checks_its_box():
+    with pytest.raises(InputError, match="inverted or empty"):
+        Region(Box(3.0, 2.0, 1.0, 4.0))
+
+
+def test_regions_are_equal_whatever_their_features():
+    first = Region(Box(*BOX), feature=np.zeros(3))
+    assert first == Region(Box(*BOX), feature=np.ones(3))
+    assert first != Region(Box(*BOX), "dog")
+    assert len({first, Region(Box(*BOX))}) == 1
+
+
+def test_a_region_does_not_change():
+    with pytest.raises(FrozenInstanceError):
+        Region(Box(*BOX)).score = 0.5
+
+
+def test_an_empty_region_set_is_refused():
+    with pytest.raises(InputError, match="region set is empty"):
+        RegionSet(())
+
+
+def test_an_empty_control_is_refused():
+    with pytest.raises(InputError, match="control is empty"):
+        Control(())
+    with pytest.raises(InputError, match="control is empty"):
+        Control.of_boxes([])
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_control_of_boxes_has_a_set_for_each(ordered):
+    control = Control.of_boxes([BOX, (1, 2, 3, 4)], ordered=ordered)
+    assert control.ordered is ordered
+    assert [region_set.regions for region_set in control.region_sets] == [
+        (Region(Box(*BOX)),),
+        (Region(Box(1.0, 2.0, 3.0, 4.0)),),
+    ]
+
+
+def test_a_control_of_bad_boxes_is_refused():
+    with pytest.raises(InputError, match="inverted or empty"):
+        Control.of_boxes([BOX, (3, 2, 1, 4)])

@@ -1,0 +1,488 @@
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sct.errors import InputError
+from sct.regions import Box, Region, RegionStore, RegionStoreWriter
+from sct.regions.store_layout import JOURNAL, MANIFEST, UNNAMED, journal_lines
+
+CLASSES = ("dog", "tall tree", "čaj")
+FEATURES = 6
+COUNTS = (3, 0, 1, 5, 2, 4, 1)
+
+
+def arrays(seed: int, num_regions: int):
+    rng = np.random.default_rng(seed)
+    corner = rng.uniform(0, 50, (num_regions, 2)).astype(np.float32)
+    return {
+        "features": rng.normal(size=(num_regions, FEATURES)).astype(np.float32),
+        "boxes": np.hstack([corner, corner + rng.uniform(1, 50, (num_regions, 2)).astype(np.float32)]),
+        "classes": rng.integers(0, len(CLASSES), num_regions),
+        "scores": rng.random(num_regions, dtype=np.float32),
+    }
+
+
+def opened(folder: Path, **changes) -> RegionStoreWriter:
+    return RegionStoreWriter(
+        folder, **({"feature_size": FEATURES, "class_names": CLASSES, "commit_images": 2, "expected": 7} | changes)
+    )
+
+
+def fill(writer: RegionStoreWriter, stop: int = len(COUNTS)) -> None:
+    for number in range(len(writer), stop):
+        writer.append(f"{number}.jpg", width=100 + number, height=80, **arrays(number, COUNTS[number]))
+
+
+def build(folder: Path) -> Path:
+    with opened(folder) as writer:
+        fill(writer)
+        writer.finish()
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def half_built(folder: Path, images: int = 5) -> Path:
+    with opened(folder) as writer:
+        fill(writer, images)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    return build(tmp_path_factory.mktemp("whole") / "store")
+
+
+def test_a_store_without_images_is_a_store(tmp_path):
+    with opened(tmp_path / "store", expected=None, class_names=()) as writer:
+        writer.finish()
+    store = RegionStore.open(tmp_path / "store")
+    assert len(store) == store.max_regions == 0
+    assert store.ids == ()
+    assert store.gather([]).features.shape == (0, FEATURES)
+
+
+def test_gives_back_what_was_written(whole):
+    store = RegionStore.open(whole)
+    assert store.ids == tuple(f"{number}.jpg" for number in range(7))
+    assert store.class_names == CLASSES
+    assert store.max_regions == 5
+    assert "3.jpg" in store
+    assert "9.jpg" not in store
+    for number, count in enumerate(COUNTS):
+        came, wanted = store.image(f"{number}.jpg"), arrays(number, count)
+        np.testing.assert_array_equal(came.features, wanted["features"].astype(np.float16))
+        np.testing.assert_array_equal(came.boxes, wanted["boxes"])
+        np.testing.assert_array_equal(came.scores, wanted["scores"])
+        assert came.class_names == tuple(CLASSES[index] for index in wanted["classes"])
+        assert (came.width, came.height) == (100 + number, 80)
+
+
+def test_views_of_an_image_cannot_be_written_to(whole):
+    with pytest.raises(ValueError, match="read-only"):
+        RegionStore.open(whole).image("3.jpg").features[0, 0] = 1
+
+
+def test_regions_are_records(whole):
+    wanted = arrays(3, 5)
+    assert RegionStore.open(whole).regions("3.jpg") == tuple(
+        Region(Box(*box), CLASSES[index], score)
+        for box, index, score in zip(
+            wanted["boxes"].tolist(), wanted["classes"], wanted["scores"].tolist(), strict=True
+        )
+    )
+
+
+def test_what_is_not_known_is_none(tmp_path):
+    with opened(tmp_path, expected=None) as writer:
+        writer.append("a", features=np.ones((1, FEATURES)), boxes=np.array([[0.0, 0, 1, 1]]))
+        writer.finish()
+    store = RegionStore.open(tmp_path)
+    assert store.image("a").classes.tolist() == [UNNAMED]
+    assert (store.image("a").width, store.image("a").height) == (None, None)
+    assert store.regions("a") == (Region(Box(0, 0, 1, 1), None, None),)
+
+
+def test_an_empty_box_is_stored_but_is_no_region(tmp_path):
+    with opened(tmp_path, expected=None) as writer:
+        writer.append("a", features=np.ones((1, FEATURES)), boxes=np.array([[4.0, 0, 4, 1]]))
+        writer.finish()
+    assert RegionStore.open(tmp_path).image("a").boxes.tolist() == [[4, 0, 4, 1]]
+    with pytest.raises(InputError, match=r"region 0 of image 'a' in .*inverted or empty"):
+        RegionStore.open(tmp_path).regions("a")
+
+
+@given(numbers=st.lists(st.integers(0, len(COUNTS) - 1)))
+@settings(max_examples=40, deadline=None)
+def test_a_batch_holds_what_the_images_hold(whole, numbers):
+    store = RegionStore.open(whole)
+    ids = [f"{number}.jpg" for number in numbers]
+    batch = store.gather(ids)
+    assert batch.image_ids == tuple(ids)
+    assert np.diff(batch.offsets).tolist() == [COUNTS[number] for number in numbers]
+    for position, image_id in enumerate(ids):
+        rows = slice(batch.offsets[position], batch.offsets[position + 1])
+        image = store.image(image_id)
+        for name in ("features", "boxes", "classes", "scores"):
+            np.testing.assert_array_equal(getattr(batch, name)[rows], getattr(image, name))
+        assert batch.sizes[position].tolist() == [image.width, image.height]
+
+
+def test_a_batch_large_enough_for_threads(tmp_path):
+    size, num_images, num_regions = 512, 120, 40  # 4.9 MB in half precision
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(num_images, num_regions, size)).astype(np.float16)
+    with RegionStoreWriter(tmp_path, feature_size=size) as writer:
+        for number in range(num_images):
+            writer.append(str(number), features=features[number], boxes=np.zeros((num_regions, 4)))
+        writer.finish()
+    order = rng.permutation(num_images)
+    batch = RegionStore.open(tmp_path).gather([str(number) for number in order])
+    np.testing.assert_array_equal(batch.features, features[order].reshape(-1, size))
+
+
+def test_a_buffer_is_reused(whole):
+    store = RegionStore.open(whole)
+    buffer = store.new_buffer(2)
+    first = store.gather(["3.jpg", "5.jpg"], out=buffer)
+    assert first.features.base is buffer
+    second = store.gather(["0.jpg"], out=buffer)
+    np.testing.assert_array_equal(buffer[:3], store.image("0.jpg").features)
+    assert second.features.shape == (3, FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("buffer", "message"),
+    [
+        pytest.param(np.empty((4, FEATURES), np.float16), "at least 5 rows", id="too few rows"),
+        pytest.param(np.empty((5, FEATURES + 1), np.float16), "with 6 columns", id="other feature size"),
+        pytest.param(np.empty((5, 2 * FEATURES), np.float16)[:, ::2], "not contiguous", id="strided"),
+    ],
+)
+def test_a_buffer_that_does_not_fit_is_refused(whole, buffer, message):
+    with pytest.raises(InputError, match=message):
+        RegionStore.open(whole).gather(["3.jpg"], out=buffer)
+
+
+@pytest.mark.parametrize("read", ["image", "regions", "gather"])
+def test_a_missing_image_is_named_with_its_store(whole, read):
+    store = RegionStore.open(whole)
+    with pytest.raises(InputError) as refusal:
+        getattr(store, read)(["9.jpg"] if read == "gather" else "9.jpg")
+    assert "'9.jpg'" in str(refusal.value)
+    assert str(whole) in str(refusal.value)
+
+
+def test_a_store_travels_to_a_worker_by_its_path(whole):
+    copy = pickle.loads(pickle.dumps(RegionStore.open(whole)))
+    assert copy.ids == RegionStore.open(whole).ids
+    assert len(pickle.dumps(copy)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("image_id", "changes", "message"),
+    [
+        pytest.param("", {}, "empty or has a line break", id="empty id"),
+        pytest.param("a\nb", {}, "empty or has a line break", id="line break in id"),
+        pytest.param("\udc80", {}, "not valid text", id="id that is no text"),
+        pytest.param("0.jpg", {}, "already", id="image already there"),
+        pytest.param("a", {"features": np.zeros((2, 5))}, r"are \(2, 5\): wanted \(regions, 6\)", id="feature size"),
+        pytest.param("a", {"features": np.full((2, 6), np.nan)}, "not all finite", id="NaN"),
+        pytest.param("a", {"features": np.full((2, 6), 70000.0)}, "65504", id="too large for half precision"),
+        pytest.param("a", {"boxes": np.zeros((1, 4))}, r"wanted \(2, 4\)", id="fewer boxes"),
+        pytest.param("a", {"boxes": np.zeros((2, 5))}, r"wanted \(2, 4\)", id="five corners"),
+        pytest.param("a", {"boxes": np.full((2, 4), np.inf)}, "not all finite", id="infinite box"),
+        pytest.param("a", {"classes": np.array([0])}, r"wanted \(2,\)", id="fewer classes"),
+        pytest.param("a", {"classes": np.array([0, 3])}, "each below 3", id="unknown class"),
+        pytest.param("a", {"classes": np.array([0, -1])}, "each below 3", id="negative class"),
+        pytest.param("a", {"scores": np.array([0.5])}, r"wanted \(2,\)", id="fewer scores"),
+        pytest.param("a", {"scores": np.array([0.5, 1.5])}, "from 0 to 1", id="score above 1"),
+        pytest.param("a", {"width": 0.0}, "above 0", id="no width"),
+        pytest.param("a", {"height": float("nan")}, "above 0", id="NaN height"),
+    ],
+)
+def test_a_bad_image_is_refused_and_leaves_no_trace(tmp_path, whole, image_id, changes, message):
+    good = {"features": np.zeros((2, 6)), "boxes": np.zeros((2, 4))}
+    with opened(tmp_path / "store") as writer:
+        fill(writer, 3)
+        with pytest.raises(InputError, match=message):
+            writer.append(image_id, **(good | changes))
+        fill(writer)
+        writer.finish()
+    assert contents(tmp_path / "store") == contents(whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"feature_size": 0}, "not positive", id="no features"),
+        pytest.param({"class_names": ["a\nb"]}, "line break", id="line break in a class"),
+        pytest.param({"class_names": ["a"] * 65536}, "at most 65535", id="too many classes"),
+    ],
+)
+def test_a_bad_build_is_refused(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        opened(tmp_path / "store", **changes)
+    assert not (tmp_path / "store").exists()
+
+
+# A build that stops
+
+
+@pytest.mark.parametrize("images", [0, 1, 2, 5, 7])
+def test_an_unfinished_build_is_not_read_and_can_be_continued(tmp_path, whole, images):
+    half_built(tmp_path / "store", images)
+    with pytest.raises(InputError, match=f"unfinished build with {images} of 7 images: run what built it again"):
+        RegionStore.open(tmp_path / "store")
+    with opened(tmp_path / "store") as writer:
+        assert writer.ids == tuple(f"{number}.jpg" for number in range(images))
+        fill(writer)
+        writer.finish()
+    assert contents(tmp_path / "store") == contents(whole)
+
+
+def test_an_exception_leaves_a_build_that_can_be_continued(tmp_path, whole):
+    def stopped_by(error: Exception) -> None:
+        with opened(tmp_path / "store") as writer:
+            fill(writer, 5)
+            raise error
+
+    with pytest.raises(ZeroDivisionError):
+        stopped_by(ZeroDivisionError())
+    with opened(tmp_path / "store") as writer:
+        assert len(writer) == 4  # commits come every two images
+        fill(writer)
+        writer.finish()
+    assert contents(tmp_path / "store") == contents(whole)
+
+
+def test_an_image_half_written_to_a_full_disk_is_never_committed(tmp_path, whole):
+    class FullDisk:
+        def write(self, _):
+            raise OSError(28, "No space left on device")
+
+    with opened(tmp_path / "store") as writer:
+        fill(writer, 4)
+        writer._files["scores.f32"] = FullDisk()
+        with pytest.raises(OSError, match="No space"):
+            fill(writer)
+        for refused in (writer.commit, writer.finish):
+            with pytest.raises(InputError, match="half written"):
+                refused()
+        writer.close()
+    with opened(tmp_path / "store") as writer:
+        assert len(writer) == 4
+        fill(writer)
+        writer.finish()
+    assert contents(tmp_path / "store") == contents(whole)
+
+
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import test_store
+
+calls = 0
+def dying(real):
+    def call(*arguments, **options):
+        global calls
+        calls += 1
+        if calls == {die_at}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **options)
+    return call
+
+os.fsync = dying(os.fsync)
+Path.replace = dying(Path.replace)
+Path.unlink = dying(Path.unlink)
+test_store.build(Path({folder!r}))
+"""
+
+
+# Every flush to disk of a build of seven images is a place to die: 2 at the start, 8 for each of 4 commits, then the
+# class list, the manifest, its renaming, the folder and the removal of the journal make 39 in all.
+@pytest.mark.parametrize("die_at", [1, 2, 3, 6, 10, 11, 18, 26, 33, 34, 35, 36, 37])
+def test_a_killed_build_continues_to_the_same_bytes(tmp_path, whole, die_at):
+    store = tmp_path / "store"
+    script = CHILD.format(tests=str(Path(__file__).parent), die_at=die_at, folder=str(store))
+    child = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    with pytest.raises(InputError, match="unfinished build"):
+        RegionStore.open(store)
+    assert contents(build(store)) == contents(whole)
+
+
+@pytest.mark.parametrize("die_at", [38, 39])
+def test_a_build_killed_after_its_manifest_is_whole(tmp_path, whole, die_at):
+    store = tmp_path / "store"
+    script = CHILD.format(tests=str(Path(__file__).parent), die_at=die_at, folder=str(store))
+    child = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert {name: came for name, came in contents(store).items() if name != JOURNAL} == contents(whole)
+    assert len(RegionStore.open(store)) == 7
+
+
+def test_a_torn_journal_continues_from_its_last_whole_line(tmp_path, whole):
+    half_built(tmp_path / "half", 6)
+    journal = (tmp_path / "half" / JOURNAL).read_bytes()
+    ends = [end for _, end in journal_lines(tmp_path / "half" / JOURNAL)]
+    assert len(ends) == 4  # the header, then 2, 4 and 6 images
+    for cut in (0, 1, ends[0] - 1, *range(ends[0], len(journal) + 1)):
+        store = tmp_path / "store"
+        shutil.copytree(tmp_path / "half", store)
+        (store / JOURNAL).write_bytes(journal[:cut])
+        with opened(store) as writer:
+            assert len(writer) == 2 * max(sum(end <= cut for end in ends) - 1, 0)
+            fill(writer)
+            writer.finish()
+        assert contents(store) == contents(whole)
+        shutil.rmtree(store)
+
+
+@given(tails=st.lists(st.binary(max_size=40), min_size=8, max_size=8), images=st.integers(0, 6))
+@settings(max_examples=30, deadline=None)
+def test_whatever_lies_past_the_last_commit_is_cut_off(whole, tails, images):
+    with tempfile.TemporaryDirectory() as temporary:
+        store = half_built(Path(temporary) / "store", images)
+        for file, tail in zip(sorted(store.iterdir()), tails, strict=True):
+            with file.open("ab") as grown:
+                grown.write(tail)
+        assert contents(build(store)) == contents(whole)
+
+
+@pytest.mark.parametrize("name", ["features.f16", "boxes.f32", "ends.u64", "images.txt"])
+def test_a_build_that_lost_committed_data_is_refused(tmp_path, name):
+    half_built(tmp_path)
+    os.truncate(tmp_path / name, (tmp_path / name).stat().st_size - 1)
+    with pytest.raises(InputError, match=f"{name} has .* fewer than the .* delete the folder"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"feature_size": 8}, "with feature size 6, not 8", id="feature size"),
+        pytest.param({"class_names": ("cat",)}, "with other class names", id="class names"),
+        pytest.param({"source": "b.hdf5"}, "with source '', not 'b.hdf5'", id="source"),
+        pytest.param({"expected": 8}, "with expected 7, not 8", id="number of images"),
+    ],
+)
+def test_a_build_is_continued_only_as_it_was_begun(tmp_path, whole, changes, message):
+    half_built(tmp_path / "store")
+    with pytest.raises(InputError, match=message):
+        opened(tmp_path / "store", **changes)
+    assert contents(build(tmp_path / "store")) == contents(whole)
+
+
+def test_a_finished_store_is_not_built_again(tmp_path):
+    build(tmp_path)
+    with pytest.raises(InputError, match="finished region store: delete it"):
+        opened(tmp_path)
+
+
+def test_a_folder_of_other_files_is_not_built_in(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="no region store build"):
+        opened(tmp_path)
+    assert contents(tmp_path) == {"letter.txt": b"dear"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks are kept on POSIX systems")
+def test_a_second_writer_is_kept_out(tmp_path):
+    with opened(tmp_path), pytest.raises(InputError, match="being built by another process"):
+        opened(tmp_path)
+
+
+def test_a_build_is_not_finished_with_images_missing(tmp_path):
+    with opened(tmp_path) as writer:
+        fill(writer, 6)
+        with pytest.raises(InputError, match="6 of 7 images"):
+            writer.finish()
+
+
+def test_nothing_is_added_after_the_end(tmp_path):
+    with opened(tmp_path, expected=None) as writer:
+        writer.finish()
+        with pytest.raises(InputError, match="closed"):
+            fill(writer)
+
+
+# A store that is not whole
+
+
+@pytest.mark.parametrize(
+    "name", ["features.f16", "boxes.f32", "classes.u16", "scores.f32", "ends.u64", "sizes.f32", "images.txt"]
+)
+@pytest.mark.parametrize("change", [-1, 1, None], ids=["shorter", "longer", "missing"])
+def test_a_copy_that_is_not_whole_is_refused(tmp_path, whole, name, change):
+    store = shutil.copytree(whole, tmp_path / "store")
+    if change is None:
+        (store / name).unlink()
+    else:
+        os.truncate(store / name, (store / name).stat().st_size + change)
+    with pytest.raises(InputError, match=rf"{name} (has \d+ bytes|is missing): wanted \d+ bytes"):
+        RegionStore.open(store)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"format": "zip"}, "wanted 'sct region store'", id="other format"),
+        pytest.param({"version": 2}, "version 2, this program reads up to 1", id="newer version"),
+        pytest.param({"version": "x"}, "damaged", id="version that is no number"),
+        pytest.param({"regions": 3}, "disagree", id="other count"),
+        pytest.param({"bytes": {}}, "damaged", id="no byte sizes"),
+        pytest.param({"classes": 2}, "disagrees with itself", id="other number of classes"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(tmp_path, whole, changes, message):
+    store = shutil.copytree(whole, tmp_path / "store")
+    manifest = json.loads((store / MANIFEST).read_text())
+    (store / MANIFEST).write_text(json.dumps(manifest | changes))
+    with pytest.raises(InputError, match=message):
+        RegionStore.open(store)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"format": "sct reg', b"\xff"])
+def test_a_damaged_manifest_is_refused(tmp_path, whole, content):
+    store = shutil.copytree(whole, tmp_path / "store")
+    (store / MANIFEST).write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        RegionStore.open(store)
+
+
+def test_an_index_that_goes_backwards_is_refused(tmp_path, whole):
+    store = shutil.copytree(whole, tmp_path / "store")
+    ends = np.fromfile(store / "ends.u64", "<u8")
+    ends[[1, 3]] = ends[[3, 1]]
+    ends.tofile(store / "ends.u64")
+    with pytest.raises(InputError, match=r"ends\.u64 does not lead through"):
+        RegionStore.open(store)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty"])
+def test_a_folder_that_is_no_store_is_refused(tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"not a folder|not a region store"):
+        RegionStore.open(tmp_path / name)
+
+
+def test_features_cut_off_while_in_use_are_noticed(tmp_path):
+    store = RegionStore.open(build(tmp_path))
+    os.truncate(tmp_path / "features.f16", 8)
+    with pytest.raises(InputError, match="got shorter while in use"):
+        store.gather(["3.jpg"])
