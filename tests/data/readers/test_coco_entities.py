@@ -1,0 +1,492 @@
+import json
+
+import pytest
+
+from sct.data.faults import Faults
+from sct.data.readers.coco_entities import read_coco_entities
+from sct.data.readers.dropped import Dropped
+from sct.data.records import Chunk
+from sct.errors import InputError
+from sct.regions import Box, Region
+
+RIDER = "A woman in sunglasses riding a horse on a beach."
+RIDER_KEY = "a woman in sunglasses riding a horse on a beach"
+RIDER_CHUNKS = [["a woman", "woman"], ["sunglasses", "sunglasses"], ["a horse", "horse"], ["a beach", "beach"]]
+RIDER_LABELS = ["woman", "woman", None, "sunglasses", None, "horse", "horse", None, "beach", "beach"]
+
+
+class Store:
+    """Detections that are made up for a test."""
+
+    def __init__(self, classes_of_image):
+        self.classes_of_image = classes_of_image
+
+    def __contains__(self, image_id):
+        return image_id in self.classes_of_image
+
+    def regions(self, image_id):
+        return tuple(
+            Region(Box(float(index), 0.0, index + 10.0, 20.0), class_name)
+            for index, class_name in enumerate(self.classes_of_image[image_id])
+        )
+
+
+STORE = Store({"42": ["horse", "beach", "woman", "woman", "horse", "sunglasses", "dog"]})
+
+
+def release_entry(**changes):
+    """The authors' own example, with boxes shortened."""
+    entry = {
+        "det_sequences": RIDER_LABELS,
+        "noun_chunks": RIDER_CHUNKS,
+        "detections": {
+            "sunglasses": [[38, [428.9, 97.3, 460.9, 118.5]]],
+            "horse": [[33, [196.3, 228.7, 416.9, 416.5]], [0, [261.8, 186.0, 639.1, 426.3]]],
+            "beach": [[1, [0.0, 148.8, 345.5, 426.3]]],
+            "woman": [[9, [367.3, 176.1, 493.7, 394.8]], [12, [356.6, 53.0, 532.8, 297.7]]],
+        },
+        "split": "train",
+    }
+    return {name: value for name, value in {**entry, **changes}.items() if value is not ...}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Write the official files and read them."""
+
+    def read(annotations, captions=None, *, split="train", sizes=None, **options):
+        path = tmp_path / "coco_entities.json"
+        path.write_text(json.dumps(annotations))
+        karpathy = None
+        if captions is not None:
+            karpathy = tmp_path / "dataset_coco.json"
+            images = [
+                {
+                    "cocoid": int(image_id),
+                    "filename": f"{image_id}.jpg",
+                    "filepath": "train2014",
+                    "split": split,
+                    "sentences": [{"raw": raw} for raw in texts],
+                }
+                for image_id, texts in captions.items()
+            ]
+            karpathy.write_text(json.dumps({"images": images}))
+        if sizes is not None:
+            options["sizes"] = tmp_path / "coco_img_shapes.json"
+            options["sizes"].write_text(json.dumps(sizes))
+        options = {"detections": STORE, "faults": Faults(), **options}
+        return list(read_coco_entities(path, karpathy, **options))
+
+    return read
+
+
+def classes(caption):
+    """Per word the class of its chunk."""
+    return [None if index is None else caption.chunks[index].class_name for index in caption.chunk_of_word]
+
+
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+def test_no_images(read, mode):
+    assert read({}, {}, mode=mode) == []
+
+
+def test_training_file_in_paper_mode(read):
+    (image,) = read({"42": {RIDER_KEY + ".": RIDER_CHUNKS}}, {"42": [RIDER]}, split="restval")
+    (caption,) = image.captions
+    assert (image.image_id, image.split, image.file) == ("42", "train", "train2014/42.jpg")
+    assert image.regions == STORE.regions("42")
+    assert caption.text == RIDER
+    assert caption.words == tuple(RIDER_KEY.split())
+    assert classes(caption) == RIDER_LABELS
+    assert caption.chunks == (
+        Chunk("woman", (2, 3)),
+        Chunk("sunglasses", (5,)),
+        Chunk("horse", (0, 4)),
+        Chunk("beach", (1,)),
+    )
+
+
+def test_training_file_in_reference_mode(read):
+    (image,) = read({"42": {RIDER_KEY + ".": RIDER_CHUNKS}}, {"42": [RIDER]}, mode="reference")
+    (caption,) = image.captions
+    assert caption.words == tuple(RIDER_KEY.split())
+    assert classes(caption) == RIDER_LABELS
+
+
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+def test_release_file_alone_has_the_listed_regions_by_id(read, mode):
+    (image,) = read({"264169": {RIDER_KEY: release_entry()}}, detections=None, mode=mode)
+    (caption,) = image.captions
+    assert (image.split, image.file, caption.text) == ("train", None, RIDER_KEY)
+    assert [region.class_name for region in image.regions] == [
+        "horse",  # 0
+        "beach",  # 1
+        "woman",  # 9
+        "woman",  # 12
+        "horse",  # 33
+        "sunglasses",  # 38
+    ]
+    assert classes(caption) == RIDER_LABELS
+    assert caption.chunks[2] == Chunk("horse", (0, 4))
+
+
+def test_release_file_with_a_store_points_at_detection_ids(read):
+    entry = release_entry(
+        detections={
+            "woman": [[3, [3, 0, 13, 20]]],
+            "horse": [[0, [0, 0, 10, 20]]],
+            "beach": [[1, [1, 0, 11, 20]]],
+            "sunglasses": [[5, [5, 0, 15, 20]]],
+        }
+    )
+    (image,) = read({"42": {RIDER_KEY: entry}})
+    assert [chunk.regions for chunk in image.captions[0].chunks] == [(3,), (5,), (0,), (1,)]
+    assert len(image.regions) == 7
+
+
+def test_release_file_finds_the_written_caption_behind_its_cleaned_text(read):
+    key = "a womans horse"
+    entry = release_entry(
+        det_sequences=["horse", "horse", "horse"],
+        noun_chunks=[["a womans horse", "horse"]],
+        detections={"horse": [[0, [0, 0, 10, 20]]]},
+    )
+    (image,) = read({"42": {key: entry}}, {"42": ["A woman's horse ."]})
+    (caption,) = image.captions
+    assert caption.text == "A woman's horse ."
+    assert set(classes(caption)) == {"horse"}
+    assert len(caption.words) == 4  # a | woman | 's | horse
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks", "expected"),
+    [
+        pytest.param("a dog", [], [None, None], id="no chunk"),
+        pytest.param("a woman", [["man", "dog"]], [None, None], id="not inside another word"),
+        pytest.param(
+            "a pizza dog and a dog",
+            [["a dog", "dog"]],
+            [None, None, None, None, "dog", "dog"],
+            id="not across the end of another word",
+        ),
+        pytest.param(
+            "a woman and a woman",
+            [["a woman", "woman"], ["a woman", "dog"]],
+            ["woman", "woman", None, "dog", "dog"],
+            id="a chunk listed twice takes two occurrences",
+        ),
+        pytest.param(
+            "a woman and a woman",
+            [["a woman", "woman"]],
+            ["woman", "woman", None, None, None],
+            id="a chunk listed once takes one",
+        ),
+        pytest.param(
+            "a dog and a horse",
+            [["a horse", "horse"], ["a dog", "dog"]],
+            ["dog", "dog", None, "horse", "horse"],
+            id="listed out of order",
+        ),
+        pytest.param(
+            "a horse rug and a horse",
+            [["a horse rug", "beach"], ["a horse", "horse"]],
+            ["beach", "beach", "beach", None, "horse", "horse"],
+            id="words are not taken twice",
+        ),
+        pytest.param(
+            "a dog, a horse",
+            [["a dog", "dog"], ["a unicorn", "horse"]],
+            ["dog", "dog", None, None],
+            id="a chunk that is not there is left out",
+        ),
+    ],
+)
+def test_paper_mode_aligns_by_token(read, text, chunks, expected):
+    (image,) = read({"42": {text: chunks}}, {"42": [text]})
+    assert classes(image.captions[0]) == expected
+
+
+def test_paper_mode_counts_chunks_that_are_not_in_the_caption(read):
+    dropped = Dropped()
+    read({"42": {"a dog": [["a cat", "dog"], ["a dog", "dog"]]}}, {"42": ["a dog"]}, dropped=dropped)
+    assert dropped == Dropped(chunks_not_found=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks", "words", "expected"),
+    [
+        pytest.param("A dog .", [], "a dog", [None, None], id="no chunk"),
+        pytest.param(
+            "a pizza dog and a dog",
+            [["a dog", "dog"]],
+            "a pizza dog and a dog",
+            [None, None, "dog", None, "dog", "dog"],
+            id="a substring labels its whole words",
+        ),
+        pytest.param(
+            "a woman and a woman",
+            [["a woman", "woman"]],
+            "a woman and a woman",
+            ["woman", "woman", None, "woman", "woman"],
+            id="all occurrences",
+        ),
+        pytest.param(
+            "a dog horse and a dog",
+            [["a dog horse", "horse"], ["a dog", "dog"]],
+            "a dog horse and a dog",
+            ["dog", "dog", "horse", None, "dog", "dog"],
+            id="later chunks win",
+        ),
+        pytest.param(
+            "A woman .. rides a horse",
+            [["a woman", "woman"], ["a horse", "horse"]],
+            "a woman rides a horse",
+            ["woman", "woman", None, None, "horse"],
+            id="off by one behind an emptied token",
+        ),
+        pytest.param(
+            "a woman's t-shirt, dog",
+            [["a woman's t-shirt", "woman"], ["dog", "dog"]],
+            "a womans tshirt dog",
+            ["woman", "woman", "woman", "dog"],
+            id="marks inside words are deleted",
+        ),
+    ],
+)
+def test_reference_mode_aligns_by_substring(read, text, chunks, words, expected):
+    (image,) = read({"42": {text.lower(): chunks}}, {"42": [text]}, mode="reference")
+    (caption,) = image.captions
+    assert caption.words == tuple(words.split())
+    assert classes(caption) == expected
+
+
+def test_reference_mode_has_one_chunk_for_each_class(read):
+    text = "a woman near a woman and a dog"
+    chunks = [["a woman", "woman"], ["a woman", "woman"], ["a dog", "dog"]]
+    (image,) = read({"42": {text: chunks}}, {"42": [text]}, mode="reference")
+    (paper,) = read({"42": {text: chunks}}, {"42": [text]})
+    assert image.captions[0].chunk_of_word == (0, 0, None, 0, 0, None, 1, 1)
+    assert paper.captions[0].chunk_of_word == (0, 0, None, 1, 1, None, 2, 2)
+
+
+def test_reference_mode_takes_the_labels_of_the_release_file(read):
+    entry = release_entry(det_sequences=["woman", None, "horse", None, "sunglasses", "beach", None, None, None, None])
+    (image,) = read({"42": {RIDER_KEY: entry}}, detections=None, mode="reference")
+    assert classes(image.captions[0])[:6] == ["woman", None, "horse", None, "sunglasses", "beach"]
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("paper", 25), ("reference", 20)])
+def test_reference_mode_takes_the_first_twenty_detections(read, mode, kept):
+    store = Store({"42": ["dog"] * 25})
+    (image,) = read({"42": {"a dog": [["a dog", "dog"]]}}, {"42": ["a dog"]}, detections=store, mode=mode)
+    assert image.captions[0].chunks == (Chunk("dog", tuple(range(kept))),)
+
+
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_an_unassociated_chunk_stays_in_every_split(read, mode, split):
+    chunks = [["a ghost", "_"], ["a dog", "dog"]]
+    (image,) = read({"42": {"a ghost and a dog": chunks}}, {"42": ["a ghost and a dog"]}, mode=mode, split=split)
+    assert image.captions[0].chunk_of_word == (0, 0, None, 1, 1)
+    assert image.captions[0].chunks == (Chunk(None, ()), Chunk("dog", (6,)))
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("paper", 1), ("reference", 0)])
+def test_fewer_runs_than_classes_drop_a_caption_in_reference_mode(read, mode, kept):
+    dropped = Dropped()
+    chunks = [["a dog", "dog"], ["a dog horse", "horse"]]  # the second hides the first: one run, two classes
+    images = read({"42": {"a dog horse": chunks}}, {"42": ["a dog horse"]}, mode=mode, dropped=dropped)
+    assert sum(len(image.captions) for image in images) == kept
+    assert dropped.captions_with_too_few_runs == 1 - kept
+
+
+def test_captions_come_in_the_order_of_the_split_and_the_others_are_counted(read):
+    dropped = Dropped()
+    annotations = {"42": {"a dog": [["a dog", "dog"]], "a horse": [["a horse", "horse"]], "a cow": []}}
+    captions = {"42": ["A horse", "a dog", "a dog", "nobody annotated this"], "43": ["nor this"]}
+    (image,) = read(annotations, captions, dropped=dropped)
+    assert [caption.text for caption in image.captions] == ["A horse", "a dog", "a dog"]
+    assert dropped == Dropped(captions_without_annotation=1, annotations_without_caption=1, images_without_annotation=1)
+
+
+def test_a_picture_ends_where_its_regions_end_unless_its_size_is_known(read):
+    annotations, captions = {"42": {"a dog": [["a dog", "dog"]]}}, {"42": ["a dog"]}
+    (guessed,) = read(annotations, captions)
+    (known,) = read(annotations, captions, sizes={"42": [640, 480]})
+    assert (guessed.width, guessed.height) == (16, 20)  # the last of seven boxes begins at 6 and is 10 wide
+    assert (known.width, known.height) == (640, 480)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        pytest.param({}, "image 42: not in the file of image sizes", id="missing"),
+        pytest.param({"42": [640]}, r"image 42: size \[640\] is malformed", id="one number"),
+        pytest.param({"42": [0, 3]}, r"image 42: size \[0, 3\] is malformed", id="no width"),
+    ],
+)
+def test_a_bad_size_is_named(read, sizes, reason):
+    with pytest.raises(InputError, match=reason):
+        read({"42": {"a dog": [["a dog", "dog"]]}}, {"42": ["a dog"]}, sizes=sizes)
+
+
+GOOD = "a beach"
+GOOD_CHUNKS = [["a beach", "beach"]]
+
+
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param("dog", "the list of chunks is a str: wanted a list", id="not a list"),
+        pytest.param([["a dog"]], r"chunk \['a dog'\] is not a pair", id="no class"),
+        pytest.param([["a dog", None]], r"chunk \['a dog', None\] is not a pair", id="class is nothing"),
+        pytest.param([["a dog", "unicorn"]], "class 'unicorn' has no detection", id="class not detected"),
+    ],
+)
+def test_a_bad_caption_of_the_training_file(read, value, reason, mode):
+    annotations, captions = {"42": {"a dog": value, GOOD: GOOD_CHUNKS}}, {"42": ["a dog", GOOD]}
+    with pytest.raises(InputError, match=rf"coco_entities\.json, image 42, caption 'a dog': {reason}.*--skip-bad"):
+        read(annotations, captions, mode=mode)
+    faults = Faults(skip=True)
+    (image,) = read(annotations, captions, mode=mode, faults=faults)
+    assert [caption.text for caption in image.captions] == [GOOD]
+    assert len(faults.messages) == 1
+
+
+def test_a_caption_without_words(read):
+    with pytest.raises(InputError, match=r"caption '\.': the caption has no words"):
+        read({"42": {".": []}}, {"42": ["."]})
+    with pytest.raises(InputError, match=r"caption '\.': the caption has no words"):
+        read({"42": {".": []}}, {"42": ["."]}, mode="reference")
+
+
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        pytest.param({"det_sequences": ...}, "the caption has no 'det_sequences'", id="no labels"),
+        pytest.param({"det_sequences": ["woman"]}, "'det_sequences' has 1 classes for 10 words", id="too few labels"),
+        pytest.param({"det_sequences": [*RIDER_LABELS, None]}, "has 11 classes for 10 words", id="too many labels"),
+        pytest.param({"det_sequences": [3] * 10}, "a class of 'det_sequences' is a int", id="label is a number"),
+        pytest.param({"noun_chunks": ...}, "the caption has no 'noun_chunks'", id="no chunks"),
+        pytest.param({"detections": []}, "'detections' is a list", id="detections are a list"),
+        pytest.param({"detections": {"dog": [[1]]}}, r"detection \[1\] is malformed", id="no box"),
+        pytest.param({"detections": {"dog": [[-1, [0, 0, 1, 1]]]}}, "detection .* is malformed", id="negative id"),
+        pytest.param({"detections": {"dog": [[1, [5, 0, 3, 4]]]}}, "box .* is inverted", id="inverted box"),
+        pytest.param({"detections": {"dog": [[1, [0, 0, "x", 4]]]}}, "detection .* is malformed", id="box of text"),
+        pytest.param({"detections": {}}, "class 'woman' has no detection listed", id="nothing listed"),
+        pytest.param({"split": "dev"}, "split 'dev' is unknown", id="unknown split"),
+        pytest.param({"split": ...}, "the caption has no 'split'", id="no split"),
+    ],
+)
+def test_a_bad_caption_of_the_release_file(read, changes, reason, mode):
+    good = {
+        "det_sequences": ["beach", "beach"],
+        "noun_chunks": [["a beach", "beach"]],
+        "detections": {"beach": [[1, [0.0, 148.8, 345.5, 426.3]]]},
+        "split": "train",
+    }
+    annotations = {"7": {RIDER_KEY: release_entry(**changes), "a beach": good}}
+    with pytest.raises(
+        InputError, match=rf"^\S+coco_entities\.json, image 7, caption '{RIDER_KEY}': .*{reason}[^(]*\(--skip-bad[^(]*$"
+    ):
+        read(annotations, detections=None, mode=mode)
+    faults = Faults(skip=True)
+    (image,) = read(annotations, detections=None, mode=mode, faults=faults)
+    assert [caption.text for caption in image.captions] == ["a beach"]
+    assert len(faults.messages) == 1
+
+
+DOG = {"det_sequences": ["dog"], "noun_chunks": [["dog", "dog"]], "detections": {"dog": [[6, [0, 0, 1, 1]]]}}
+HOUND = {"det_sequences": ["dog"], "noun_chunks": [["hound", "dog"]], "detections": {"dog": [[6, [0, 0, 2, 2]]]}}
+
+
+@pytest.mark.parametrize(
+    ("captions", "reason"),
+    [
+        pytest.param([], "the image is a list", id="not an object"),
+        pytest.param({}, "the image has no captions", id="no captions"),
+        pytest.param(
+            {"dog": {**DOG, "split": "train"}, "hound": {**DOG, "split": "val"}},
+            "its captions are in 2 splits",
+            id="in two splits",
+        ),
+        pytest.param(
+            {"dog": {**DOG, "split": "train"}, "hound": {**HOUND, "split": "train"}},
+            "detection 6 is listed with two boxes",
+            id="one detection, two boxes",
+        ),
+        pytest.param(
+            {"dog": {**DOG, "det_sequences": ["_"], "noun_chunks": [], "detections": {}, "split": "train"}},
+            "no caption lists a detection",
+            id="no regions",
+        ),
+    ],
+)
+def test_a_bad_image_of_the_release_file(read, captions, reason):
+    annotations = {"7": captions, "8": {"dog": {**DOG, "split": "test"}}}
+    with pytest.raises(InputError, match=rf"coco_entities\.json, image 7: {reason}"):
+        read(annotations, detections=None)
+    faults = Faults(skip=True)
+    (image,) = read(annotations, detections=None, faults=faults)
+    assert (image.image_id, image.split) == ("8", "test")
+    assert len(faults.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("classes_of_image", "reason"),
+    [
+        pytest.param(["dog"], "detection 6 of 'dog' is past the 1 of the store", id="too few detections"),
+        pytest.param(["cat"] * 7, "detection 6 is a 'cat' in the store and a 'dog' here", id="other detections"),
+    ],
+)
+def test_detections_of_another_detector_are_refused(read, classes_of_image, reason):
+    store = Store({"42": classes_of_image})
+    with pytest.raises(InputError, match=reason):
+        read({"42": {"dog": {**DOG, "split": "train"}}}, detections=store)
+
+
+@pytest.mark.parametrize(
+    ("image_id", "reason"),
+    [
+        pytest.param("43", "image 43: not in the Karpathy file", id="not in the split"),
+        pytest.param("44", "image 44 is not among the detections: .*run the detector", id="no detections"),
+        pytest.param("45", "image 45 has no detection at all", id="nothing detected"),
+    ],
+)
+def test_an_image_that_another_file_lacks(read, image_id, reason):
+    annotations = {image_id: {"a dog": [["a dog", "dog"]]}, "42": {"a dog": [["a dog", "dog"]]}}
+    captions = {"42": ["a dog"], "44": ["a dog"], "45": ["a dog"]}
+    store = Store({**STORE.classes_of_image, "43": ["dog"], "45": []})
+    with pytest.raises(InputError, match=reason):
+        read(annotations, captions, detections=store)
+    faults = Faults(skip=True)
+    assert [image.image_id for image in read(annotations, captions, detections=store, faults=faults)] == ["42"]
+    assert len(faults.messages) == 1
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        pytest.param(None, "no such file", id="missing"),
+        pytest.param(b'{"42": ', "line 1: broken JSON", id="cut short"),
+        pytest.param(b'"\xe9"', "byte 1 is not UTF-8", id="not UTF-8"),
+        pytest.param(b"[]", "is a list", id="not an object"),
+    ],
+)
+def test_a_file_that_cannot_be_read_at_all(tmp_path, content, reason, skip):
+    path = tmp_path / "coco_entities_release.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"coco_entities_release\.json.*{reason}"):
+        read_coco_entities(path, None, detections=None, faults=Faults(skip=skip))
+
+
+def test_the_training_file_needs_a_split_and_detections(read):
+    annotations = {"42": {"a dog": [["a dog", "dog"]]}}
+    with pytest.raises(InputError, match=r"has no splits: give Karpathy's dataset_coco\.json"):
+        read(annotations)
+    with pytest.raises(InputError, match="has no boxes: give the store of detections"):
+        read(annotations, {"42": ["a dog"]}, detections=None)

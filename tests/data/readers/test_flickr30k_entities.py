@@ -1,0 +1,317 @@
+import json
+
+import pytest
+
+from sct.data.faults import Faults
+from sct.data.readers.dropped import Dropped
+from sct.data.readers.flickr30k_entities import read_flickr30k_entities
+from sct.data.records import Chunk
+from sct.errors import InputError
+from sct.regions import Box, Region
+
+MAN_AND_DOG = "[/EN#1/people A man 's Dog] and [/EN#2/animals/other a T-shirt] , in [/EN#3/scene a park] ."
+
+
+class Store:
+    """Detections that are made up for a test."""
+
+    def __init__(self, **regions_of_image):
+        self.regions_of_image = regions_of_image
+
+    def __contains__(self, image_id):
+        return image_id in self.regions_of_image
+
+    def regions(self, image_id):
+        return tuple(Region(Box(*map(float, box)), name) for name, *box in self.regions_of_image[image_id])
+
+
+def box(chains, x1, y1, x2, y2):
+    names = "".join(f"<name>{chain}</name>" for chain in chains)
+    corners = f"<xmin>{x1}</xmin><ymin>{y1}</ymin><xmax>{x2}</xmax><ymax>{y2}</ymax>"
+    return f"<object>{names}<bndbox>{corners}</bndbox></object>"
+
+
+def flagged(chain, *, scene=0, nobox=0):
+    return f"<object><name>{chain}</name><scene>{scene}</scene><nobox>{nobox}</nobox></object>"
+
+
+def xml(*objects, width=100, height=80):
+    size = f"<size><width>{width}</width><height>{height}</height><depth>3</depth></size>"
+    return f"<annotation><filename>a.jpg</filename>{size}{''.join(objects)}</annotation>"
+
+
+TWO_BOXES = xml(box("1", 11, 21, 30, 60), box("2", 50, 10, 59, 19), flagged("3", scene=1))
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "Sentences").mkdir()
+    (tmp_path / "Annotations").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def read(root):
+    """Write the official files of the given images and read them."""
+
+    def read(images, **options):
+        for image_id, (sentences, annotations) in images.items():
+            if sentences is not None:
+                content = sentences if isinstance(sentences, bytes) else "\n".join(sentences).encode()
+                (root / "Sentences" / f"{image_id}.txt").write_bytes(content + b"\n")
+            if annotations is not None:
+                (root / "Annotations" / f"{image_id}.xml").write_text(annotations)
+        options = {"detections": None, "faults": Faults(), **options}
+        return list(read_flickr30k_entities(root, karpathy(root, images), **options))
+
+    return read
+
+
+def karpathy(root, image_ids, split="train"):
+    path = root / "dataset_flickr30k.json"
+    images = [{"filename": f"{image_id}.jpg", "split": split, "sentences": []} for image_id in image_ids]
+    path.write_text(json.dumps({"images": images}))
+    return path
+
+
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+def test_no_images(read, mode):
+    assert read({}, mode=mode) == []
+
+
+def test_paper_mode_on_the_human_boxes(read):
+    (image,) = read({"36979": ([MAN_AND_DOG], TWO_BOXES)})
+    assert (image.image_id, image.split, image.file) == ("36979", "train", "36979.jpg")
+    assert (image.width, image.height) == (100, 80)
+    assert image.regions == (Region(Box(10, 20, 30, 60)), Region(Box(49, 9, 59, 19)))
+    (caption,) = image.captions
+    assert caption.text == "A man 's Dog and a T-shirt , in a park ."
+    assert caption.words == ("a", "man", "'s", "dog", "and", "a", "t-shirt", "in", "a", "park")
+    assert caption.chunk_of_word == (0, 0, 0, 0, None, 1, 1, None, None, None)
+    assert caption.chunks == (Chunk(None, (0,)), Chunk(None, (1,)))
+
+
+def test_reference_mode_keeps_case_corners_and_marks_inside_words(read):
+    (image,) = read({"36979": ([MAN_AND_DOG], TWO_BOXES)}, mode="reference")
+    assert image.regions == (Region(Box(11, 21, 30, 60)), Region(Box(50, 10, 59, 19)))
+    (caption,) = image.captions
+    assert caption.words == ("A", "man", "'s", "Dog", "and", "a", "T-shirt", "in", "a", "park")
+    assert caption.chunk_of_word == (0, 0, 0, 0, None, 1, 1, None, None, None)
+
+
+def test_reference_mode_cuts_phrases_apart_from_what_touches_them(read):
+    (image,) = read({"1": (["[/EN#1/people A man]'s dog"], TWO_BOXES)}, mode="reference")
+    assert image.captions[0].words == ("A", "man", "'s", "dog")
+    assert image.captions[0].chunk_of_word == (0, 0, None, None)
+
+
+def test_a_chain_mentioned_twice_is_two_chunks_in_paper_mode_and_one_in_reference_mode(read):
+    sentence = "[/EN#2/animals A dog] and [/EN#1/people a man] hold [/EN#2/animals it]"
+    images = {"1": ([sentence], TWO_BOXES)}
+    (paper,) = read(images)
+    (reference,) = read(images, mode="reference")
+    assert paper.captions[0].chunk_of_word == (0, 0, None, 1, 1, None, 2)
+    assert [chunk.regions for chunk in paper.captions[0].chunks] == [(1,), (0,), (1,)]
+    # By the order of the annotations, not of the words: the authors number chains so.
+    assert reference.captions[0].chunk_of_word == (1, 1, None, 0, 0, None, 1)
+    assert [chunk.regions for chunk in reference.captions[0].chunks] == [(0,), (1,)]
+
+
+def test_a_chain_has_several_boxes_and_a_box_several_chains(read):
+    annotations = xml(box("12", 1, 1, 10, 10), box("2", 20, 20, 30, 30), box("2", 1, 1, 10, 10))
+    (image,) = read({"1": (["[/EN#1/people A man] among [/EN#2/people men]"], annotations)})
+    assert len(image.regions) == 2
+    assert [chunk.regions for chunk in image.captions[0].chunks] == [(0,), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "expected"),
+    [
+        pytest.param((1, 1, 100, 80), (0, 0, 100, 80), id="the whole picture"),
+        pytest.param((0, 0, 101, 81), (0, 0, 100, 80), id="cut at the edges"),
+        pytest.param((5, 5, 5, 5), (4, 4, 5, 5), id="one pixel"),
+    ],
+)
+def test_paper_mode_makes_corners_of_pixels(read, drawn, expected):
+    (image,) = read({"1": (["[/EN#1/people A man]"], xml(box("1", *drawn)))})
+    assert tuple(image.regions[0].box) == expected
+
+
+@pytest.mark.parametrize(
+    ("objects", "counted"),
+    [
+        pytest.param([flagged("1", scene=1)], Dropped(mentions_of_a_scene=1), id="scene"),
+        pytest.param([flagged("1", nobox=1)], Dropped(mentions_without_box=1), id="nobox"),
+        pytest.param([flagged("1", scene=1, nobox=1)], Dropped(mentions_of_a_scene=1), id="scene and nobox"),
+        pytest.param([], Dropped(mentions_without_box=1), id="not in the annotations"),
+    ],
+)
+def test_a_phrase_without_box_is_no_chunk(read, objects, counted):
+    images = {"1": (["[/EN#1/scene A park] ."], xml(*objects))}
+    dropped = Dropped()
+    (image,) = read(images, dropped=dropped)
+    assert image.captions[0].chunks == ()
+    assert dropped == counted
+    reference = Dropped()
+    assert read(images, mode="reference", dropped=reference) == []
+    assert reference.captions_without_region == 1
+
+
+def test_a_box_counts_though_the_chain_is_also_flagged(read):
+    (image,) = read({"1": (["[/EN#1/scene A park]"], xml(flagged("1", scene=1), box("1", 1, 1, 9, 9)))})
+    assert image.captions[0].chunks == (Chunk(None, (0,)),)
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("paper", 2), ("reference", 1)])
+def test_a_caption_without_brackets_is_kept_in_paper_mode_only(read, mode, kept):
+    (image,) = read({"1": (["Nothing to see .", "[/EN#1/people A man]"], TWO_BOXES)}, mode=mode)
+    assert len(image.captions) == kept
+
+
+FAR = ("tree", 90, 70, 99, 79)
+NEAR = ("man", 10, 20, 29, 59)
+HALF = ("boy", 10, 20, 29, 39)
+
+
+@pytest.mark.parametrize(
+    ("mode", "detections", "min_iou", "regions"),
+    [
+        pytest.param("paper", [HALF, NEAR, FAR], None, (1,), id="highest overlap"),
+        pytest.param("paper", [NEAR, NEAR], None, (0,), id="the first of equals"),
+        pytest.param("paper", [HALF, FAR], 0.5, (0,), id="overlap is the threshold: 400 / 800"),
+        pytest.param("paper", [HALF, FAR], 0.51, None, id="overlap below the threshold"),
+        pytest.param("paper", [FAR, FAR], None, None, id="no overlap"),
+        pytest.param("reference", [HALF, NEAR, FAR], None, (1,), id="reference: highest overlap"),
+        pytest.param("reference", [FAR, FAR, FAR], None, (2,), id="reference: no overlap takes the last"),
+        pytest.param("reference", [FAR, FAR, FAR], 0.1, None, id="reference: a threshold takes none"),
+    ],
+)
+def test_a_box_becomes_the_detection_that_overlaps_it_most(read, mode, detections, min_iou, regions):
+    dropped = Dropped()
+    images = read(
+        {"1": (["[/EN#1/people A man] stands"], xml(box("1", 11, 21, 30, 60)))},
+        mode=mode,
+        detections=Store(**{"1": detections}),
+        min_iou=min_iou,
+        dropped=dropped,
+    )
+    chunks = [chunk for image in images for caption in image.captions for chunk in caption.chunks]
+    assert chunks == ([] if regions is None else [Chunk(detections[regions[0]][0], regions)])
+    assert dropped.boxes_without_detection == (regions is None)
+
+
+def test_paper_mode_overlaps_pixels_counted_from_nought(read):
+    images = {"1": (["[/EN#1/people A man]"], xml(box("1", 11, 21, 30, 60)))}
+    store = Store(**{"1": [NEAR]})  # the same pixels, counted from 0: overlap 1
+    (image,) = read(images, detections=store, min_iou=1.0)
+    assert image.captions[0].chunks == (Chunk("man", (0,)),)
+    assert read(images, detections=store, min_iou=1.0, mode="reference") == []
+
+
+@pytest.mark.parametrize(("mode", "regions"), [("paper", (0,)), ("reference", (0, 0))])
+def test_two_boxes_that_meet_one_detection_repeat_it_in_reference_mode(read, mode, regions):
+    annotations = xml(box("1", 11, 21, 30, 60), box("1", 12, 22, 30, 60))
+    (image,) = read({"1": (["[/EN#1/people Men]"], annotations)}, mode=mode, detections=Store(**{"1": [NEAR]}))
+    assert image.captions[0].chunks[0].regions == regions
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("paper", 25), ("reference", 20)])
+def test_reference_mode_takes_the_first_twenty_boxes(read, mode, kept):
+    drawn = [(3 * column + 1, 1, 3 * column + 3, 9) for column in range(25)]
+    store = Store(**{"1": [("man", *corners) for corners in drawn]})
+    annotations = xml(*(box("1", *corners) for corners in drawn))
+    (image,) = read({"1": (["[/EN#1/people Men]"], annotations)}, mode=mode, detections=store)
+    assert image.captions[0].chunks[0].regions == tuple(range(kept))
+
+
+def test_images_come_in_the_order_of_the_split_and_others_are_counted(read, root):
+    (root / "Sentences" / "9.txt").write_text("[/EN#1/people A man]\n")
+    dropped = Dropped()
+    images = {image_id: (["[/EN#1/people A man]"], TWO_BOXES) for image_id in ("5", "3", "4")}
+    assert [image.image_id for image in read(images, dropped=dropped)] == ["5", "3", "4"]
+    assert dropped == Dropped(images_outside_the_split=1)
+
+
+GOOD = "[/EN#1/people A man] waits ."
+
+
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        pytest.param("", "the sentence has no words", id="empty"),
+        pytest.param("[/EN#1/people A man waits .", "opened at column 1 is never closed", id="never closed"),
+        pytest.param("A man] waits .", "closed at column 6 was never opened", id="never opened"),
+        pytest.param("[/EN#1/people A man]] waits", "closed at column 21 was never opened", id="closed twice"),
+        pytest.param("a [/EN#1/people A [man] x]", "opened at column 3 holds another one", id="nested"),
+        pytest.param("[A man] waits .", r"begins 'A man': wanted /EN#number/type", id="no entity"),
+        pytest.param("[/EN#x/people A man]", "wanted /EN#number/type", id="entity is no number"),
+        pytest.param("[/EN#1 A man]", "wanted /EN#number/type", id="no type"),
+        pytest.param("[] waits", "begins '': wanted /EN#number/type", id="nothing in brackets"),
+        pytest.param(b"A caf\xe9 .", "byte 6 is not UTF-8", id="not UTF-8"),
+    ],
+)
+def test_a_bad_sentence_is_named_by_line_and_can_be_skipped(read, line, reason, mode):
+    content = b"\n".join([GOOD.encode(), line if isinstance(line, bytes) else line.encode(), GOOD.encode()])
+    images = {"1": (content, TWO_BOXES)}
+    with pytest.raises(InputError, match=rf"Sentences/1\.txt, line 2: .*{reason}[^(]*\(--skip-bad[^(]*$"):
+        read(images, mode=mode)
+    faults = Faults(skip=True)
+    (image,) = read(images, mode=mode, faults=faults)
+    assert len(image.captions) == 2
+    assert len(faults.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("annotations", "reason"),
+    [
+        pytest.param(None, "no such file: wanted the boxes", id="missing"),
+        pytest.param("", "broken XML on line 1", id="empty"),
+        pytest.param("<annotation>\n<object></annotation>", "broken XML on line 2", id="broken"),
+        pytest.param("<annotation></annotation>", "no <size>", id="no size"),
+        pytest.param(xml(width="wide"), "<size>: <width> is 'wide': wanted a whole number", id="size is no number"),
+        pytest.param(xml(height=0), "<size>: height is 0", id="no height"),
+        pytest.param(xml(box("", 1, 1, 2, 2)), "object 1 has no <name>", id="no chain"),
+        pytest.param(xml(flagged("1")), "object 1 has neither <bndbox> nor <scene>", id="neither box nor flag"),
+        pytest.param(xml(box("1", 9, 1, 2, 2)), r"object 1: box \(9, 1, 2, 2\) is inverted", id="inverted box"),
+        pytest.param(xml(box("1", 1, 1, "", 2)), "object 1: <xmax> is '': wanted a whole number", id="no corner"),
+        pytest.param(xml(box("1", 200, 1, 300, 9)), "box .* is inverted or empty", id="outside the picture"),
+    ],
+)
+def test_bad_annotations_are_named_and_their_image_can_be_skipped(read, annotations, reason):
+    images = {"1": ([GOOD], annotations), "2": ([GOOD], TWO_BOXES)}
+    with pytest.raises(InputError, match=rf"Annotations/1\.xml: {reason}"):
+        read(images)
+    faults = Faults(skip=True)
+    assert [image.image_id for image in read(images, faults=faults)] == ["2"]
+    assert len(faults.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("sentences", "detections", "reason"),
+    [
+        pytest.param(None, Store(**{"1": [NEAR], "2": [NEAR]}), r"Sentences/1\.txt: no such file", id="no sentences"),
+        pytest.param([GOOD], Store(**{"2": [NEAR]}), "image 1 is not among the detections", id="no detections"),
+        pytest.param([GOOD], Store(**{"1": [], "2": [NEAR]}), "image 1 has no detection at all", id="none detected"),
+    ],
+)
+def test_an_image_that_another_source_lacks(read, sentences, detections, reason):
+    images = {"1": (sentences, TWO_BOXES), "2": ([GOOD], TWO_BOXES)}
+    with pytest.raises(InputError, match=reason):
+        read(images, detections=detections)
+    faults = Faults(skip=True)
+    assert [image.image_id for image in read(images, detections=detections, faults=faults)] == ["2"]
+    assert len(faults.messages) == 1
+
+
+@pytest.mark.parametrize("name", ["Sentences", "Annotations"])
+def test_a_missing_folder_is_named(root, name):
+    (root / name).rmdir()
+    with pytest.raises(InputError, match=f"{name}: no such folder: wanted the unpacked Flickr30k Entities"):
+        read_flickr30k_entities(root, karpathy(root, []), detections=None, faults=Faults(skip=True))
+
+
+@pytest.mark.parametrize("min_iou", [0.0, -0.5, 1.5])
+def test_a_threshold_out_of_range_is_refused(read, min_iou):
+    with pytest.raises(InputError, match=rf"min_iou is {min_iou}"):
+        read({}, min_iou=min_iou)

@@ -1,0 +1,188 @@
+import json
+
+import numpy as np
+import pytest
+
+from sct.data.faults import Faults
+from sct.data.readers.karpathy import Size, read_karpathy
+from sct.errors import InputError
+
+
+def sentence(raw):
+    return {"tokens": raw.lower().split(), "raw": raw, "imgid": 0, "sentid": 0}
+
+
+def coco_entry(cocoid=391895, split="test", captions=("A man rides.",)):
+    return {
+        "filepath": "val2014",
+        "sentids": [0],
+        "filename": f"COCO_val2014_{cocoid:012d}.jpg",
+        "imgid": 0,
+        "split": split,
+        "sentences": [sentence(raw) for raw in captions],
+        "cocoid": cocoid,
+    }
+
+
+def flickr_entry(name="1000092795.jpg", split="train"):
+    return {"sentids": [0], "imgid": 0, "sentences": [sentence("Two men.")], "split": split, "filename": name}
+
+
+def written(tmp_path, entries):
+    path = tmp_path / "dataset.json"
+    path.write_text(json.dumps({"images": entries, "dataset": "coco"}))
+    return path
+
+
+def without(entry, name):
+    return {key: value for key, value in entry.items() if key != name}
+
+
+def test_no_images(tmp_path):
+    assert read_karpathy(written(tmp_path, []), faults=Faults()) == {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "image_id", "file"),
+    [
+        pytest.param(coco_entry(42), "42", "val2014/COCO_val2014_000000000042.jpg", id="COCO by its number"),
+        pytest.param(flickr_entry("36979.jpg"), "36979", "36979.jpg", id="Flickr30k by its file name"),
+    ],
+)
+def test_images_go_by_the_id_of_their_annotations(tmp_path, entry, image_id, file):
+    images = read_karpathy(written(tmp_path, [entry]), faults=Faults())
+    assert [(image.image_id, image.file) for image in images.values()] == [(image_id, file)]
+
+
+@pytest.mark.parametrize(
+    ("named", "split"), [("train", "train"), ("restval", "train"), ("val", "val"), ("test", "test")]
+)
+def test_the_rest_of_validation_is_for_training(tmp_path, named, split):
+    (image,) = read_karpathy(written(tmp_path, [coco_entry(split=named)]), faults=Faults()).values()
+    assert image.split == split
+
+
+def test_captions_are_as_written(tmp_path):
+    entry = coco_entry(captions=("A man's  hat .\n", "two Dogs"))
+    (image,) = read_karpathy(written(tmp_path, [entry]), faults=Faults()).values()
+    assert image.captions == ("A man's  hat .\n", "two Dogs")
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        pytest.param("nothing", "the entry is a str: wanted an object", id="not an object"),
+        pytest.param(without(coco_entry(), "split"), "no 'split'", id="no split"),
+        pytest.param(coco_entry(split="dev"), "split 'dev' is unknown", id="unknown split"),
+        pytest.param(without(coco_entry(), "filename"), "no 'filename'", id="no file name"),
+        pytest.param({**coco_entry(), "sentences": "none"}, "'sentences' is a str", id="sentences are no list"),
+        pytest.param({**coco_entry(), "sentences": [{}]}, "a sentence has no 'raw'", id="no text"),
+        pytest.param(coco_entry(7), "image 7 is listed twice", id="listed twice"),
+    ],
+)
+def test_a_bad_image_is_named_by_number_and_can_be_skipped(tmp_path, bad, reason):
+    path = written(tmp_path, [coco_entry(7), bad, coco_entry(9)])
+    with pytest.raises(InputError, match=f"image 2: .*{reason}"):
+        read_karpathy(path, faults=Faults())
+    faults = Faults(skip=True)
+    assert list(read_karpathy(path, faults=faults)) == ["7", "9"]
+    assert len(faults.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        pytest.param(b"", "line 1: broken JSON", id="empty"),
+        pytest.param(b'{"images":\n [', "line 2: broken JSON", id="cut short"),
+        pytest.param(b"\xff\xfe", "byte 0 is not UTF-8", id="not UTF-8"),
+        pytest.param(b"[]", "is a list: wanted an object", id="not an object"),
+        pytest.param(b"{}", "has no 'images'", id="no images"),
+        pytest.param(b'{"images": 3}', "is a int: wanted a list", id="images are no list"),
+    ],
+)
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_file_that_cannot_be_read_at_all_is_never_skipped(tmp_path, content, reason, skip):
+    path = tmp_path / "dataset_coco.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"dataset_coco\.json.*{reason}"):
+        read_karpathy(path, faults=Faults(skip=skip))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"gone\.json: no such file"):
+        read_karpathy(tmp_path / "gone.json", faults=Faults())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for year, image_ids in (("train2014", [1]), ("val2014", [2, 3, 4])):
+        document = {
+            "images": [
+                {"id": image_id, "file_name": f"COCO_{year}_{image_id:012d}.jpg", "width": 640, "height": 480}
+                for image_id in image_ids
+            ],
+            "annotations": [
+                {"id": 10 * image_id + number, "image_id": image_id, "caption": f"Caption {number} of {image_id}."}
+                for image_id in image_ids
+                for number in range(2)
+            ],
+        }
+        (tmp_path / f"captions_{year}.json").write_text(json.dumps(document))
+    for name, ids in (("train", [10, 11]), ("restval", [20, 21]), ("dev", [30]), ("test", [41, 40])):
+        np.save(tmp_path / f"coco_{name}_ids.npy", np.array(ids))
+    return tmp_path
+
+
+def test_the_authors_folder_lists_captions_by_their_ids(folder):
+    images = read_karpathy(folder, faults=Faults())
+    assert [(image.image_id, image.split) for image in images.values()] == [
+        ("1", "train"),
+        ("2", "train"),
+        ("3", "val"),
+        ("4", "test"),
+    ]
+    assert images["4"].captions == ("Caption 1 of 4.", "Caption 0 of 4.")
+    assert images["3"].captions == ("Caption 0 of 3.",)
+    assert images["2"].file == "val2014/COCO_val2014_000000000002.jpg"
+    assert images["1"].size == Size(640, 480)
+
+
+def test_an_unknown_caption_id_is_named_and_can_be_skipped(folder):
+    np.save(folder / "coco_test_ids.npy", np.array([41, 99]))
+    with pytest.raises(InputError, match=r"coco_test_ids\.npy: caption id 99 is not in captions_val2014\.json"):
+        read_karpathy(folder, faults=Faults())
+    faults = Faults(skip=True)
+    assert read_karpathy(folder, faults=faults)["4"].captions == ("Caption 1 of 4.",)
+    assert len(faults.messages) == 1
+
+
+def test_a_caption_of_an_image_that_is_not_listed_is_named(folder):
+    path = folder / "captions_train2014.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "images": []}))
+    with pytest.raises(InputError, match=r"coco_train_ids\.npy, image 1: the image is not among the 'images'"):
+        read_karpathy(folder, faults=Faults())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        pytest.param("coco_dev_ids.npy", None, "no such file", id="ids missing"),
+        pytest.param("coco_dev_ids.npy", b"text", "not a NumPy file", id="ids broken"),
+        pytest.param("coco_dev_ids.npy", b"", "not a NumPy file", id="ids empty"),
+        pytest.param("captions_val2014.json", None, "no such file", id="captions missing"),
+        pytest.param("captions_val2014.json", b"{}", "not a COCO caption file", id="not captions"),
+        pytest.param(
+            "captions_val2014.json",
+            b'{"images": [], "annotations": [{"id": "x", "image_id": 1, "caption": ""}]}',
+            "not a COCO caption file",
+            id="an id that is no number",
+        ),
+    ],
+)
+def test_a_bad_part_of_the_folder_is_named(folder, name, content, reason):
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(InputError, match=f"{name}: {reason}"):
+        read_karpathy(folder, faults=Faults(skip=True))
