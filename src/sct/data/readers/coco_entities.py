@@ -219,8 +219,10 @@ class _Reader:
         for entry in entries:
             for class_name, listed in {} if entry.release is None else entry.release.detections.items():
                 for detection in listed:
-                    region = by_number.setdefault(detection.number, Region(detection.box, class_name))
-                    if region != Region(detection.box, class_name):
+                    region = by_number.get(detection.number)
+                    if region is None:
+                        by_number[detection.number] = Region(detection.box, class_name)
+                    elif (region.box, region.class_name) != (detection.box, class_name):
                         raise InputError(f"detection {detection.number} is listed with two boxes or two classes")
         numbers = sorted(by_number)
         if not numbers:
