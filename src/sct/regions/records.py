@@ -42,9 +42,9 @@ class Box(NamedTuple):
             raise InputError(f"box {tuple(box)} is inverted or empty: wanted x1 < x2 and y1 < y2")
         return box
 
-    def check_inside(self, width: float, height: float) -> None:
-        """Refuse a box that leaves the picture; touching its edge is fine."""
-        if self.x1 < 0 or self.y1 < 0 or self.x2 > width or self.y2 > height:
+    def check_inside(self, width: float, height: float, *, overhang: float = 0.0) -> None:
+        """Refuse a box that leaves the picture by more than ``overhang``; touching its edge is fine."""
+        if min(self.x1, self.y1) < -overhang or self.x2 > width + overhang or self.y2 > height + overhang:
             raise InputError(
                 f"box {tuple(self)} leaves the picture: wanted corners within (0, 0, {width:g}, {height:g})"
             )

