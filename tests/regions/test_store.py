@@ -479,10 +479,3 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path, name):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"not a folder|not a region store"):
         RegionStore.open(tmp_path / name)
-
-
-def test_features_cut_off_while_in_use_are_noticed(tmp_path):
-    store = RegionStore.open(build(tmp_path))
-    os.truncate(tmp_path / "features.f16", 8)
-    with pytest.raises(InputError, match="got shorter while in use"):
-        store.gather(["3.jpg"])

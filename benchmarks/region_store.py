@@ -1,0 +1,193 @@
+"""How fast a region store is read against the authors' HDF5 file, and how much memory its making takes.
+
+    python benchmarks/region_store.py [--images 1600] [--json]
+
+Writes a file of random detections in the authors' layout (100 an image, 1,600 images are 2.3 GB) to a temporary folder,
+converts it in a process of its own whose peak memory is taken, then reads random batches of 100 images both ways:
+
+- the authors' way: for each image open the file, read its features, boxes and class probabilities, close it;
+- ``RegionStore.gather``, with its features going into one buffer again and again as a training loop does, and, for
+  comparison, into fresh memory each time.
+
+Both files are in the page cache, so this is what the programs cost, not the disk. Times are medians.
+"""
+
+import argparse
+import datetime
+import json
+import multiprocessing
+import os
+import platform
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from sct.regions import RegionStore
+from sct.regions.hdf5 import convert_hdf5
+
+NUM_REGIONS, FEATURE_SIZE, NUM_CLASSES = 100, 2048, 1600
+BATCH_IMAGES = 100
+PEAK_LIMIT_MB, RATIO_WANTED = 500, 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What one run found."""
+
+    images: int
+    source_gb: float
+    store_gb: float
+    convert_seconds: float
+    convert_peak_mb: float
+    batches: int
+    hdf5_ms: float
+    gather_ms: float
+    gather_fresh_ms: float
+    ratio: float
+    ratio_fresh: float
+    cpu: str
+    cores: int
+    date: str
+
+
+def write_source(path: Path, num_images: int) -> None:
+    """Write random detections in the authors' layout."""
+    rng = np.random.default_rng(0)
+    with h5py.File(path, "w") as file:
+        for number in range(num_images):
+            file[f"{number}_features"] = rng.random((NUM_REGIONS, FEATURE_SIZE), dtype=np.float32)
+            corners = rng.random((NUM_REGIONS, 2), dtype=np.float32) * 200
+            file[f"{number}_boxes"] = np.hstack([corners, corners + 50])
+            file[f"{number}_cls_prob"] = rng.random((NUM_REGIONS, NUM_CLASSES + 1), dtype=np.float32)
+
+
+def convert_and_measure(source: Path, out: Path, result: Path) -> None:
+    """Convert in this process, which must be a fresh one, and note its peak memory in bytes.
+
+    Taken from /proc because ``getrusage`` also counts the process that this one was started from.
+    """
+    convert_hdf5(source, out, class_names=[f"class {number}" for number in range(NUM_CLASSES)])
+    status = Path("/proc/self/status").read_text()
+    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
+    if peak is None:
+        raise RuntimeError("no VmHWM in /proc/self/status: this benchmark needs Linux")
+    result.write_text(str(int(peak[1]) * 1024))
+
+
+def read_as_the_authors_do(source: Path, image_ids: Sequence[str]) -> None:
+    """Open the file anew for every image."""
+    for image_id in image_ids:
+        with h5py.File(source, "r") as file:
+            for name in ("features", "boxes", "cls_prob"):
+                file[f"{image_id}_{name}"][()]
+
+
+def milliseconds(ways: Sequence[Callable[[list[str]], object]], batches: list[list[str]]) -> list[float]:
+    """Median time of a batch in each way; they take turns, so that a busy moment of the machine hits all of them."""
+    times: list[list[float]] = [[] for _ in ways]
+    for image_ids in batches:
+        for way, taken in zip(ways, times, strict=True):
+            start = time.perf_counter()
+            way(image_ids)
+            taken.append(time.perf_counter() - start)
+    return [statistics.median(taken) * 1000 for taken in times]
+
+
+def measure(folder: Path, num_images: int, num_batches: int) -> Measurement:
+    """Run everything in a folder."""
+    source, out, result = folder / "source.hdf5", folder / "store", folder / "peak"
+    write_source(source, num_images)
+    os.sync()  # so that writing the source does not slow the conversion
+    start = time.perf_counter()
+    child = multiprocessing.get_context("spawn").Process(target=convert_and_measure, args=(source, out, result))
+    child.start()
+    child.join()
+    convert_seconds = time.perf_counter() - start
+    if child.exitcode != 0:
+        raise RuntimeError(f"the conversion ended with {child.exitcode}")
+    os.sync()
+
+    store = RegionStore.open(out)
+    rng = np.random.default_rng(1)
+    batches = [rng.choice(store.ids, BATCH_IMAGES, replace=False).tolist() for _ in range(num_batches)]
+    buffer = store.new_buffer(BATCH_IMAGES)
+    every_image = [list(store.ids[first : first + BATCH_IMAGES]) for first in range(0, len(store), BATCH_IMAGES)]
+    for image_ids in every_image:  # bring both files into the page cache
+        read_as_the_authors_do(source, image_ids)
+        store.gather(image_ids, out=buffer)
+    hdf5_ms, gather_ms, gather_fresh_ms = milliseconds(
+        [
+            lambda image_ids: read_as_the_authors_do(source, image_ids),
+            lambda image_ids: store.gather(image_ids, out=buffer),
+            store.gather,
+        ],
+        batches,
+    )
+    return Measurement(
+        images=num_images,
+        source_gb=source.stat().st_size / 1e9,
+        store_gb=sum(file.stat().st_size for file in out.iterdir()) / 1e9,
+        convert_seconds=convert_seconds,
+        convert_peak_mb=int(result.read_text()) / 1e6,
+        batches=num_batches,
+        hdf5_ms=hdf5_ms,
+        gather_ms=gather_ms,
+        gather_fresh_ms=gather_fresh_ms,
+        ratio=hdf5_ms / gather_ms,
+        ratio_fresh=hdf5_ms / gather_fresh_ms,
+        cpu=cpu_model(),
+        cores=os.cpu_count() or 1,
+        date=datetime.date.today().isoformat(),
+    )
+
+
+def cpu_model() -> str:
+    """The processor's name, as Linux gives it."""
+    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    return model[1] if model else platform.processor()
+
+
+def table(found: Measurement) -> str:
+    """The measurement as a table in Markdown."""
+    rows = [
+        (f"source, {found.images} images", f"{found.source_gb:.2f} GB"),
+        ("store", f"{found.store_gb:.2f} GB"),
+        ("conversion", f"{found.convert_seconds:.1f} s"),
+        ("peak memory of the conversion", f"{found.convert_peak_mb:.0f} MB (wanted: under {PEAK_LIMIT_MB})"),
+        ("100 images, HDF5 opened for each", f"{found.hdf5_ms:.1f} ms"),
+        ("100 images, gather into a buffer", f"{found.gather_ms:.1f} ms"),
+        ("100 images, gather into fresh memory", f"{found.gather_fresh_ms:.1f} ms"),
+        ("times faster, buffer", f"{found.ratio:.1f} (wanted: {RATIO_WANTED})"),
+        ("times faster, fresh memory", f"{found.ratio_fresh:.1f}"),
+        ("machine", f"{found.cores} cores, {found.cpu}"),
+        ("date", found.date),
+    ]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"| {name:<{width}} | {value} |" for name, value in rows)
+
+
+def main() -> int:
+    """Measure and print; the exit status is 1 where a target was missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--images", type=int, default=1600, help="images in the file, 100 or more (1600: 2.3 GB)")
+    parser.add_argument("--batches", type=int, default=25, help="random batches to take the median of")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    if arguments.images < BATCH_IMAGES or arguments.batches < 1:
+        parser.error(f"wanted at least {BATCH_IMAGES} images and 1 batch")
+    with tempfile.TemporaryDirectory(prefix="region-store-") as folder:
+        found = measure(Path(folder), arguments.images, arguments.batches)
+    print(json.dumps(asdict(found)) if arguments.json else table(found))
+    return 0 if found.convert_peak_mb < PEAK_LIMIT_MB and found.ratio >= RATIO_WANTED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
