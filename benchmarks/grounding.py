@@ -1,6 +1,6 @@
 """How well does the builder ground captions? Measured where people have grounded them.
 
-    python benchmarks/grounding.py classes DETECTIONS.jsonl  # grounded JSONL with `regions`, by benchmarks/efficientdet.py
+    python benchmarks/grounding.py classes DETECTIONS.jsonl   # made by benchmarks/efficientdet.py
     python benchmarks/grounding.py transfer DATA.jsonl --sample 100 --seed 1
 
 ``classes``: the first caption of each image is grounded by the class index on the detections, and compared with its

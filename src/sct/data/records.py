@@ -64,7 +64,9 @@ class AnnotatedImage:
     """Name of the picture inside the source's image folder, where there is one."""
 
     def __post_init__(self) -> None:
-        """Check that every chunk points at regions that exist."""
+        """Check the name, and that every chunk points at regions that exist."""
+        if not self.image_id or "\n" in self.image_id:
+            raise InputError(f"image id {self.image_id!r}: wanted a name of one line")
         for caption in self.captions:
             for chunk in caption.chunks or ():
                 if any(not 0 <= index < len(self.regions) for index in chunk.regions):

@@ -25,9 +25,9 @@ class Grounder:
 
     def ground(self, images: Sequence[AnnotatedImage]) -> Iterator[AnnotatedImage]:
         """Ground a batch of images; all of their captions are parsed together."""
-        parsed = self.chunker.chunks(caption.text for image in images for caption in image.captions)
+        parsed = self.chunker.chunks(caption.text for image in images if _is_open(image) for caption in image.captions)
         for image in images:
-            yield self._ground_image(image, [next(parsed) for _ in image.captions])
+            yield self._ground_image(image, [next(parsed) for _ in image.captions]) if _is_open(image) else image
 
     def _ground_image(self, image: AnnotatedImage, parsed: Sequence[Sequence[NounChunk]]) -> AnnotatedImage:
         anchors = [
@@ -65,6 +65,14 @@ class Grounder:
             chunks.append(Chunk(class_name, tuple(regions_of_class[class_name]) if class_name else ()))
         labels = chunk_of_word(tokenise(caption.text), [(chunk.start, chunk.end) for chunk in noun_chunks])
         return Caption(caption.text, caption.words, tuple(labels), tuple(chunks), built=True)
+
+
+def _is_open(image: AnnotatedImage) -> bool:
+    """Say whether a caption is not grounded, or a grounded chunk has no name."""
+    return any(
+        caption.chunks is None or any(chunk.class_name is None and chunk.regions for chunk in caption.chunks)
+        for caption in image.captions
+    )
 
 
 def mentions(caption: Caption, noun_chunks: Sequence[NounChunk]) -> list[NounChunk]:

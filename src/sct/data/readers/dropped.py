@@ -28,11 +28,11 @@ class Dropped:
     boxes_without_detection: int = 0
     """Flickr30k: a human box that no detection overlaps, or not enough."""
 
-    def lines(self) -> list[str]:
-        """One line for each count that is not zero.
+    def counts(self) -> dict[str, int]:
+        """The counts that are not zero.
 
-        >>> Dropped(chunks_not_found=3).lines()
-        ['3 chunks not found']
+        >>> Dropped(chunks_not_found=3).counts()
+        {'chunks_not_found': 3}
         """
         counts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count]
+        return {name: count for name, count in counts.items() if count}

@@ -60,8 +60,6 @@ def parse_line(line: bytes, split: str) -> AnnotatedImage:
     if not isinstance(content, dict):
         raise InputError(f"a {type(content).__name__}: wanted an object with image, width, height, captions")
     name = _field(content, "image", str)
-    if not name or "\n" in name:
-        raise InputError(f"image name {name!r}: wanted a file name of one line")
     width, height = _side(content, "width"), _side(content, "height")
     regions: dict[Region, int] = {}
 

@@ -1,0 +1,115 @@
+"""A prepared dataset: a folder that every later part reads."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sct.atomic import written_whole
+from sct.data.records import AnnotatedImage
+from sct.data.table import Table, load_table, save_table
+from sct.errors import InputError
+from sct.language.vocabulary import Vocabulary
+
+FORMAT = "sct dataset"
+VERSION = 1
+MANIFEST, TABLE, VOCABULARY = "dataset.json", "captions.safetensors", "vocabulary.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a dataset folder says of itself; written last, so a folder that has it is whole."""
+
+    source: str
+    """Kind of source it was made of."""
+    mode: str
+    settings: dict[str, Any]
+    """Everything else that shaped it."""
+    pictures: str | None
+    """Folder of the pictures, where there are any."""
+    images: int
+    captions: int
+    left_out: dict[str, int] = field(default_factory=dict)
+    """What rules and faults kept out of it, with counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A whole dataset folder, with its tables in memory (COCO's take 70 MB)."""
+
+    manifest: Manifest
+    table: Table
+    vocabulary: Vocabulary
+    """All words of the dataset, by how often its training split uses them."""
+    _rows: dict[str, int] = field(repr=False)
+
+    @classmethod
+    def open(cls, folder: Path) -> "Dataset":
+        """Read a folder that ``write_dataset`` made."""
+        manifest = read_manifest(folder)
+        table = load_table(folder / TABLE)
+        if len(table.image_ids) != manifest.images:
+            raise InputError(
+                f"{folder / TABLE} has {len(table.image_ids)} images, {MANIFEST} says {manifest.images}: prepare again"
+            )
+        vocabulary = Vocabulary.load(folder / VOCABULARY)
+        return cls(manifest, table, vocabulary, {image_id: row for row, image_id in enumerate(table.image_ids)})
+
+    def __len__(self) -> int:
+        """Count the images."""
+        return len(self.table.image_ids)
+
+    def __getitem__(self, image_id: str) -> AnnotatedImage:
+        """Find an image by its id; for a file name its stem or ending may be left out."""
+        row = self._rows.get(image_id)
+        if row is None:
+            alike = [name for name in self._rows if Path(name).stem == image_id]
+            if len(alike) != 1:
+                example = next(iter(self._rows), "none at all")
+                raise InputError(
+                    f"image {image_id!r} is not in the dataset: wanted one of {len(self)}, such as {example!r}"
+                )
+            row = self._rows[alike[0]]
+        return self.table.image(row)
+
+    def __iter__(self) -> Iterator[AnnotatedImage]:
+        """All images in order."""
+        return (self.table.image(row) for row in range(len(self)))
+
+    def picture(self, image: AnnotatedImage, folder: Path | None = None) -> Path | None:
+        """Where the picture of an image is, if it is there."""
+        root = folder or (Path(self.manifest.pictures) if self.manifest.pictures else None)
+        path = root / image.file if root and image.file else None
+        return path if path is not None and path.is_file() else None
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check what a folder says of itself."""
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        what = "is not there" if not folder.exists() else f"holds no whole dataset (no {MANIFEST})"
+        raise InputError(f"{folder} {what}: make one with sct prepare SOURCE {folder}") from None
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}): prepare the dataset again") from error
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise InputError(f"{path} is not of an sct dataset: wanted a folder made by sct prepare")
+    version = content.pop("version", None)
+    if version != VERSION:
+        raise InputError(f"{folder} is a dataset of version {version}, this sct reads {VERSION}: prepare it again")
+    try:
+        return Manifest(**content)
+    except TypeError as error:
+        raise InputError(f"{path} is damaged ({error}): prepare the dataset again") from error
+
+
+def write_dataset(folder: Path, table: Table, vocabulary: Vocabulary, manifest: Manifest) -> None:
+    """Write a dataset folder; until the manifest is there, nobody takes it for whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_table(table, folder / TABLE)
+    vocabulary.save(folder / VOCABULARY)
+    with written_whole(folder / MANIFEST) as file:
+        content = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))

@@ -1,0 +1,174 @@
+"""Which kind of source a path is, and how to read it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sct.data.coco80 import COCO_NAMES
+from sct.data.faults import Faults
+from sct.data.readers.coco_entities import read_coco_entities
+from sct.data.readers.coco_layout import SPLIT_OF_STEM, count_rows, read_coco_layout
+from sct.data.readers.dropped import Dropped
+from sct.data.readers.flickr30k_entities import read_flickr30k_entities
+from sct.data.readers.grounded_jsonl import read_grounded_jsonl
+from sct.data.records import AnnotatedImage, Mode
+from sct.errors import InputError
+from sct.regions.store import RegionStore
+
+Names = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A source of annotated images, ready to be read."""
+
+    kind: str
+    files: tuple[Path, ...]
+    """Everything it is read from; a change in one of them makes another dataset."""
+    read: Callable[[Faults, Dropped], Iterator[AnnotatedImage]]
+    num_images: int | None = None
+    class_names: Names | None = None
+    """Classes and further names of them, for the builder to ground plain captions with."""
+    pictures: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What a path alone does not tell."""
+
+    mode: Mode = "paper"
+    splits: Path | None = None
+    """Karpathy's ``dataset_*.json``, for COCO Entities and Flickr30k Entities."""
+    features: Path | None = None
+    """A RegionStore with the detections."""
+    min_iou: float | None = None
+    """Flickr30k Entities: the least overlap by which a box finds its detection."""
+    pictures: Path | None = None
+
+
+def open_source(path: Path, options: SourceOptions) -> Source:
+    """Tell the kind of a source by what lies there."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist: wanted {KINDS}")
+    if path.is_dir() and (path / "Sentences").is_dir():
+        return _flickr30k_entities(path, options)
+    if path.is_file():
+        stem_of_file = {path.stem if path.stem in SPLIT_OF_STEM else "train": path}
+        by_ending = {".jsonl": _grounded_jsonl, ".parquet": _coco_layout}
+        if path.suffix in by_ending:
+            return by_ending[path.suffix](path.parent, stem_of_file, options)
+        if path.suffix == ".json":
+            return _coco_entities(path, options)
+        raise InputError(f"{path} is of no known kind: wanted {KINDS}")
+    for ending, reader in (("jsonl", _grounded_jsonl), ("parquet", _coco_layout)):
+        files = {stem: path / f"{stem}.{ending}" for stem in SPLIT_OF_STEM if (path / f"{stem}.{ending}").is_file()}
+        if files:
+            return reader(path, files, options)
+    annotations = [
+        path / name for name in ("coco_entities_release.json", "coco_entities.json") if (path / name).is_file()
+    ]
+    if annotations:
+        return _coco_entities(annotations[0], options)
+    raise InputError(f"{path} holds nothing of a known kind: wanted {KINDS}")
+
+
+KINDS = (
+    "a folder with train/val/test .jsonl (grounded JSONL) or .parquet (COCO layout), with Sentences/ and Annotations/ "
+    "(Flickr30k Entities), or with coco_entities*.json"
+)
+
+
+def _grounded_jsonl(root: Path, files: Mapping[str, Path], options: SourceOptions) -> Source:
+    _refuse_reference(options, "grounded JSONL")
+    by_split = {SPLIT_OF_STEM[stem]: path for stem, path in files.items()}
+    classes, num_images = _scan(files.values())
+    return Source(
+        kind="grounded JSONL",
+        files=tuple(files.values()),
+        read=lambda faults, _: read_grounded_jsonl(by_split, faults),
+        num_images=num_images,
+        class_names={name: COCO_NAMES.get(name, ()) for name in classes} or None,
+        pictures=options.pictures or root / "images",
+    )
+
+
+def _coco_layout(_: Path, files: Mapping[str, Path], options: SourceOptions) -> Source:
+    _refuse_reference(options, "COCO layout")
+    return Source(
+        kind="COCO layout",
+        files=tuple(files.values()),
+        read=lambda faults, _: read_coco_layout(files, faults),
+        num_images=count_rows(files),
+        class_names=COCO_NAMES,
+        pictures=options.pictures,
+    )
+
+
+def _coco_entities(annotations: Path, options: SourceOptions) -> Source:
+    splits = options.splits or _beside(annotations, "dataset_coco.json")
+    sizes = _beside(annotations, "coco_img_shapes.json")
+    store = None if options.features is None else RegionStore.open(options.features)
+    return Source(
+        kind="COCO Entities",
+        files=tuple(path for path in (annotations, splits, sizes) if path is not None),
+        read=lambda faults, dropped: read_coco_entities(
+            annotations, splits, detections=store, faults=faults, mode=options.mode, sizes=sizes, dropped=dropped
+        ),
+        pictures=options.pictures,
+    )
+
+
+def _flickr30k_entities(root: Path, options: SourceOptions) -> Source:
+    splits = options.splits or _beside(root / "Sentences", "dataset_flickr30k.json")
+    if splits is None:
+        raise InputError(f"{root} has no splits: give Karpathy's dataset_flickr30k.json with --splits")
+    store = None if options.features is None else RegionStore.open(options.features)
+    return Source(
+        kind="Flickr30k Entities",
+        files=(splits, *sorted(root.glob("Sentences/*.txt")), *sorted(root.glob("Annotations/*.xml"))),
+        read=lambda faults, dropped: read_flickr30k_entities(
+            root,
+            splits,
+            detections=store,
+            faults=faults,
+            mode=options.mode,
+            min_iou=options.min_iou,
+            dropped=dropped,
+        ),
+        pictures=options.pictures,
+    )
+
+
+def _beside(path: Path, name: str) -> Path | None:
+    found = path.parent / name
+    return found if found.is_file() else None
+
+
+def _refuse_reference(options: SourceOptions, kind: str) -> None:
+    if options.mode == "reference":
+        raise InputError(f"{kind} has no reference mode: the authors' code never read it, leave --mode out")
+
+
+def _scan(files: Iterable[Path]) -> tuple[list[str], int]:
+    """Class names of all detections, and the number of images; a malformed line is told when it is read in earnest."""
+    classes: set[str] = set()
+    num_images = 0
+    for path in files:
+        with path.open("rb") as lines:
+            for line in lines:
+                num_images += bool(line.strip())
+                classes.update(_classes_in(line))
+    return sorted(classes), num_images
+
+
+def _classes_in(line: bytes) -> Iterator[str]:
+    if b'"regions"' not in line:
+        return
+    try:
+        regions = json.loads(line)["regions"]
+    except (ValueError, KeyError, TypeError):
+        return
+    for region in regions if isinstance(regions, list) else ():
+        if isinstance(region, dict) and isinstance(region.get("class"), str):
+            yield region["class"]

@@ -1,0 +1,287 @@
+"""Annotated images as a handful of flat arrays: what a dataset folder holds, and what its building parts hold.
+
+Lists of different lengths lie end to end, with offsets: the words of caption c are
+``word[caption_word[c] : caption_word[c + 1]]``.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Shaped
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from sct.atomic import written_whole
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.errors import InputError
+from sct.language.vocabulary import Vocabulary
+from sct.regions import Box, Region
+
+NO_CLASS = np.iinfo(np.uint16).max
+NO_CHUNK = np.iinfo(np.uint8).max
+
+OFFSETS = {
+    "image_region": "region",
+    "image_caption": "caption",
+    "caption_word": "word",
+    "caption_chunk": "chunk",
+    "chunk_region": "member",
+    "caption_letter": "letter",
+}
+"""Each offset array and what it counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns by name, and the strings that their numbers stand for."""
+
+    columns: dict[str, Shaped[np.ndarray, "..."]]
+    words: tuple[str, ...]
+    classes: tuple[str, ...]
+    splits: tuple[str, ...]
+    image_ids: tuple[str, ...]
+    files: tuple[str, ...]
+    """Per image the name of its picture; empty where there is none."""
+
+    def image(self, index: int) -> AnnotatedImage:
+        """One image as the record it was made of."""
+        regions = [self._region(row) for row in self._rows("image_region", index)]
+        captions = [self._caption(row) for row in self._rows("image_caption", index)]
+        width, height = self.columns["image_size"][index].tolist()
+        return AnnotatedImage(
+            image_id=self.image_ids[index],
+            split=self.splits[self.columns["image_split"][index]],
+            width=width,
+            height=height,
+            regions=tuple(regions),
+            captions=tuple(captions),
+            file=self.files[index] or None,
+        )
+
+    def _rows(self, offsets: str, index: int) -> range:
+        column = self.columns[offsets]
+        return range(int(column[index]), int(column[index + 1]))
+
+    def _slice(self, offsets: str, column: str, index: int) -> Shaped[np.ndarray, "..."]:
+        rows = self._rows(offsets, index)
+        return self.columns[column][rows.start : rows.stop]
+
+    def _class(self, number: int) -> str | None:
+        return None if number == NO_CLASS else self.classes[number]
+
+    def _region(self, row: int) -> Region:
+        score = float(self.columns["region_score"][row])
+        box = Box(*self.columns["region_box"][row].tolist())
+        return Region(box, self._class(self.columns["region_class"][row]), None if np.isnan(score) else score)
+
+    def _caption(self, row: int) -> Caption:
+        text = self._slice("caption_letter", "letter", row).tobytes().decode("utf-8")
+        words = tuple(self.words[number] for number in self._slice("caption_word", "word", row))
+        labels = self._slice("caption_word", "word_chunk", row).tolist()
+        chunks = [
+            Chunk(
+                self._class(self.columns["chunk_class"][chunk]),
+                tuple(self._slice("chunk_region", "member", chunk).tolist()),
+            )
+            for chunk in self._rows("caption_chunk", row)
+        ]
+        return Caption(
+            text,
+            words,
+            tuple(None if label == NO_CHUNK else label for label in labels),
+            tuple(chunks),
+            built=bool(self.columns["caption_built"][row]),
+        )
+
+
+def pack(images: Sequence[AnnotatedImage]) -> Table:
+    """Lay images out as columns; strings are numbered in order of appearance."""
+    words, classes, splits = _Numbering(), _Numbering(), _Numbering()
+    flat: dict[str, list[float]] = {name: [] for name in _DTYPES}
+    letters = bytearray()
+    lengths: dict[str, list[int]] = {name: [] for name in OFFSETS}
+    boxes: list[Box] = []
+    for image in images:
+        flat["image_split"].append(splits.number(image.split))
+        lengths["image_region"].append(len(image.regions))
+        lengths["image_caption"].append(len(image.captions))
+        for region in image.regions:
+            boxes.append(region.box)
+            flat["region_class"].append(classes.number(region.class_name) if region.class_name else NO_CLASS)
+            flat["region_score"].append(np.nan if region.score is None else region.score)
+        for caption in image.captions:
+            if caption.chunks is None:
+                raise InputError(f"image {image.image_id}: caption {caption.text!r} is not grounded yet")
+            if len(caption.chunks) >= NO_CHUNK:
+                raise InputError(
+                    f"image {image.image_id}: a caption has {len(caption.chunks)} chunks: wanted under {NO_CHUNK}"
+                )
+            text = caption.text.encode("utf-8")
+            letters += text
+            lengths["caption_letter"].append(len(text))
+            lengths["caption_word"].append(len(caption.words))
+            lengths["caption_chunk"].append(len(caption.chunks))
+            flat["caption_built"].append(caption.built)
+            flat["word"] += [words.number(word) for word in caption.words]
+            flat["word_chunk"] += [NO_CHUNK if label is None else label for label in caption.chunk_of_word]
+            for chunk in caption.chunks:
+                flat["chunk_class"].append(NO_CLASS if chunk.class_name is None else classes.number(chunk.class_name))
+                flat["member"] += chunk.regions
+                lengths["chunk_region"].append(len(chunk.regions))
+    columns = {name: np.array(flat[name], dtype) for name, dtype in _DTYPES.items()}
+    columns |= {name: _offsets(np.array(lengths[name], np.int64)) for name in OFFSETS}
+    columns["letter"] = np.frombuffer(bytes(letters), np.uint8)
+    columns["region_box"] = np.array(boxes, np.float32).reshape(-1, 4)
+    columns["image_size"] = np.array([(image.width, image.height) for image in images], np.float32).reshape(-1, 2)
+    return Table(
+        columns,
+        words.strings(),
+        classes.strings(),
+        splits.strings(),
+        tuple(image.image_id for image in images),
+        tuple(image.file or "" for image in images),
+    )
+
+
+def join(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",)) -> tuple[Table, Vocabulary]:
+    """Lay tables end to end, and number words by how often the counted splits use them, classes by the alphabet.
+
+    The word numbers are the ids of the returned vocabulary, which holds every word; ``Vocabulary.cut`` gives the usual
+    one of frequent words.
+    """
+    parts = list(tables)
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(dict.fromkeys(part.words, 0))
+        for word, count in zip(part.words, _word_counts(part, counted_splits), strict=True):
+            counts[word] += int(count)
+    vocabulary = Vocabulary.of_counts(counts, min_count=0)
+    classes = tuple(sorted({name for part in parts for name in part.classes}))
+    splits = tuple(
+        sorted(
+            {name for part in parts for name in part.splits}, key=lambda name: (name != "train", name != "val", name)
+        )
+    )
+    if len(classes) >= NO_CLASS:
+        raise InputError(f"the dataset has {len(classes)} classes: wanted under {NO_CLASS}")
+    class_ids = {name: number for number, name in enumerate(classes)}
+    renumbered = [
+        {
+            **part.columns,
+            "word": _renumber(part.columns["word"], [vocabulary.ids[word] for word in part.words], np.uint32),
+            "region_class": _renumber(
+                part.columns["region_class"], [class_ids[name] for name in part.classes], np.uint16
+            ),
+            "chunk_class": _renumber(
+                part.columns["chunk_class"], [class_ids[name] for name in part.classes], np.uint16
+            ),
+            "image_split": _renumber(
+                part.columns["image_split"], [splits.index(name) for name in part.splits], np.uint8
+            ),
+        }
+        for part in parts
+    ]
+    columns = {
+        name: _offsets(np.concatenate([np.diff(part[name]) for part in renumbered]))
+        if name in OFFSETS
+        else np.concatenate([part[name] for part in renumbered])
+        for name in renumbered[0]
+    }
+    columns |= {name: _narrow(columns[name]) for name in ("word", "member")}
+    image_ids = tuple(image_id for part in parts for image_id in part.image_ids)
+    repeated = [image_id for image_id, count in Counter(image_ids).items() if count > 1]
+    if repeated:
+        raise InputError(f"image {repeated[0]!r} is in the source {image_ids.count(repeated[0])} times: wanted once")
+    files = tuple(file for part in parts for file in part.files)
+    return Table(columns, vocabulary.words, classes, splits, image_ids, files), vocabulary
+
+
+def save_table(table: Table, path: Path) -> None:
+    """Write a table as one safetensors file, whole or not at all."""
+    strings = {name: "\n".join(getattr(table, name)) for name in ("words", "classes", "splits", "image_ids", "files")}
+    blobs = {f"strings.{name}": np.frombuffer(text.encode("utf-8"), np.uint8) for name, text in strings.items()}
+    with written_whole(path) as file:
+        file.write(save({**table.columns, **blobs}))
+
+
+def load_table(path: Path) -> Table:
+    """Read what ``save_table`` wrote."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            columns = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: the dataset is not whole, prepare it again") from None
+    except SafetensorError as error:
+        raise InputError(f"{path} is damaged ({error}): prepare the dataset again") from error
+    missing = ({*_DTYPES, *OFFSETS} - columns.keys()) or {"strings.words"} - columns.keys()
+    if missing:
+        raise InputError(
+            f"{path} lacks {', '.join(sorted(missing))}: it is no dataset of this version, prepare it again"
+        )
+
+    def strings(name: str) -> tuple[str, ...]:
+        text = columns.pop(f"strings.{name}").tobytes().decode("utf-8")
+        return tuple(text.split("\n")) if text else ()
+
+    words, classes, splits, image_ids, files = map(strings, ("words", "classes", "splits", "image_ids", "files"))
+    if not files:
+        files = ("",) * len(image_ids)
+    return Table(columns, words, classes, splits, image_ids, files)
+
+
+_DTYPES: dict[str, type[np.generic]] = {
+    "image_split": np.uint8,
+    "region_class": np.uint16,
+    "region_score": np.float16,
+    "caption_built": np.bool_,
+    "word": np.uint32,
+    "word_chunk": np.uint8,
+    "chunk_class": np.uint16,
+    "member": np.uint16,
+}
+
+
+class _Numbering:
+    """Numbers strings in order of appearance."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, string: str) -> int:
+        if "\n" in string:
+            raise InputError(f"{string!r} holds a line break: wanted a name of one line")
+        return self._numbers.setdefault(string, len(self._numbers))
+
+    def strings(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32)
+
+
+def _narrow(column: np.ndarray) -> np.ndarray:
+    """Whole numbers in the smallest type that holds them: a dataset has to travel."""
+    return column.astype(np.min_scalar_type(int(column.max(initial=0))))
+
+
+def _renumber(column: np.ndarray, numbers: Sequence[int], dtype: type[np.unsignedinteger]) -> np.ndarray:
+    """Replace each number by another; NO_CLASS stays."""
+    lookup = np.full(max(len(numbers), NO_CLASS + 1), NO_CLASS, np.uint32)
+    lookup[: len(numbers)] = numbers
+    renumbered: np.ndarray = lookup[column].astype(dtype)
+    return renumbered
+
+
+def _word_counts(part: Table, counted_splits: Sequence[str]) -> np.ndarray:
+    """How often each word of a table stands in captions of the counted splits."""
+    columns = part.columns
+    counted = np.isin(
+        columns["image_split"], [part.splits.index(name) for name in counted_splits if name in part.splits]
+    )
+    per_caption = np.repeat(counted, np.diff(columns["image_caption"]))
+    per_word = np.repeat(per_caption, np.diff(columns["caption_word"]))
+    return np.bincount(columns["word"][per_word], minlength=len(part.words))
