@@ -3,6 +3,10 @@
 Written from what that tool prints, not from its source. It reads like a lexer: at each place every rule is tried and
 the longest match wins, the earlier rule at a tie. What a rule only peeks at ("do" is a word before "n't") counts as
 matched length but is not part of the token. American spelling is not imposed: "colour" stays "colour".
+
+Known to differ: the tool reads all captions as one text, so whether the full stop stays in "... a letter K." at the end
+of one caption hangs on the first word of the next (here it stays, as for the last caption); line separators other than
+"\\n" end a line there and are spaces here; vowel signs of Indic scripts cut words here.
 """
 
 import re
