@@ -9,6 +9,11 @@ converts it in a process of its own whose peak memory is taken, then reads rando
 - ``RegionStore.gather``, with its features going into one buffer again and again as a training loop does, and, for
   comparison, into fresh memory each time.
 
+Opening costs more the more names a file has, because HDF5 then reads the whole list of them. So the authors' way is
+timed on the file as it is and with as many names as the authors' two files have, the additional ones being links to
+the data of the first image; the batches are the same. The exit status judges the size of Flickr30k, the smaller of the
+authors' files: at least 20 times faster. All three ratios are printed.
+
 Both files are in the page cache, so this is what the programs cost, not the disk. Times are medians.
 """
 
@@ -35,6 +40,8 @@ from sct.regions.hdf5 import convert_hdf5
 
 NUM_REGIONS, FEATURE_SIZE, NUM_CLASSES = 100, 2048, 1600
 BATCH_IMAGES = 100
+DATASETS = ("features", "boxes", "cls_prob")
+FLICKR30K_IMAGES, COCO_IMAGES = 31_783, 123_287
 PEAK_LIMIT_MB, RATIO_WANTED = 500, 20
 
 
@@ -48,11 +55,12 @@ class Measurement:
     convert_seconds: float
     convert_peak_mb: float
     batches: int
-    hdf5_ms: float
     gather_ms: float
     gather_fresh_ms: float
-    ratio: float
-    ratio_fresh: float
+    hdf5_ms: dict[int, float]
+    """By the number of images that the file names."""
+    ratio: dict[int, float]
+    """How many times faster ``gather`` into a buffer was, in the same turns."""
     cpu: str
     cores: int
     date: str
@@ -67,6 +75,15 @@ def write_source(path: Path, num_images: int) -> None:
             corners = rng.random((NUM_REGIONS, 2), dtype=np.float32) * 200
             file[f"{number}_boxes"] = np.hstack([corners, corners + 50])
             file[f"{number}_cls_prob"] = rng.random((NUM_REGIONS, NUM_CLASSES + 1), dtype=np.float32)
+
+
+def add_names(path: Path, first: int, num_images: int) -> None:
+    """Name further images, up to a number of them, that have the data of image 0."""
+    with h5py.File(path, "a") as file:
+        data = {name: file[f"0_{name}"] for name in DATASETS}
+        for number in range(first, num_images):
+            for name in DATASETS:
+                file[f"{number}_{name}"] = data[name]
 
 
 def convert_and_measure(source: Path, out: Path, result: Path) -> None:
@@ -86,7 +103,7 @@ def read_as_the_authors_do(source: Path, image_ids: Sequence[str]) -> None:
     """Open the file anew for every image."""
     for image_id in image_ids:
         with h5py.File(source, "r") as file:
-            for name in ("features", "boxes", "cls_prob"):
+            for name in DATASETS:
                 file[f"{image_id}_{name}"][()]
 
 
@@ -123,26 +140,33 @@ def measure(folder: Path, num_images: int, num_batches: int) -> Measurement:
     for image_ids in every_image:  # bring both files into the page cache
         read_as_the_authors_do(source, image_ids)
         store.gather(image_ids, out=buffer)
-    hdf5_ms, gather_ms, gather_fresh_ms = milliseconds(
-        [
-            lambda image_ids: read_as_the_authors_do(source, image_ids),
-            lambda image_ids: store.gather(image_ids, out=buffer),
-            store.gather,
-        ],
-        batches,
-    )
+    source_gb = source.stat().st_size / 1e9
+    hdf5_ms, ratio, gather_times = {}, {}, []
+    named = num_images
+    for names in (num_images, FLICKR30K_IMAGES, COCO_IMAGES):
+        add_names(source, named, names)
+        named = max(named, names)
+        slow, fast = milliseconds(
+            [
+                lambda image_ids: read_as_the_authors_do(source, image_ids),
+                lambda image_ids: store.gather(image_ids, out=buffer),
+            ],
+            batches,
+        )
+        hdf5_ms[named], ratio[named] = slow, slow / fast
+        gather_times.append(fast)
+    (gather_fresh_ms,) = milliseconds([store.gather], batches)
     return Measurement(
         images=num_images,
-        source_gb=source.stat().st_size / 1e9,
+        source_gb=source_gb,
         store_gb=sum(file.stat().st_size for file in out.iterdir()) / 1e9,
         convert_seconds=convert_seconds,
         convert_peak_mb=int(result.read_text()) / 1e6,
         batches=num_batches,
-        hdf5_ms=hdf5_ms,
-        gather_ms=gather_ms,
+        gather_ms=statistics.median(gather_times),
         gather_fresh_ms=gather_fresh_ms,
-        ratio=hdf5_ms / gather_ms,
-        ratio_fresh=hdf5_ms / gather_fresh_ms,
+        hdf5_ms=hdf5_ms,
+        ratio=ratio,
         cpu=cpu_model(),
         cores=os.cpu_count() or 1,
         date=datetime.date.today().isoformat(),
@@ -162,11 +186,15 @@ def table(found: Measurement) -> str:
         ("store", f"{found.store_gb:.2f} GB"),
         ("conversion", f"{found.convert_seconds:.1f} s"),
         ("peak memory of the conversion", f"{found.convert_peak_mb:.0f} MB (wanted: under {PEAK_LIMIT_MB})"),
-        ("100 images, HDF5 opened for each", f"{found.hdf5_ms:.1f} ms"),
         ("100 images, gather into a buffer", f"{found.gather_ms:.1f} ms"),
         ("100 images, gather into fresh memory", f"{found.gather_fresh_ms:.1f} ms"),
-        ("times faster, buffer", f"{found.ratio:.1f} (wanted: {RATIO_WANTED})"),
-        ("times faster, fresh memory", f"{found.ratio_fresh:.1f}"),
+        *(
+            (
+                f"100 images, HDF5 of {names} images opened for each",
+                f"{found.hdf5_ms[names]:.0f} ms, {ratio:.1f} times (wanted: {RATIO_WANTED})",
+            )
+            for names, ratio in found.ratio.items()
+        ),
         ("machine", f"{found.cores} cores, {found.cpu}"),
         ("date", found.date),
     ]
@@ -186,7 +214,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="region-store-") as folder:
         found = measure(Path(folder), arguments.images, arguments.batches)
     print(json.dumps(asdict(found)) if arguments.json else table(found))
-    return 0 if found.convert_peak_mb < PEAK_LIMIT_MB and found.ratio >= RATIO_WANTED else 1
+    reached = found.ratio[max(FLICKR30K_IMAGES, found.images)] >= RATIO_WANTED
+    return 0 if found.convert_peak_mb < PEAK_LIMIT_MB and reached else 1
 
 
 if __name__ == "__main__":

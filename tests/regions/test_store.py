@@ -353,6 +353,15 @@ def test_a_torn_journal_continues_from_its_last_whole_line(tmp_path, whole):
         shutil.rmtree(store)
 
 
+def test_what_is_committed_after_a_torn_line_counts_as_well(tmp_path):
+    half_built(tmp_path, 4)
+    with (tmp_path / JOURNAL).open("ab") as journal:
+        journal.write(b'{"images": 6, "regi')
+    half_built(tmp_path, 6)
+    with opened(tmp_path) as writer:
+        assert len(writer) == 6
+
+
 @given(tails=st.lists(st.binary(max_size=40), min_size=8, max_size=8), images=st.integers(0, 6))
 @settings(max_examples=30, deadline=None)
 def test_whatever_lies_past_the_last_commit_is_cut_off(whole, tails, images):
