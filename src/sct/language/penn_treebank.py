@@ -1,12 +1,16 @@
 """Penn Treebank tokens as the Java tool of the COCO evaluation cuts them (Stanford CoreNLP 3.4.1, lower case).
 
-Written from what that tool prints, not from its source. It reads like a lexer: at each place every rule is tried and
-the longest match wins, the earlier rule at a tie. What a rule only peeks at ("do" is a word before "n't") counts as
-matched length but is not part of the token. American spelling is not imposed: "colour" stays "colour".
+It reads like a lexer: at each place every rule is tried and the longest match wins, the earlier rule at a tie. What a
+rule only peeks at ("do" is a word before "n't") counts as matched length but is not part of the token. American spelling
+is not imposed: "colour" stays "colour".
+
+Every rule was checked against what the tool prints, and the word lists were found that way. The tool's source was not
+open at the time, but it was known: the rules for telephone numbers, addresses, faces, words with slashes or hyphens and
+words with an apostrophe of their own follow its grammar as remembered, and are not an independent derivation.
 
 Known to differ: the tool reads all captions as one text, so whether the full stop stays in "... a letter K." at the end
 of one caption hangs on the first word of the next (here it stays, as for the last caption); line separators other than
-"\\n" end a line there and are spaces here; vowel signs of Indic scripts cut words here.
+the line feed end a line there and are spaces here; vowel signs of Indic scripts cut words here.
 """
 
 import re
