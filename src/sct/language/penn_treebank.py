@@ -1,8 +1,8 @@
 """Penn Treebank tokens as the Java tool of the COCO evaluation cuts them (Stanford CoreNLP 3.4.1, lower case).
 
 It reads like a lexer: at each place every rule is tried and the longest match wins, the earlier rule at a tie. What a
-rule only peeks at ("do" is a word before "n't") counts as matched length but is not part of the token. American spelling
-is not imposed: "colour" stays "colour".
+rule only peeks at ("do" is a word before "n't") counts as matched length but is not part of the token. American
+spelling is not imposed: "colour" stays "colour".
 
 Every rule was checked against what the tool prints, and the word lists were found that way. The tool's source was not
 open at the time, but it was known: the rules for telephone numbers, addresses, faces, words with slashes or hyphens and
