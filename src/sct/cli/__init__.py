@@ -1,0 +1,13 @@
+"""The command line: one file per verb, each a thin shell over an importable function."""
+
+import sys
+from collections.abc import Sequence
+
+from sct.cli.main import run
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run ``sct`` and exit: 0 on success, 2 on bad usage or bad input."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
@@ -25,6 +25,7 @@ class WordVectors:
     """What reports call it."""
     rows: Mapping[str, int]
     matrix: Float[np.ndarray, "words dims"]
+    _units: dict[str, Float[np.ndarray, " dims"] | None] = field(default_factory=dict, repr=False, compare=False)
 
     def __contains__(self, word: str) -> bool:
         """Say whether the table has a vector for the word."""
@@ -45,8 +46,13 @@ class WordVectors:
 
     def similarity(self, first: str, second: str) -> float | None:
         """Cosine of two words; None where one is unknown."""
-        a, b = self.unit([first]), self.unit([second])
+        a, b = self._unit_of_word(first), self._unit_of_word(second)
         return None if a is None or b is None else float(a @ b)
+
+    def _unit_of_word(self, word: str) -> Float[np.ndarray, " dims"] | None:
+        if word not in self._units:  # the same few thousand nouns are asked for again and again
+            self._units[word] = self.unit([word])
+        return self._units[word]
 
 
 def load_vectors(path: Path | None = None) -> WordVectors:

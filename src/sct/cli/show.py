@@ -1,0 +1,36 @@
+"""``sct show``: an image's captions with their groundings."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from sct.data.dataset import Dataset
+from sct.studio.drawing import colours, draw_image, pieces
+
+
+def show_command(
+    dataset: Annotated[Path, typer.Argument(help="A folder made by sct prepare.")],
+    image: Annotated[str, typer.Argument(help="Id of an image in it.")],
+    draw: Annotated[Path | None, typer.Option(help="Picture to write; IMAGE.grounded.png if not given.")] = None,
+    pictures: Annotated[Path | None, typer.Option(help="Folder of the pictures, if they have moved.")] = None,
+) -> None:
+    """Draw an image's captions: chunk and box in one colour, chunks without a region grey (the paper's Figure 3)."""
+    opened = Dataset.open(dataset)
+    found = opened[image]
+    out = draw or Path(f"{Path(found.image_id).stem}.grounded.png")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draw_image(found, opened.picture(found, pictures)).save(out)
+    console, colour_of = Console(soft_wrap=True, highlight=False), colours(found)
+    for caption in found.captions:
+        line = Text()
+        for piece in pieces(caption):
+            if piece.chunk is None or caption.chunks is None:
+                line.append(piece.text)
+            else:
+                red, green, blue = colour_of[caption.chunks[piece.chunk].regions]
+                line.append(f"[{piece.text}]", style=f"bold rgb({red},{green},{blue})")
+        console.print(line)
+    console.print(out)
