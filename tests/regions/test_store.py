@@ -154,6 +154,30 @@ def test_a_batch_large_enough_for_threads(tmp_path):
     np.testing.assert_array_equal(batch.features, features[order].reshape(-1, size))
 
 
+FORKING = """
+import os, sys
+import numpy as np
+from sct.regions import RegionStore, RegionStoreWriter
+
+with RegionStoreWriter(sys.argv[1], feature_size=1024) as writer:
+    for number in range(30):
+        writer.append(str(number), features=np.full((100, 1024), float(number)), boxes=np.zeros((100, 4)))
+    writer.finish()
+store = RegionStore.open(sys.argv[1])
+before = store.gather(store.ids).features
+child = os.fork()
+if not child:
+    os._exit(0 if np.array_equal(store.gather(store.ids).features, before) else 1)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+def test_a_forked_process_reads_on(tmp_path):
+    command = [sys.executable, "-c", FORKING, str(tmp_path / "store")]
+    subprocess.run(command, check=True, timeout=60)
+
+
 def test_a_buffer_is_reused(whole):
     store = RegionStore.open(whole)
     buffer = store.new_buffer(2)

@@ -20,7 +20,7 @@ from sct.regions.records import Box, Region
 from sct.regions.store_layout import UNNAMED, checked_manifest, read_lines
 
 _THREADED_BYTES = 4 << 20
-"""Batches smaller than this are copied faster by one thread than threads are started."""
+"""Batches smaller than this are copied before another thread has woken up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -70,6 +70,8 @@ class RegionStore:
         self.ids = read_lines(path / "images.txt")
         self.class_names = read_lines(path / "classes.txt")
         self._index = {image_id: position for position, image_id in enumerate(self.ids)}
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_owner = 0
         self._mapping = _mapping(path / "features.f16")
         self._features = _array(self._mapping, "<f2", self.feature_size)
         self._boxes = _array(_mapping(path / "boxes.f32"), "<f4", 4)
@@ -198,18 +200,28 @@ class RegionStore:
     ) -> None:
         jobs = list(zip(starts.tolist(), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
         self._announce(jobs)
-        # The pool lives for one call only: one that outlives a fork would hang the child, and starting it costs 0.1 ms.
-        num_threads = min(4, os.cpu_count() or 1) if target.nbytes >= _THREADED_BYTES else 1
 
-        def copy(part: int) -> None:
-            for start, first, last in jobs[part::num_threads]:
+        def copy() -> None:
+            while True:
+                try:
+                    start, first, last = jobs.pop()
+                except IndexError:
+                    return
                 target[first:last] = self._features[start : start + last - first]
 
-        if num_threads == 1:
-            copy(0)
-            return
-        with ThreadPoolExecutor(num_threads) as pool:
-            list(pool.map(copy, range(num_threads)))
+        # The caller copies too, and whoever is free takes the next image: a helper that wakes up late holds up nothing.
+        num_helpers = min(4, os.cpu_count() or 1) - 1 if target.nbytes >= _THREADED_BYTES else 0
+        helping = [self._helpers().submit(copy) for _ in range(num_helpers)]
+        copy()
+        for helper in helping:
+            if not helper.cancel():
+                helper.result()
+
+    def _helpers(self) -> ThreadPoolExecutor:
+        """Threads that stay, because starting them takes as long as a third of the work; a fork leaves them behind."""
+        if self._pool is None or self._pool_owner != os.getpid():
+            self._pool, self._pool_owner = ThreadPoolExecutor(3, thread_name_prefix="regions"), os.getpid()
+        return self._pool
 
     def _announce(self, jobs: list[tuple[int, int, int]]) -> None:
         """Have the system fetch all images of a batch at once.
