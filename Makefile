@@ -5,9 +5,10 @@ STAMP := .venv/.installed
 
 .PHONY: demo test check clean
 
-demo: $(STAMP)  ## ground the tiny corpus, print its statistics, draw one picture of it
+demo: $(STAMP)  ## ground the tiny corpus, print its statistics, draw two pictures of it
 	$(BIN)/sct prepare examples/tiny build/demo/tiny --overwrite
 	$(BIN)/sct stats build/demo/tiny
+	$(BIN)/sct show build/demo/tiny astronaut --draw build/demo/astronaut.png
 	$(BIN)/sct show build/demo/tiny beach --draw build/demo/beach.png
 
 test: $(STAMP)  ## all tests

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sct.regions.boxes import areas, pairwise_iou
+from sct.regions.boxes import pairwise_iou
 
 SQUARE = [0.0, 0.0, 2.0, 2.0]
 
@@ -16,18 +16,6 @@ def boxes(draw):
     corners = draw(arrays(np.float64, (count, 2), elements=st.integers(0, 20).map(float)))
     sides = draw(arrays(np.float64, (count, 2), elements=st.integers(1, 20).map(float)))
     return np.hstack([corners, corners + sides])
-
-
-@pytest.mark.parametrize(
-    ("corners", "wanted"),
-    [
-        pytest.param(np.zeros((0, 4)), [], id="no boxes"),
-        pytest.param(np.array([[1.0, 2.0, 4.0, 4.0]]), [6.0], id="3 x 2"),
-        pytest.param(np.array([SQUARE, [5.0, 5.0, 5.0, 9.0]]), [4.0, 0.0], id="a line has no area"),
-    ],
-)
-def test_areas(corners, wanted):
-    assert areas(corners).tolist() == wanted
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,6 @@ import numpy as np
 from jaxtyping import Float
 
 
-def areas(boxes: Float[np.ndarray, "n 4"]) -> Float[np.ndarray, " n"]:
-    """Area of each box.
-
-    >>> areas(np.array([[0.0, 0.0, 2.0, 3.0]])).tolist()
-    [6.0]
-    """
-    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-
-
 def pairwise_iou(
     first: Float[np.ndarray, "n 4"], second: Float[np.ndarray, "m 4"], *, pixel_inclusive: bool = False
 ) -> Float[np.ndarray, "n m"]:
@@ -34,4 +25,5 @@ def pairwise_iou(
     area_first = (first[:, 2:] - first[:, :2] + extra).prod(axis=1)
     area_second = (second[:, 2:] - second[:, :2] + extra).prod(axis=1)
     union = area_first[:, None] + area_second[None, :] - intersection
-    return np.divide(intersection, union, out=np.zeros_like(intersection), where=union > 0)
+    overlap: np.ndarray = np.divide(intersection, union, out=np.zeros_like(intersection), where=union > 0)
+    return overlap

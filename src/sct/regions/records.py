@@ -42,6 +42,11 @@ class Box(NamedTuple):
             raise InputError(f"box {tuple(box)} is inverted or empty: wanted x1 < x2 and y1 < y2")
         return box
 
+    @property
+    def area(self) -> float:
+        """Width times height."""
+        return (self.x2 - self.x1) * (self.y2 - self.y1)
+
     def check_inside(self, width: float, height: float, *, overhang: float = 0.0) -> None:
         """Refuse a box that leaves the picture by more than ``overhang``; touching its edge is fine."""
         if min(self.x1, self.y1) < -overhang or self.x2 > width + overhang or self.y2 > height + overhang:

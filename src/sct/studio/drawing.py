@@ -27,6 +27,7 @@ _LONG_SIDE = 640
 _MARGIN = 12
 _LINE = 26
 _FONT_SIZE = 17
+_OUTLINE = 3
 
 
 class Piece(NamedTuple):
@@ -102,15 +103,25 @@ def _draw_boxes(
 ) -> None:
     pen = ImageDraw.Draw(scene)
     font = ImageFont.load_default(size=13)
+    outlines: dict[int, list[Colour]] = {}
     for region_set, colour in colour_of.items():
         for index in region_set:
-            region = image.regions[index]
-            corners = tuple(value * scale for value in region.box)
-            pen.rectangle(corners, outline=colour, width=3)
-            if region.class_name:
-                place = (corners[0] + 3, min(corners[1] + 3, scene.height - 18))
-                pen.rectangle(pen.textbbox(place, f" {region.class_name} ", font=font), fill=colour)
-                pen.text(place, f" {region.class_name} ", fill=PAPER, font=font)
+            outlines.setdefault(index, []).append(colour)
+    # Large boxes first, so that they do not hide small ones; one inside the other where sets share a region.
+    by_size = sorted(outlines, key=lambda index: -image.regions[index].box.area)
+    for index in by_size:
+        x1, y1, x2, y2 = (value * scale for value in image.regions[index].box)
+        for nesting, colour in enumerate(outlines[index]):
+            inset = min(_OUTLINE * nesting, (x2 - x1) / 2, (y2 - y1) / 2)
+            pen.rectangle((x1 + inset, y1 + inset, x2 - inset, y2 - inset), outline=colour, width=_OUTLINE)
+    for index in by_size:
+        name = image.regions[index].class_name
+        if name:
+            x1, y1 = (value * scale + 2 for value in image.regions[index].box[:2])
+            width, height = pen.textbbox((0, 0), f" {name} ", font=font)[2:]
+            x, y = min(x1, scene.width - width), min(y1, scene.height - height - 2)
+            pen.rectangle((x, y, x + width, y + height + 2), fill=outlines[index][0])
+            pen.text((x, y), f" {name} ", fill=PAPER, font=font)
 
 
 class _Stretch(NamedTuple):
