@@ -91,8 +91,10 @@ def without_punctuation(line: str) -> list[str]:
 
 def kind_of_difference(official: Sequence[str], ours: Sequence[str]) -> str:
     """A name for how two lists of words differ."""
-    if official[:-1] == ours[:-1] and ours[-1] == official[-1] + "." and len(ours[-1]) == 2:
-        return "a letter and a full stop end the caption, and the next one's first word decides"
+    if any("\xa0" in word for word in official):
+        return "an official token reaches over a space"
+    if [word.rstrip(".") for word in official] == [word.rstrip(".") for word in ours]:
+        return "a full stop belongs to the word for one only"
     if "".join(official) == "".join(ours):
         return "same characters, cut elsewhere"
     return "other characters"

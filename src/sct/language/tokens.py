@@ -3,40 +3,16 @@
 import re
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from sct.language import abbreviations
-from sct.language.penn_treebank import tokens_of
+from sct.language.penn_treebank import Word, words_in
 
-# The official evaluation's list. It names brackets in capitals while the tokens are in lower case, so "-lrb-" stays.
-_PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"])
-_PLAIN = re.compile(r"([A-Za-z]+)([,.]?)")
-_TWO_WORDS = frozenset(["cannot", "gimme", "gonna", "gotta", "lemme", "wanna"])
+__all__ = ["Word", "tokenise", "words_of"]
+
 _PIECE = re.compile(r"\S+")
-# A few tokens reach over a space, or peek past it: "1 1/2", "(555) 123-4567", "no. 5", "in a T. The", "<a b>". The
-# set of first characters comes before the alternatives so that the search can skip over letters.
-_REACHES_OVER_SPACE = re.compile(r"[\d.<](?:(?<=\d)\)?\s\d|(?<=\.)\s+[\dA-Z]|(?<=<))")
 _MOST_PIECES_KEPT = 1 << 17
 
 Cut = TypeVar("Cut")
-
-
-class Word(NamedTuple):
-    """A word and where in the text it stands."""
-
-    text: str
-    start: int
-    end: int
-
-
-def _words_in(text: str) -> tuple[Word, ...]:
-    plain = _PLAIN.fullmatch(text)
-    if plain is not None:
-        word, sign = plain[1].lower(), plain[2]
-        has_own_stop = sign == "." and (len(word) == 1 or word in abbreviations.ALL)
-        if word not in _TWO_WORDS and not has_own_stop:
-            return (Word(word, 0, len(word)),)
-    return tuple(Word(*token) for token in tokens_of(text) if token.text not in _PUNCTUATION)
 
 
 class _Remembered(dict[str, tuple[Cut, ...]], Generic[Cut]):
@@ -53,8 +29,8 @@ class _Remembered(dict[str, tuple[Cut, ...]], Generic[Cut]):
         return words
 
 
-_words_of_piece = _Remembered(_words_in)
-_texts_of_piece = _Remembered(lambda piece: (word.text for word in _words_in(piece)))
+_words_of_piece = _Remembered(words_in)
+_texts_of_piece = _Remembered(lambda piece: (word.text for word in words_in(piece)))
 
 
 def tokenise(text: str) -> list[Word]:
@@ -67,8 +43,6 @@ def tokenise(text: str) -> list[Word]:
     >>> tokenise("She can't.")
     [Word(text='she', start=0, end=3), Word(text='ca', start=4, end=6), Word(text="n't", start=6, end=9)]
     """
-    if _REACHES_OVER_SPACE.search(text):
-        return list(_words_in(text))
     return [
         Word(word, piece.start() + start, piece.start() + end)
         for piece in _PIECE.finditer(text)
@@ -82,6 +56,4 @@ def words_of(text: str) -> list[str]:
     >>> words_of("A dog's ball, and a cat.")
     ['a', 'dog', "'s", 'ball', 'and', 'a', 'cat']
     """
-    if _REACHES_OVER_SPACE.search(text):
-        return [word.text for word in _words_in(text)]
     return list(chain.from_iterable(map(_texts_of_piece.__getitem__, text.split())))
