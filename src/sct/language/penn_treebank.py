@@ -3,7 +3,8 @@
 The evaluation runs a Java tool over the captions (Penn Treebank tokens, lower case, of pycocoevalcap 1.2) and drops
 punctuation. The rules below were written for the captions of COCO and Flickr8k, each because of what that tool prints
 for them, and were kept few: they may differ on one caption in ten thousand (``benchmarks/tokeniser.py`` counts). The
-short forms are those that captions hold and the commonest titles and months; the tool was asked about each.
+short forms are those that captions hold and the commonest titles and months; the tool was asked about each. So it was
+about "gotta", "gimme" and "lemme", which those captions do not need.
 
 What captions hardly hold comes out otherwise there: tokens over a space ("1 1/2", "no. 5"), faces, addresses, words
 that open with "#" or "@", signs outside ASCII. Whether "a letter K." keeps its full stop hangs there on what follows,
