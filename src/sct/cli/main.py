@@ -21,10 +21,11 @@ app.command("show")(show.show_command)
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"sct {sct.__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sct.data.dataset import Dataset
-from sct.studio.drawing import colours, draw_image, pieces
+from sct.studio.drawing import colours, draw_image, pieces, save_drawing
 
 
 def show_command(
@@ -21,8 +21,7 @@ def show_command(
     opened = Dataset.open(dataset)
     found = opened[image]
     out = draw or Path(f"{Path(found.image_id).stem}.grounded.png")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    draw_image(found, opened.picture(found, pictures)).save(out)
+    save_drawing(draw_image(found, opened.picture(found, pictures)), out)
     console, colour_of = Console(soft_wrap=True, highlight=False), colours(found)
     for caption in found.captions:
         line = Text()

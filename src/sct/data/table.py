@@ -69,23 +69,21 @@ class Table:
         rows = self._rows(offsets, index)
         return self.columns[column][rows.start : rows.stop]
 
-    def _class(self, number: int) -> str | None:
+    def _class_name(self, column: str, row: int) -> str | None:
+        number = int(self.columns[column][row])
         return None if number == NO_CLASS else self.classes[number]
 
     def _region(self, row: int) -> Region:
         score = float(self.columns["region_score"][row])
         box = Box(*self.columns["region_box"][row].tolist())
-        return Region(box, self._class(self.columns["region_class"][row]), None if np.isnan(score) else score)
+        return Region(box, self._class_name("region_class", row), None if np.isnan(score) else score)
 
     def _caption(self, row: int) -> Caption:
         text = self._slice("caption_letter", "letter", row).tobytes().decode("utf-8")
         words = tuple(self.words[number] for number in self._slice("caption_word", "word", row))
         labels = self._slice("caption_word", "word_chunk", row).tolist()
         chunks = [
-            Chunk(
-                self._class(self.columns["chunk_class"][chunk]),
-                tuple(self._slice("chunk_region", "member", chunk).tolist()),
-            )
+            Chunk(self._class_name("chunk_class", chunk), tuple(self._slice("chunk_region", "member", chunk).tolist()))
             for chunk in self._rows("caption_chunk", row)
         ]
         return Caption(

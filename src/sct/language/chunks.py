@@ -81,7 +81,7 @@ def _amended(spans: Sequence["Span"], text: str) -> Iterator[NounChunk]:
 def _record(span: "Span") -> NounChunk:
     head = span.root
     modifiers = tuple(token.lower_ for token in span.doc[span.start : head.i])
-    plural = "Plur" in head.morph.get("Number")
+    plural = "Plur" in head.morph.get("Number", [])
     return NounChunk(span.start_char, span.end_char, head.lower_, head.lemma_.lower(), modifiers, plural)
 
 

@@ -90,6 +90,14 @@ def draw_image(image: AnnotatedImage, picture: Path | None) -> Image.Image:
     return sheet
 
 
+def save_drawing(sheet: Image.Image, path: Path) -> None:
+    """Write a drawing in the format that the file's ending names."""
+    if path.suffix.lower() not in Image.registered_extensions():
+        raise InputError(f"{path} has no ending of a picture format: wanted .png, .jpg or the like")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sheet.save(path)
+
+
 def _load(picture: Path) -> Image.Image:
     try:
         with Image.open(picture) as opened:

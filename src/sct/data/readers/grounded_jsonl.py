@@ -139,4 +139,10 @@ def _field(content: Mapping[str, Any], key: str, kind: type) -> Any:
         value = float(value)
     if not isinstance(value, kind):
         raise InputError(f"{key} is {value!r}: wanted a {kind.__name__}")
+    if isinstance(value, str) and not _is_unicode(value):
+        raise InputError(f"{key} is {value!r}: wanted text without half characters (lone surrogates)")
     return value
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)

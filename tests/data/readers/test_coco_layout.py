@@ -1,0 +1,82 @@
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from sct.data.faults import Faults
+from sct.data.readers.coco_layout import count_rows, read_coco_layout
+from sct.errors import InputError
+from sct.regions import Box
+
+ROW = {
+    "image_id": 7,
+    "captions": ["A man's dog.", "A dog"],
+    "classes": [0, 16],
+    "boxes": [[0.5, 0.5, 0.5, 1], [0.1, 0.1, 0.2, 0.2]],
+}
+SCHEMA = pa.schema(
+    {
+        "image_id": pa.int64(),
+        "captions": pa.list_(pa.string()),
+        "classes": pa.list_(pa.int8()),
+        "boxes": pa.list_(pa.list_(pa.float32(), 4)),
+    }
+)
+
+
+def write(path, *rows):
+    parquet.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA), path)
+    return path
+
+
+def test_reads_splits_in_order(tmp_path):
+    files = {
+        stem: write(tmp_path / f"{stem}.parquet", {**ROW, "image_id": number})
+        for number, stem in enumerate(["train", "restval", "val"])
+    }
+    images = list(read_coco_layout(files, Faults()))
+    assert [(image.image_id, image.split) for image in images] == [("0", "train"), ("1", "train"), ("2", "val")]
+    assert count_rows(files) == 3
+
+
+def test_reads_captions_classes_and_boxes(tmp_path):
+    [image] = read_coco_layout({"val": write(tmp_path / "val.parquet", ROW)}, Faults())
+    assert [region.class_name for region in image.regions] == ["person", "dog"]
+    assert image.regions[0].box == Box(0.25, 0.0, 0.75, 1.0)
+    assert image.captions[0].words == ("a", "man", "'s", "dog")
+    assert all(caption.chunks is None for caption in image.captions)
+
+
+def test_an_image_without_objects_is_kept(tmp_path):
+    [image] = read_coco_layout({"val": write(tmp_path / "val.parquet", {**ROW, "classes": [], "boxes": []})}, Faults())
+    assert image.regions == ()
+
+
+BAD = [
+    pytest.param({"classes": [0]}, "1 classes but 2 boxes", id="a class short"),
+    pytest.param({"classes": [0, 80]}, "class 80: wanted 0 to 79", id="an unknown class"),
+    pytest.param({"captions": None}, "a value is missing", id="no captions"),
+    pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.9, 0.1, 0.4, 0.2]]}, "leaves the picture", id="a box outside"),
+    pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.9, 0.1, 0.0, 0.2]]}, "empty", id="a box without width"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_a_bad_row_is_named_or_skipped(tmp_path, changes, message):
+    files = {"val": write(tmp_path / "val.parquet", ROW, {**ROW, **changes})}
+    with pytest.raises(InputError, match=rf"val\.parquet, row 2: .*{message}"):
+        list(read_coco_layout(files, Faults()))
+    faults = Faults(skip=True)
+    assert len(list(read_coco_layout(files, faults))) == 1
+    assert len(faults.messages) == 1
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path):
+    (tmp_path / "val.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(InputError, match=r"val\.parquet is no readable parquet"):
+        list(read_coco_layout({"val": tmp_path / "val.parquet"}, Faults()))
+
+
+def test_a_missing_column_is_named(tmp_path):
+    parquet.write_table(pa.table({"image_id": [1]}), tmp_path / "val.parquet")
+    with pytest.raises(InputError, match="lacks the column 'captions'"):
+        list(read_coco_layout({"val": tmp_path / "val.parquet"}, Faults()))

@@ -1,0 +1,216 @@
+"""Preparation of the tiny corpus, whole, killed, resumed and refused."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sct.data import parts
+from sct.data.dataset import MANIFEST, TABLE, VOCABULARY, Dataset
+from sct.data.prepare import PARTS, Preparation, prepare
+from sct.data.sources import SourceOptions
+from sct.errors import InputError
+
+TINY = Path(__file__).parents[2] / "examples" / "tiny"
+
+# Prepares in parts of two images, by two processes, and tells of each part on its standard output.
+CHILD = """
+import sys
+from pathlib import Path
+from sct.data import parts, prepare
+if __name__ == "__main__":
+    parts.IMAGES_PER_PART = prepare.IMAGES_PER_PART = 2
+    prepare.prepare(
+        Path(sys.argv[1]), Path(sys.argv[2]), prepare.Preparation(workers=int(sys.argv[3])),
+        lambda done, total: print(done, total, flush=True),
+    )
+"""
+
+
+def files_of(folder):
+    return {name: (folder / name).read_bytes() for name in (MANIFEST, TABLE, VOCABULARY)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "tiny"
+    prepare(TINY, out, Preparation())
+    return out
+
+
+def start_child(out, workers=2):
+    script = out.parent / "child.py"
+    script.write_text(CHILD)
+    command = [sys.executable, str(script), str(TINY), str(out), str(workers)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_makes_a_dataset_that_can_be_read(whole):
+    dataset = Dataset.open(whole)
+    assert len(dataset) == 11
+    assert not (whole / PARTS).exists()
+    astronaut = dataset["astronaut"]
+    assert astronaut == dataset["astronaut.jpg"]
+    assert [chunk.class_name for chunk in astronaut.captions[0].chunks] == ["woman", "suit", "helmet", "shuttle"]
+    assert dataset.picture(astronaut) == TINY.resolve() / "images" / "astronaut.jpg"
+    assert dataset.picture(dataset["beach"]) is None, "there is no picture of it"
+    assert sum(len(image.captions) for image in dataset) == dataset.manifest.captions == 41
+
+
+@pytest.mark.parametrize("kill_after", [0, 1, 3])
+def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, whole, kill_after):
+    out = tmp_path / "tiny"
+    child = start_child(out)
+    for _ in range(kill_after):
+        child.stdout.readline()
+    if not kill_after:  # killed as soon as it has begun
+        while not (out / PARTS / "plan.json").exists():
+            time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    with pytest.raises(InputError, match="holds no whole dataset"):
+        Dataset.open(out)
+    finished = len(list((out / PARTS).glob("*.safetensors")))
+    assert finished >= kill_after
+    child = start_child(out)
+    output = child.communicate()[0].split("\n")
+    assert child.returncode == 0
+    assert output[-2] == "11 11"
+    assert files_of(out) == files_of(whole), "parts and workers must not show in the result"
+
+
+def test_one_process_makes_the_same_as_two(tmp_path, whole):
+    child = start_child(tmp_path / "tiny", workers=1)
+    child.communicate()
+    assert child.returncode == 0
+    assert files_of(tmp_path / "tiny") == files_of(whole)
+
+
+def test_finished_parts_are_not_made_again(tmp_path, monkeypatch, whole):
+    out = tmp_path / "tiny"
+    child = start_child(out)
+    child.stdout.readline()
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    stamps = {path.name: path.stat().st_mtime_ns for path in (out / PARTS).glob("*.safetensors")}
+    kept = tmp_path / "kept"
+    monkeypatch.setattr(parts, "IMAGES_PER_PART", 2)
+    monkeypatch.setattr("sct.data.prepare.IMAGES_PER_PART", 2)
+    monkeypatch.setattr("sct.data.prepare.shutil.rmtree", lambda folder, **_: Path(folder).rename(kept))
+    prepare(TINY, out, Preparation(workers=1))
+    assert stamps
+    assert stamps == {name: (kept / name).stat().st_mtime_ns for name in stamps}
+
+
+def test_a_build_of_other_settings_is_not_continued(tmp_path):
+    out = tmp_path / "tiny"
+    child = start_child(out)
+    child.stdout.readline()
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    with pytest.raises(InputError, match="unfinished build of another source or setting"):
+        prepare(TINY, out, Preparation(min_similarity=0.1))
+    prepare(TINY, out, Preparation(overwrite=True))
+    assert len(Dataset.open(out)) == 11
+
+
+def test_a_dataset_is_overwritten_only_when_told(tmp_path, whole):
+    out = tmp_path / "tiny"
+    shutil.copytree(whole, out)
+    with pytest.raises(InputError, match="already holds a dataset"):
+        prepare(TINY, out, Preparation())
+    prepare(TINY, out, Preparation(overwrite=True))
+    assert files_of(out) == files_of(whole)
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="not empty and holds no dataset"):
+            prepare(TINY, tmp_path, Preparation(overwrite=overwrite))
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_bad_lines_are_skipped_and_counted(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "train.jsonl").write_text((TINY / "train.jsonl").read_text() + "{broken\n")
+    with pytest.raises(InputError, match=r"train\.jsonl, line 9: not JSON"):
+        prepare(source, tmp_path / "strict", Preparation())
+    prepared = prepare(source, tmp_path / "lenient", Preparation(skip_bad=True))
+    assert prepared.manifest.images == 8
+    assert prepared.manifest.left_out == {"unreadable_inputs": 1}
+    assert "line 9" in prepared.faults[0]
+
+
+def test_the_papers_index_knows_no_limit(tmp_path):
+    """With -1 "the beach" takes one of the five classes most like it, whatever it is; by default it stays open."""
+    prepare(TINY, tmp_path / "paper", Preparation(min_similarity=-1.0))
+    prepare(TINY, tmp_path / "default", Preparation())
+    unassociated = [
+        sum(
+            not chunk.regions
+            for image in Dataset.open(tmp_path / name)
+            for caption in image.captions
+            for chunk in caption.chunks
+        )
+        for name in ("paper", "default")
+    ]
+    assert unassociated[0] < unassociated[1]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        pytest.param(lambda _: None, "does not exist: wanted", id="nothing there"),
+        pytest.param(lambda path: path.mkdir(), "holds nothing of a known kind", id="an empty folder"),
+        pytest.param(lambda path: path.write_text(""), "is of no known kind", id="some file"),
+    ],
+)
+def test_an_unknown_source_is_refused_before_anything_is_written(tmp_path, make, message):
+    make(tmp_path / "source")
+    with pytest.raises(InputError, match=message):
+        prepare(tmp_path / "source", tmp_path / "out", Preparation())
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_source_is_refused(tmp_path):
+    (tmp_path / "train.jsonl").write_text("")
+    with pytest.raises(InputError, match="holds no image that can be used"):
+        prepare(tmp_path / "train.jsonl", tmp_path / "out", Preparation())
+
+
+def test_reference_mode_is_only_for_what_the_authors_read(tmp_path):
+    with pytest.raises(InputError, match="has no reference mode"):
+        prepare(TINY, tmp_path / "out", Preparation(source=SourceOptions(mode="reference")))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param({"format": "other"}, "not of an sct dataset", id="foreign"),
+        pytest.param({"version": 99}, "version 99, this sct reads", id="newer"),
+        pytest.param({"images": 12}, "has 11 images, dataset.json says 12", id="of another table"),
+        pytest.param({"colour": "red"}, "is damaged", id="unknown field"),
+    ],
+)
+def test_a_foreign_dataset_is_refused(tmp_path, whole, change, message):
+    out = tmp_path / "tiny"
+    shutil.copytree(whole, out)
+    manifest = json.loads((out / MANIFEST).read_text())
+    (out / MANIFEST).write_text(json.dumps({**manifest, **change}))
+    with pytest.raises(InputError, match=message):
+        Dataset.open(out)
+
+
+def test_an_unknown_image_is_named_with_an_example(whole):
+    with pytest.raises(InputError, match=r"'nobody' is not in the dataset: wanted one of 11, such as 'astronaut\.jpg'"):
+        Dataset.open(whole)["nobody"]
