@@ -3,15 +3,16 @@
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import Float
 
-from sct.atomic import written_whole
 from sct.errors import InputError
 
 DEFAULT_VECTORS = "GloVe 6B 50-d"
@@ -83,16 +84,19 @@ def _cached(path: Path) -> WordVectors:
     stat = path.stat()
     key = hashlib.sha256(f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}".encode()).hexdigest()[:16]
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sct" / "vectors"
-    words_file, matrix_file = root / f"{key}.words", root / f"{key}.npy"
-    if not words_file.exists():  # written last: where it is, the matrix is whole
+    entry = root / key
+    if not entry.exists():
         words, matrix = _parse(path)
         root.mkdir(parents=True, exist_ok=True)
-        with written_whole(matrix_file) as file:
-            np.save(file, matrix)
-        with written_whole(words_file) as file:
-            file.write("\n".join(words).encode("utf-8"))
-    names = words_file.read_text(encoding="utf-8").split("\n")
-    return WordVectors(path.name, {word: row for row, word in enumerate(names)}, np.load(matrix_file, mmap_mode="r"))
+        # Several processes may do this at once: each in a folder of its own, and the first to be ready wins.
+        with TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as made:
+            np.save(Path(made, "vectors.npy"), matrix)
+            Path(made, "words.txt").write_bytes("\n".join(words).encode("utf-8"))
+            with suppress(OSError):
+                Path(made).rename(entry)
+    names = (entry / "words.txt").read_bytes().decode("utf-8").split("\n")
+    matrix = np.load(entry / "vectors.npy", mmap_mode="r")
+    return WordVectors(path.name, {word: row for row, word in enumerate(names)}, matrix)
 
 
 def _parse(path: Path) -> tuple[list[str], Float[np.ndarray, "words dims"]]:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from jaxtyping import Float, Float16, Integer
 
+from sct.atomic import flush_folder, written_whole
 from sct.errors import InputError
 from sct.regions.store_layout import (
     FORMAT,
@@ -185,7 +186,8 @@ class RegionStoreWriter:
         if expected is not None and len(self) != expected:
             raise InputError(f"{self.path} has {len(self)} of {expected} images: wanted all of them before finish")
         self.commit()
-        _write_durably(self.path / "classes.txt", "".join(f"{name}\n" for name in self.class_names).encode())
+        with written_whole(self.path / "classes.txt") as file:
+            file.write("".join(f"{name}\n" for name in self.class_names).encode())
         sizes = array_bytes(len(self), self._regions, self.feature_size)
         sizes |= {name: (self.path / name).stat().st_size for name in ("images.txt", "classes.txt")}
         manifest = {
@@ -198,10 +200,8 @@ class RegionStoreWriter:
             "classes": len(self.class_names),
             "bytes": sizes,
         }
-        temporary = self.path / f"{MANIFEST}.partial"
-        _write_durably(temporary, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
-        temporary.replace(self.path / MANIFEST)
-        _flush_folder(self.path)
+        with written_whole(self.path / MANIFEST) as file:
+            file.write(json.dumps(manifest, indent=1, ensure_ascii=False).encode())
         self.close()
         (self.path / JOURNAL).unlink()
 
@@ -299,7 +299,7 @@ class RegionStoreWriter:
                 )
             file.truncate(size)
             files[name] = file
-        _flush_folder(self.path)
+        flush_folder(self.path)
         ids = (self.path / "images.txt").read_bytes().decode().split("\n")[:-1]
         self._ids = dict.fromkeys(ids)
         if len(self._ids) != self._committed:
@@ -327,20 +327,3 @@ def _lock(journal: BinaryIO, path: Path) -> None:
             fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise InputError(f"{path} is being built by another process: wait for it, or stop it") from error
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush_folder(path: Path) -> None:
-    """Make new names in a folder survive a power cut."""
-    if sys.platform != "win32":
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
