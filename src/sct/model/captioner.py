@@ -1,0 +1,170 @@
+"""The captioner: two LSTM layers that predict words and shifts from one network (section 3.1)."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from sct.decoding.contract import Step
+from sct.model.config import CaptionerConfig
+from sct.model.inputs import ControlInputs
+from sct.model.parts import Attended, Compatibility, Sentinel, SentinelScore, attend, paper_gate, reference_gate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CaptionerState:
+    """Memory of both layers and the pointer of each row; what does not change over time is shared, not copied."""
+
+    inputs: ControlInputs
+    keys: Float[Tensor, "regions attention"]
+    """What attention compares with, of each region."""
+    example: Int[Tensor, " rows"]
+    pointer: Int[Tensor, " rows"]
+    bottom: tuple[Float[Tensor, "rows hidden"], Float[Tensor, "rows hidden"]]
+    top: tuple[Float[Tensor, "rows hidden"], Float[Tensor, "rows hidden"]]
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> "CaptionerState":
+        """The state of the chosen rows."""
+        return replace(
+            self,
+            example=self.example[rows],
+            pointer=self.pointer[rows],
+            bottom=(self.bottom[0][rows], self.bottom[1][rows]),
+            top=(self.top[0][rows], self.top[1][rows]),
+        )
+
+
+class Thought(NamedTuple):
+    """All that one step computes."""
+
+    word_log_probs: Float[Tensor, "rows words"]
+    shift_log_probs: Float[Tensor, "rows 2"]
+    attended: Attended
+    state: CaptionerState
+
+
+class TeacherForced(NamedTuple):
+    """Log-probabilities of words and shifts along given captions."""
+
+    word_log_probs: Float[Tensor, "examples time words"]
+    shift_log_probs: Float[Tensor, "examples time 2"]
+
+
+class Captioner(nn.Module):
+    """Says a caption word by word while a pointer walks along the control.
+
+    The variants are assemblies of parts: ``ours`` has both sentinels, ``single_sentinel`` lets the visual one decide the
+    shift as well, ``no_visual_sentinel`` attends to regions alone.
+    """
+
+    def __init__(self, config: CaptionerConfig) -> None:
+        super().__init__()
+        self.config = config
+        hidden, attention, features = config.hidden_size, config.attention_size, config.feature_size
+        is_reference = config.mode == "reference"
+        bottom_size = hidden + features + config.word_size
+        self.words = nn.Embedding(config.vocabulary_size, config.word_size)
+        self.bottom = nn.LSTMCell(bottom_size, hidden)
+        self.top = nn.LSTMCell(hidden + features * (2 if config.image_in_top_layer else 1), hidden)
+        self.compatibility = Compatibility(features, hidden, attention)
+        self.visual_sentinel: Sentinel | None = None
+        self.visual_score: SentinelScore | None = None
+        self.chunk_sentinel: Sentinel | None = None
+        self.chunk_score: SentinelScore | None = None
+        self.sentinel_value: nn.Linear | None = None
+        if config.variant != "no_visual_sentinel":
+            self.visual_sentinel = Sentinel(bottom_size, hidden, bias=is_reference)
+            self.visual_score = SentinelScore(hidden, attention, own_vector=is_reference)
+            # Eq. 10 adds the sentinel to regions of another size; like the authors' code, this brings it to theirs.
+            self.sentinel_value = nn.Linear(hidden, features)
+        if config.variant != "single_sentinel":
+            self.chunk_sentinel = Sentinel(bottom_size, hidden, bias=is_reference)
+            self.chunk_score = SentinelScore(hidden, attention, own_vector=is_reference)
+        self.gate = reference_gate if is_reference else paper_gate
+        self.output = nn.Linear(hidden, config.vocabulary_size)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier-normal weights, orthogonal recurrent ones, zero biases (the authors' choice; the paper names none)."""
+        for name, parameter in self.named_parameters():
+            if parameter.dim() < 2:
+                nn.init.zeros_(parameter)
+            elif name.endswith("weight_hh"):
+                for block in parameter.data.split(self.config.hidden_size):
+                    nn.init.orthogonal_(block)
+            else:
+                nn.init.xavier_normal_(parameter)
+
+    def begin(self, inputs: ControlInputs) -> CaptionerState:
+        """The state before the first word, one row for each example."""
+        num_examples = len(inputs.image)
+        device = inputs.image.device
+        zeros = inputs.image.new_zeros(num_examples, self.config.hidden_size)
+        return CaptionerState(
+            inputs,
+            self.compatibility.region_key(inputs.regions),
+            torch.arange(num_examples, device=device),
+            torch.zeros(num_examples, dtype=torch.long, device=device),
+            (zeros, zeros),
+            (zeros, zeros),
+        )
+
+    def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: CaptionerState) -> Step:
+        """Move the pointer by the last shifts (Eq. 1), and say what comes after the last words."""
+        last = state.inputs.num_slots[state.example] - 1
+        moved = replace(state, pointer=torch.minimum(state.pointer + shifts, last))
+        thought = self.think(tokens, moved)
+        return Step(thought.word_log_probs, thought.shift_log_probs, thought.state)
+
+    def think(self, tokens: Int[Tensor, " rows"], state: CaptionerState) -> Thought:
+        """One step with the pointer where it is."""
+        inputs, row = state.inputs, state.example
+        members, mask = inputs.set_rows[row, state.pointer], inputs.set_mask[row, state.pointer]
+        (hidden_1, _), (hidden_2, _) = state.bottom, state.top
+        image = inputs.image[row]
+        bottom_input = torch.cat([hidden_2, image, self.words(tokens)], dim=1)
+        new_hidden, memory = self.bottom(bottom_input, state.bottom)
+
+        query = self.compatibility.query(new_hidden)
+        region_scores = self.compatibility(state.keys[members], query)
+        value = visual_score = None
+        if self.visual_sentinel is not None and self.visual_score is not None and self.sentinel_value is not None:
+            visual = self.visual_sentinel(bottom_input, hidden_1, memory)
+            visual_score = self.visual_score(visual, query, self.compatibility.score)
+            value = self.sentinel_value(visual)
+        attended = attend(inputs.regions[members], region_scores, mask, value, visual_score)
+
+        if self.chunk_sentinel is not None and self.chunk_score is not None:
+            # The paper's chunk sentinel reads the previous hidden state, the authors' code the new one.
+            read = new_hidden if self.config.mode == "reference" else hidden_1
+            chunk = self.chunk_sentinel(bottom_input, read, memory)
+            gate_score = self.chunk_score(chunk, query, self.compatibility.score)
+        else:
+            assert visual_score is not None
+            gate_score = visual_score
+        shift_log_probs = self.gate(gate_score, region_scores, mask)
+
+        top_parts = [new_hidden, attended.context] + [image] * self.config.image_in_top_layer
+        top = self.top(torch.cat(top_parts, dim=1), state.top)
+        word_log_probs = torch.log_softmax(self.output(top[0]), dim=1)
+        return Thought(
+            word_log_probs, shift_log_probs, attended, replace(state, bottom=(new_hidden, memory), top=top)
+        )
+
+    def teacher_forced(
+        self,
+        inputs: ControlInputs,
+        tokens: Int[Tensor, "examples time"],
+        slots: Int[Tensor, "examples time"],
+    ) -> TeacherForced:
+        """Log-probabilities after each of the given tokens, with the pointer on the given slots."""
+        state = self.begin(inputs)
+        words, shifts = [], []
+        for time in range(tokens.shape[1]):
+            thought = self.think(tokens[:, time], replace(state, pointer=slots[:, time]))
+            state = thought.state
+            words.append(thought.word_log_probs)
+            shifts.append(thought.shift_log_probs)
+        return TeacherForced(torch.stack(words, dim=1), torch.stack(shifts, dim=1))

@@ -1,0 +1,43 @@
+"""Sizes and variant of a captioner."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sct.errors import InputError
+
+Variant = Literal["ours", "single_sentinel", "no_visual_sentinel"]
+"""The paper's model and its two ablations (section 4.3)."""
+Mode = Literal["paper", "reference"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaptionerConfig:
+    """Everything that shapes the network."""
+
+    vocabulary_size: int
+    """Words it can say, the four special ones included."""
+    feature_size: int = 2048
+    """Of a region's feature vector."""
+    word_size: int = 1000
+    """Of a word's embedding."""
+    hidden_size: int = 1000
+    """Of both LSTM layers."""
+    attention_size: int = 512
+    variant: Variant = "ours"
+    mode: Mode = "paper"
+    """The equations as printed, or what the authors' released code computes."""
+    image_in_top_layer: bool = False
+    """Whether the second LSTM sees the image descriptor too (the authors' ``img_second_lstm``)."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that are no sizes."""
+        for name in ("vocabulary_size", "feature_size", "word_size", "hidden_size", "attention_size"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} is {value!r}: wanted a whole number above 0")
+        if self.vocabulary_size <= 4:
+            raise InputError(f"vocabulary_size is {self.vocabulary_size}: wanted words beyond the four special ones")
+        if self.variant not in ("ours", "single_sentinel", "no_visual_sentinel"):
+            raise InputError(f"variant {self.variant!r}: wanted ours, single_sentinel or no_visual_sentinel")
+        if self.mode not in ("paper", "reference"):
+            raise InputError(f"mode {self.mode!r}: wanted paper or reference")

@@ -1,0 +1,68 @@
+"""What a captioner sees: a table of region features and, for each example, small tables of indices into it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ControlInputs:
+    """A batch of controls; each region's features are there once, however many sets name it."""
+
+    regions: Float[Tensor, "rows features"]
+    """Features of all regions of the batch."""
+    image: Float[Tensor, "examples features"]
+    """Image descriptor: the mean over the image's detections."""
+    set_rows: Int[Tensor, "examples slots members"]
+    """Rows of ``regions`` that make up each region set, in the order of the control."""
+    set_mask: Bool[Tensor, "examples slots members"]
+    """Which members are real; what it leaves out may hold any valid row."""
+    num_slots: Int[Tensor, " examples"]
+    """How many region sets each control has; the pointer never goes past the last."""
+
+    def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "ControlInputs":
+        """The same on another device, features in another precision."""
+        return ControlInputs(
+            self.regions.to(device, dtype),
+            self.image.to(device, dtype),
+            self.set_rows.to(device),
+            self.set_mask.to(device),
+            self.num_slots.to(device),
+        )
+
+
+def image_descriptor(
+    regions: Float[Tensor, "rows features"],
+    image_rows: Int[Tensor, "examples detections"],
+    image_mask: Bool[Tensor, "examples detections"],
+) -> Float[Tensor, "examples features"]:
+    """Mean feature of an image's detections; zeros for an image without any."""
+    weights = image_mask.to(regions.dtype)
+    total = torch.einsum("end,en->ed", regions[image_rows], weights)
+    return total / weights.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def pack_controls(
+    features: Float[Tensor, "rows features"],
+    image: Float[Tensor, "examples features"],
+    controls: list[list[list[int]]],
+) -> ControlInputs:
+    """Make the tables from lists: per example its region sets, per set its rows of ``features``.
+
+    >>> pack_controls(torch.zeros(3, 2), torch.zeros(1, 2), [[[0, 1], [2]]]).set_mask.tolist()
+    [[[True, True], [True, False]]]
+    """
+    num_slots = max(len(control) for control in controls)
+    num_members = max(len(members) for control in controls for members in control)
+    rows = torch.zeros(len(controls), num_slots, num_members, dtype=torch.long)
+    mask = torch.zeros(len(controls), num_slots, num_members, dtype=torch.bool)
+    for example, control in enumerate(controls):
+        for slot, members in enumerate(control):
+            rows[example, slot, : len(members)] = torch.tensor(members)
+            mask[example, slot, : len(members)] = True
+    options: dict[str, Any] = {"device": features.device}
+    counts = torch.tensor([len(control) for control in controls])
+    return ControlInputs(features, image, rows.to(**options), mask.to(**options), counts.to(**options))

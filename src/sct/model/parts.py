@@ -1,0 +1,118 @@
+"""The parts a captioner is put together from: sentinels, compatibility scores, gates (section 3.1).
+
+Each part computes what its equation says. ``paper`` and ``reference`` differ in which part is handed in, not inside one.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+MASKED = float("-inf")
+
+
+class Sentinel(nn.Module):
+    """A component of the memory to fall back on: sigmoid(W_i x + W_h h) * tanh(m), Eq. 2-3 and 7-8.
+
+    The equations have no bias; the authors' code has one in both products.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, *, bias: bool) -> None:
+        super().__init__()
+        self.from_input = nn.Linear(input_size, hidden_size, bias=bias)
+        self.from_hidden = nn.Linear(hidden_size, hidden_size, bias=bias)
+
+    def forward(
+        self,
+        inputs: Float[Tensor, "rows inputs"],
+        hidden: Float[Tensor, "rows hidden"],
+        memory: Float[Tensor, "rows hidden"],
+    ) -> Float[Tensor, "rows hidden"]:
+        """The sentinel vector."""
+        return torch.sigmoid(self.from_input(inputs) + self.from_hidden(hidden)) * torch.tanh(memory)
+
+
+class Compatibility(nn.Module):
+    """Scores of vectors against the state: w_h^T tanh(W v + W_g h), Eq. 4-5.
+
+    ``query`` (W_g) and ``score`` (w_h) belong to the state and are shared by all that is compared with it.
+    """
+
+    def __init__(self, feature_size: int, hidden_size: int, attention_size: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(hidden_size, attention_size, bias=False)
+        self.region_key = nn.Linear(feature_size, attention_size, bias=False)
+        self.score = nn.Linear(attention_size, 1, bias=False)
+
+    def forward(
+        self, keys: Float[Tensor, "rows members attention"], query: Float[Tensor, "rows attention"]
+    ) -> Float[Tensor, "rows members"]:
+        """Score of each region whose key is given."""
+        return self.score(torch.tanh(keys + query[:, None])).squeeze(-1)
+
+
+class SentinelScore(nn.Module):
+    """Score of a sentinel in the same distribution, Eq. 4 and 9; the authors' code gives it an output vector of its own."""
+
+    def __init__(self, hidden_size: int, attention_size: int, *, own_vector: bool) -> None:
+        super().__init__()
+        self.key = nn.Linear(hidden_size, attention_size, bias=False)
+        self.score = nn.Linear(attention_size, 1, bias=False) if own_vector else None
+
+    def forward(
+        self, sentinel: Float[Tensor, "rows hidden"], query: Float[Tensor, "rows attention"], shared: nn.Linear
+    ) -> Float[Tensor, " rows"]:
+        """Score of the sentinel, by its own vector or the shared one."""
+        return (self.score or shared)(torch.tanh(self.key(sentinel) + query)).squeeze(-1)
+
+
+class Attended(NamedTuple):
+    """What a step looked at."""
+
+    context: Float[Tensor, "rows features"]
+    region_weights: Float[Tensor, "rows members"]
+    sentinel_weight: Float[Tensor, " rows"]
+
+
+def attend(
+    regions: Float[Tensor, "rows members features"],
+    region_scores: Float[Tensor, "rows members"],
+    mask: Bool[Tensor, "rows members"],
+    sentinel: Float[Tensor, "rows features"] | None,
+    sentinel_score: Float[Tensor, " rows"] | None,
+) -> Attended:
+    """Adaptive attention over the regions of the current set and the visual sentinel, Eq. 9-10.
+
+    Without a sentinel an empty set has nothing to attend: its context is zero.
+    """
+    scores = region_scores.masked_fill(~mask, MASKED)
+    if sentinel is None or sentinel_score is None:
+        is_empty = ~mask.any(dim=1, keepdim=True)
+        weights = torch.softmax(scores.masked_fill(is_empty, 0.0), dim=1).masked_fill(is_empty, 0.0)
+        context = torch.einsum("rmf,rm->rf", regions, weights)
+        return Attended(context, weights, torch.zeros_like(weights[:, 0]))
+    weights = torch.softmax(torch.cat([scores, sentinel_score[:, None]], dim=1), dim=1)
+    region_weights, sentinel_weight = weights[:, :-1], weights[:, -1]
+    context = torch.einsum("rmf,rm->rf", regions, region_weights) + sentinel_weight[:, None] * sentinel
+    return Attended(context, region_weights, sentinel_weight)
+
+
+def paper_gate(
+    sentinel_score: Float[Tensor, " rows"],
+    region_scores: Float[Tensor, "rows members"],
+    mask: Bool[Tensor, "rows members"],
+) -> Float[Tensor, "rows 2"]:
+    """Log-probabilities of staying and shifting: the chunk sentinel's weight against the regions', Eq. 6."""
+    regions = torch.logsumexp(region_scores.masked_fill(~mask, MASKED), dim=1)
+    return torch.log_softmax(torch.stack([regions, sentinel_score], dim=1), dim=1)
+
+
+def reference_gate(
+    sentinel_score: Float[Tensor, " rows"],
+    region_scores: Float[Tensor, "rows members"],
+    mask: Bool[Tensor, "rows members"],
+) -> Float[Tensor, "rows 2"]:
+    """The authors' gate: a sum of scores where the paper has one of exponentials, and the sentinel means to stay."""
+    regions = region_scores.masked_fill(~mask, 0.0).sum(dim=1)
+    return torch.log_softmax(torch.stack([sentinel_score, regions], dim=1), dim=1)
