@@ -1,6 +1,6 @@
 """What a search sees of a captioner: one step at a time, and no images."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -9,8 +9,14 @@ STAY, SHIFT = 0, 1
 """The two actions of the gate: keep the pointer, or move it on to the next region set after this word."""
 
 
+@runtime_checkable
 class State(Protocol):
     """What a captioner remembers of each row between steps; a search only ever reorders it."""
+
+    @property
+    def example(self) -> Int[Tensor, " rows"]:
+        """Which example of the batch each row speaks for; a search begins with one row for each, in order."""
+        ...
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "State":
         """The state of the chosen rows, in their order; a row may be chosen several times, or never."""
@@ -27,6 +33,7 @@ class Step(NamedTuple):
     """A ``State``; captioners name their own kind."""
 
 
+@runtime_checkable
 class StepModel(Protocol):
     """A captioner as a search sees it."""
 
@@ -34,5 +41,6 @@ class StepModel(Protocol):
         """Take the previous word and the previous shift of each row, and say what comes next.
 
         A row's pointer moves by its ``shifts`` before the next word is thought of, and never past its last region set.
+        A row that has ended goes on being asked, with padding for its word; what comes of it is not looked at.
         """
         ...

@@ -1,0 +1,197 @@
+"""Beam search over words and shifts jointly: a hypothesis is a sequence of pairs, scored by the sum of both."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from sct.decoding.banks import best, best_of_banks
+from sct.decoding.constraints import Constraints
+from sct.decoding.contract import SHIFT, STAY, State, Step, StepModel
+from sct.decoding.records import Decoded, History, decoded, may_stop, no_history
+from sct.decoding.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Beam:
+    """The hypotheses of each example."""
+
+    words: Int[Tensor, "examples beams time"]
+    shifts: Int[Tensor, "examples beams time"]
+    word_log_probs: Float[Tensor, "examples beams time"]
+    shift_log_probs: Float[Tensor, "examples beams time"]
+    scores: Float[Tensor, "examples beams"]
+    """Plain sums; minus infinity is a dead hypothesis, which nothing can revive."""
+    lengths: Int[Tensor, "examples beams"]
+    ended: Bool[Tensor, "examples beams"]
+
+
+class _Candidates(NamedTuple):
+    """The ways on from each hypothesis that may be among the best: a few words, each with every shift."""
+
+    words: Int[Tensor, "examples beams words"]
+    word_log_probs: Float[Tensor, "examples beams words"]
+    shift_log_probs: Float[Tensor, "examples beams words shifts"]
+    scores: Float[Tensor, "examples beams words shifts"]
+
+
+@torch.no_grad()
+def beam_search(model: StepModel, state: State, settings: Settings, constraints: Constraints | None = None) -> Decoded:
+    """The ``n_best`` captions of each example that a beam of ``beam_size`` finds, best first.
+
+    Equal scores are ordered as the authors' code numbers candidates: by hypothesis, then word, then STAY before SHIFT.
+    Without early stop it neither looks at the data nor waits, so the whole search can be recorded as a CUDA graph.
+    """
+    beam = _empty_beam(len(state.example), state.example.device)
+    next_words = torch.full_like(state.example, settings.begin)
+    next_shifts = torch.full_like(state.example, STAY)
+    for time in range(settings.max_length):
+        step = model.step(next_words, next_shifts, state)
+        history = History(beam.words, beam.shifts, settings.max_length - time)
+        candidates = _expand(beam, step, history, settings, constraints)
+        chosen = _choose(beam, candidates, history, settings, constraints)
+        beam, rows = _follow(beam, candidates, chosen, settings)
+        if time + 1 == settings.max_length or may_stop(beam.ended | (beam.scores == -torch.inf), time, settings):
+            break
+        state = step.state.select(rows)
+        next_words, next_shifts = beam.words[..., -1].flatten(), beam.shifts[..., -1].flatten()
+    return _ranked(beam, settings)
+
+
+def _empty_beam(num_examples: int, device: torch.device) -> _Beam:
+    """One hypothesis an example, which has said nothing."""
+    nothing = no_history(num_examples, 1, device)
+    zero = torch.zeros(num_examples, 1, device=device)
+    return _Beam(nothing, nothing, nothing.float(), nothing.float(), zero, zero.long(), zero.bool())
+
+
+def _expand(
+    beam: _Beam, step: Step, history: History, settings: Settings, constraints: Constraints | None
+) -> _Candidates:
+    """Score the ways on.
+
+    Adding a shift never changes the order of a hypothesis' words, so the best k pairs are among its best k words.
+    """
+    shape = beam.scores.shape
+    words = step.word_log_probs.reshape(*shape, -1)
+    shifts = None if step.shift_log_probs is None else step.shift_log_probs.reshape(*shape, -1)
+    if constraints is not None:
+        words, shifts = constraints.restrict(history, words, shifts)
+    word_log_probs, ids = _top_words(words, settings.beam_size, constraints)
+    word_log_probs = word_log_probs.float()
+    if shifts is None:
+        shift_log_probs = torch.zeros_like(word_log_probs)[..., None]
+    else:
+        shift_log_probs = shifts.float()[..., None, :].expand(*ids.shape, 2)
+        if settings.freeze:
+            shift_log_probs = _without_shift_at_end(shift_log_probs, ids == settings.end, settings.count_end_shift)
+    scores = beam.scores[..., None, None] + (word_log_probs[..., None] + shift_log_probs)
+    if not settings.freeze:
+        return _Candidates(ids, word_log_probs, shift_log_probs, scores)
+
+    # What has ended has one way on: padding, at no cost.
+    ended = beam.ended[..., None]
+    unchanged = torch.full_like(scores, -torch.inf)
+    unchanged[..., 0, STAY] = beam.scores
+    return _Candidates(
+        ids.masked_fill(ended, settings.pad),
+        word_log_probs.masked_fill(ended, 0.0),
+        shift_log_probs.masked_fill(ended[..., None], 0.0),
+        torch.where(ended[..., None], unchanged, scores),
+    )
+
+
+def _top_words(
+    words: Float[Tensor, "examples beams words"], num_kept: int, constraints: Constraints | None
+) -> tuple[Float[Tensor, "examples beams kept"], Int[Tensor, "examples beams kept"]]:
+    """The likeliest words of each hypothesis and all required ones, by rising id, the order of equal scores."""
+    values, ids = words.topk(min(num_kept, words.shape[-1]), -1)
+    if constraints is not None and constraints.required is not None:
+        required = constraints.required.ids
+        twice = (ids[..., None] == required).any(-2)
+        values = torch.cat([values, words[..., required].masked_fill(twice, -torch.inf)], -1)
+        ids = torch.cat([ids, required.expand(*ids.shape[:-1], -1)], -1)
+    ids, order = ids.sort(-1)
+    return values.gather(-1, order), ids
+
+
+def _without_shift_at_end(
+    shift_log_probs: Float[Tensor, "examples beams words 2"], ends: Bool[Tensor, "examples beams words"], counts: bool
+) -> Float[Tensor, "examples beams words 2"]:
+    """Nothing comes after the end to shift to: it stays, at no cost or at that of staying."""
+    at_end = shift_log_probs.clone()
+    at_end[..., SHIFT] = -torch.inf
+    if not counts:
+        at_end[..., STAY] = 0.0
+    return torch.where(ends[..., None], at_end, shift_log_probs)
+
+
+def _choose(
+    beam: _Beam, candidates: _Candidates, history: History, settings: Settings, constraints: Constraints | None
+) -> Int[Tensor, "examples kept"]:
+    """Which candidates to go on with, as indices into them all; fewer than ``beam_size`` where there are no more."""
+    ranks = candidates.scores
+    if settings.length_power:
+        lengths = (beam.lengths + ~beam.ended).float()
+        ranks = ranks / lengths[..., None, None] ** settings.length_power
+    if constraints is None or constraints.required is None:
+        return best(ranks.flatten(1), settings.beam_size)
+    num_met = constraints.required.num_met(history, candidates.words)
+    banks = num_met[..., None].expand(ranks.shape).flatten(1)
+    return best_of_banks(ranks.flatten(1), banks, len(constraints.required.ids) + 1, settings.beam_size)
+
+
+def _follow(
+    beam: _Beam, candidates: _Candidates, chosen: Int[Tensor, "examples kept"], settings: Settings
+) -> tuple[_Beam, Int[Tensor, " rows"]]:
+    """The beam of the chosen candidates, and the row that each of its hypotheses comes from."""
+    num_examples, num_beams, num_words, num_shifts = candidates.scores.shape
+    parents = chosen // (num_words * num_shifts)
+    rows = (parents + num_beams * torch.arange(num_examples, device=chosen.device)[:, None]).flatten()
+    pairs = chosen // num_shifts
+    words = candidates.words.flatten(1).gather(1, pairs)
+
+    def follow(past: Tensor) -> Tensor:
+        return past.flatten(0, 1).index_select(0, rows).view(*chosen.shape, *past.shape[2:])
+
+    def grow(past: Tensor, new: Tensor) -> Tensor:
+        return torch.cat([follow(past), new[..., None]], -1)
+
+    was_ended = follow(beam.ended)
+    return (
+        _Beam(
+            words=grow(beam.words, words),
+            shifts=grow(beam.shifts, chosen % num_shifts),
+            word_log_probs=grow(beam.word_log_probs, candidates.word_log_probs.flatten(1).gather(1, pairs)),
+            shift_log_probs=grow(beam.shift_log_probs, candidates.shift_log_probs.flatten(1).gather(1, chosen)),
+            scores=candidates.scores.flatten(1).gather(1, chosen),
+            lengths=follow(beam.lengths) + ~was_ended,
+            ended=was_ended | (words == settings.end),
+        ),
+        rows,
+    )
+
+
+def _ranked(beam: _Beam, settings: Settings) -> Decoded:
+    """The best hypotheses first; a beam that never filled up is filled with dead ones."""
+    scores = beam.scores
+    if settings.length_power:
+        scores = scores / beam.lengths.float() ** settings.length_power
+    order = best(scores, settings.n_best)
+    missing = settings.n_best - order.shape[1]
+
+    def pick(values: Tensor) -> Tensor:
+        picked = values.take_along_dim(order[..., None], 1)
+        return functional.pad(picked, (0, 0, 0, missing))
+
+    return decoded(
+        pick(beam.words),
+        pick(beam.shifts),
+        pick(beam.word_log_probs),
+        pick(beam.shift_log_probs),
+        functional.pad(scores.gather(1, order), (0, missing), value=-torch.inf),
+        settings,
+    )

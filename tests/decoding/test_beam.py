@@ -1,0 +1,167 @@
+import pytest
+import torch
+from step_models import END, PAD, every_caption, naive_beam, random_model
+
+from sct.decoding import STAY, Settings, beam_search
+from sct.errors import InputError
+
+SETTINGS = [
+    pytest.param(Settings(max_length=6, n_best=5), id="the paper's"),
+    pytest.param(Settings(max_length=1), id="one step"),
+    pytest.param(Settings(max_length=6, beam_size=1), id="beam of one"),
+    pytest.param(Settings(max_length=5, beam_size=12, n_best=12), id="beam wider than the vocabulary"),
+    pytest.param(Settings(max_length=6, n_best=5, length_power=0.7), id="length normalised"),
+    pytest.param(Settings(max_length=6, n_best=5, count_end_shift=True), id="the end pays for staying"),
+    pytest.param(Settings(max_length=6, n_best=5, freeze=False), id="the authors', nothing frozen"),
+    pytest.param(Settings(max_length=6, n_best=5, early_stop=False), id="no early stop"),
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
+@pytest.mark.parametrize("end_bias", [0.0, 2.0], ids=["late ends", "early ends"])
+def test_equals_the_naive_search(settings, gate, end_bias):
+    for seed in range(4):
+        model = random_model(seed, gate=gate, end_bias=end_bias)
+        found = beam_search(model, model.begin(), settings)
+        assert found.words.shape == (3, settings.n_best, settings.max_length)
+        for example in range(3):
+            wanted = naive_beam(model.of(example), settings)[: settings.n_best]
+            for place, hypothesis in enumerate(wanted):
+                length = len(hypothesis.words)
+                assert found.words[example, place, :length].tolist() == list(hypothesis.words)
+                assert found.shifts[example, place, :length].tolist() == list(hypothesis.shifts)
+                assert set(found.words[example, place, length:].tolist()) <= {PAD}
+                assert found.scores[example, place].item() == pytest.approx(hypothesis.rank(settings), abs=1e-4)
+            assert (found.scores[example, len(wanted) :] == -torch.inf).all()
+
+
+@pytest.mark.parametrize("length_power", [0.0, 1.0])
+@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
+def test_a_wide_beam_finds_the_best_caption_there_is(gate, length_power):
+    settings = Settings(max_length=3, beam_size=1000, n_best=3, length_power=length_power)
+    model = random_model(5, examples=2, words=5, gate=gate)
+    found = beam_search(model, model.begin(), settings)
+    for example in range(2):
+        captions = every_caption(model.of(example), settings)[:3]
+        for place, caption in enumerate(captions):
+            assert found.words[example, place, : len(caption.words)].tolist() == list(caption.words)
+            assert found.shifts[example, place, : len(caption.words)].tolist() == list(caption.shifts)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_an_example_alone_is_found_as_in_a_batch(settings):
+    model = random_model(11, examples=6)
+    together = beam_search(model, model.begin(), settings)
+    for example in range(6):
+        one = model.of(example)
+        alone = beam_search(one, one.begin(), settings)
+        assert torch.equal(alone.words[0], together.words[example])
+        assert torch.equal(alone.shifts[0], together.shifts[example])
+        assert torch.allclose(alone.scores[0], together.scores[example])
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_log_probs_are_the_captioners_own_and_sum_to_the_score(freeze):
+    settings = Settings(max_length=8, n_best=4, freeze=freeze)
+    model = random_model(3, end_bias=2.0)
+    found = beam_search(model, model.begin(), settings)
+    assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores, atol=1e-5)
+    for place in range(settings.n_best):
+        state, tokens, shifts = model.begin(), torch.full((3,), 2), torch.zeros(3, dtype=torch.long)
+        for time in range(settings.max_length):
+            step = model.step(tokens, shifts, state)
+            state, tokens, shifts = step.state, found.words[:, place, time], found.shifts[:, place, time]
+            counts = found.spoken[:, place, time] | (not freeze)
+            word = step.word_log_probs.gather(1, tokens[:, None]).squeeze(1).where(counts, torch.zeros(()))
+            assert torch.allclose(found.word_log_probs[:, place, time], word)
+            pays = counts & ((tokens != END) | (not freeze))
+            shift = step.shift_log_probs.gather(1, shifts[:, None]).squeeze(1).where(pays, torch.zeros(()))
+            assert torch.allclose(found.shift_log_probs[:, place, time], shift)
+
+
+def test_what_ended_is_padded_and_not_spoken():
+    model = random_model(2, end_bias=3.0)
+    found = beam_search(model, model.begin(), Settings(max_length=9, n_best=5))
+    assert (found.words == END).any()
+    after = ~found.spoken
+    assert after.any()
+    assert (found.words[after] == PAD).all()
+    assert (found.shifts[after] == STAY).all()
+    assert ((found.words == END).sum(-1) <= 1).all()
+    assert found.spoken[found.words == END].all()
+
+
+def test_the_authors_search_goes_on_after_the_end_as_if_nothing_happened():
+    model = random_model(2, end_bias=3.0)
+    found = beam_search(model, model.begin(), Settings(max_length=9, freeze=False))
+    said_after_end = found.words[~found.spoken]
+    assert (said_after_end != PAD).any()
+    assert (found.word_log_probs < 0).all()
+
+
+def test_reference_settings_are_the_authors():
+    assert Settings.reference() == Settings(max_length=20, beam_size=5, freeze=False, early_stop=False)
+
+
+def test_equal_scores_keep_the_order_of_hypothesis_word_and_shift():
+    model = random_model(0, examples=1, slots=2, spread=0.0)
+    found = beam_search(model, model.begin(), Settings(max_length=1, beam_size=7, n_best=7, freeze=False))
+    pairs = [(word, shift) for word in range(7) for shift in (0, 1)]
+    assert list(zip(found.words[0, :, 0].tolist(), found.shifts[0, :, 0].tolist(), strict=True)) == pairs[:7]
+
+
+def test_stops_once_everything_has_ended():
+    model = random_model(4, end_bias=50.0)
+    steps = []
+
+    class Counting:
+        def step(self, tokens, shifts, state):
+            steps.append(len(tokens))
+            return model.step(tokens, shifts, state)
+
+    settings = Settings(max_length=12, beam_size=2, n_best=2)
+    early = beam_search(Counting(), model.begin(), settings)
+    num_early = len(steps)
+    late = beam_search(Counting(), model.begin(), Settings(max_length=12, beam_size=2, n_best=2, early_stop=False))
+    assert num_early < 12 == len(steps) - num_early
+    assert steps[:2] == [3, 6]
+    assert torch.equal(early.words, late.words)
+    assert torch.equal(early.scores, late.scores)
+
+
+def test_scores_add_up_in_float32_whatever_the_captioner_computes_in():
+    model = random_model(6)
+
+    class Half:
+        def step(self, tokens, shifts, state):
+            step = model.step(tokens, shifts, state)
+            return step._replace(word_log_probs=step.word_log_probs.bfloat16(), shift_log_probs=step.shift_log_probs.half())
+
+    found = beam_search(Half(), model.begin(), Settings())
+    assert found.scores.dtype == torch.float32
+    assert torch.equal((found.word_log_probs.bfloat16().float() - found.word_log_probs).abs().max(), torch.tensor(0.0))
+    assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores, atol=1e-4)
+
+
+def test_scores_that_are_not_numbers_are_refused():
+    model = random_model(0)
+    model.words[1] = torch.nan
+    with pytest.raises(InputError, match=r"no caption of example 1 \(1 of 3 examples\)"):
+        beam_search(model, model.begin(), Settings())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        pytest.param({"max_length": 0}, "max_length is 0", id="no steps"),
+        pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
+        pytest.param({"n_best": 6}, "n_best is 6 but a beam holds 5", id="more than the beam holds"),
+        pytest.param({"length_power": -1.0}, "length_power is -1", id="negative power"),
+        pytest.param({"pad": 3}, "wanted three ids", id="one id for two"),
+        pytest.param({"freeze": False, "length_power": 1.0}, "has no length", id="length of what never ends"),
+    ],
+)
+def test_refuses_settings_that_cannot_be(wrong, message):
+    with pytest.raises(InputError, match=message):
+        Settings(**wrong)
