@@ -1,11 +1,13 @@
-"""Files that are whole or not there at all, however the program ends."""
+"""Files that are whole or not there at all, however the program ends, and written by one process at a time."""
 
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
+
+from sct.errors import InputError
 
 
 @contextmanager
@@ -35,3 +37,14 @@ def flush_folder(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def lock(file: IO[bytes], what: Path) -> None:
+    """Keep a second writer out of ``what`` for as long as the file is open; the system lets go when a process dies."""
+    if sys.platform != "win32":
+        import fcntl  # noqa: PLC0415 - there is none on Windows, where two writers are not kept apart
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(f"{what} is being built by another process: wait for it, or stop it") from error

@@ -66,6 +66,9 @@ def test_show_draws_and_prints(tiny, tmp_path, capsys):
         pytest.param(["prepare", "nowhere", "out"], "nowhere does not exist", id="a missing source"),
         pytest.param(["prepare", str(TINY), str(TINY / "README.md")], "is a file", id="an output that is a file"),
         pytest.param(["prepare", "x.hdf5", "out"], "--classes", id="detections without class names"),
+        pytest.param(["prepare", "x.hdf5", "out", "--overwrite"], "only --classes", id="an option that means nothing"),
+        pytest.param(["prepare", str(TINY), "out", "--classes", "x"], "--classes is for", id="classes for nothing"),
+        pytest.param(["stats", str(TINY / "train.jsonl")], "is a file", id="a file for a folder"),
         pytest.param(["prepare", str(TINY), "out", "--vectors", "nowhere"], "nowhere does not exist", id="no vectors"),
     ],
 )
@@ -85,8 +88,15 @@ def test_an_unknown_image_is_named(tiny, capsys):
 
 
 def test_a_picture_that_cannot_be_written_is_one_line(tiny, tmp_path, capsys):
-    assert run(["show", str(tiny), "astronaut", "--draw", str(tmp_path / "a.nonsense")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    for name in ("a.nonsense", "a.psd", "a"):
+        assert run(["show", str(tiny), "astronaut", "--draw", str(tmp_path / name)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_fault_of_ours_is_one_line_too(tiny, capsys, monkeypatch):
+    monkeypatch.setattr("sct.cli.stats.statistics", lambda _: {}["nothing"])
+    assert run(["stats", str(tiny)]) == 1
+    assert capsys.readouterr().err == "sct: KeyError: 'nothing' (a fault of sct; --debug shows where)\n"
 
 
 def test_debug_shows_where_an_error_came_from(capsys):
@@ -133,5 +143,7 @@ def test_a_pipe_gets_no_progress_bar_and_may_close(tiny, tmp_path):
     sct = Path(sys.executable).parent / "sct"
     made = subprocess.run([sct, "prepare", TINY, tmp_path / "x"], capture_output=True, text=True, check=True)
     assert made.stderr == ""
-    closed = subprocess.run(f"{sct} stats {tiny} | true", shell=True, capture_output=True, text=True, check=True)
-    assert closed.stderr == ""
+    closed = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{sct} stats {tiny} | true"], capture_output=True, text=True, check=False
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")

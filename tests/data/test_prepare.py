@@ -12,9 +12,10 @@ import pytest
 
 from sct.data import parts
 from sct.data.dataset import MANIFEST, TABLE, VOCABULARY, Dataset
-from sct.data.prepare import PARTS, Preparation, prepare
+from sct.data.prepare import PARTS, Preparation, _workplace, prepare
 from sct.data.sources import SourceOptions
 from sct.errors import InputError
+from sct.language.vocabulary import Vocabulary
 
 TINY = Path(__file__).parents[2] / "examples" / "tiny"
 
@@ -69,7 +70,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, whole, kill_after):
     for _ in range(kill_after):
         child.stdout.readline()
     if not kill_after:  # killed as soon as it has begun
-        while not (out / PARTS / "plan.json").exists():
+        while child.poll() is None and not (out / PARTS / "plan.json").exists():
             time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
     child.wait()
@@ -131,12 +132,106 @@ def test_a_dataset_is_overwritten_only_when_told(tmp_path, whole):
     assert files_of(out) == files_of(whole)
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
-    (tmp_path / "thesis.tex").write_text("years of work")
-    for overwrite in (False, True):
-        with pytest.raises(InputError, match="not empty and holds no dataset"):
-            prepare(TINY, tmp_path, Preparation(overwrite=overwrite))
-    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", ["thesis.tex", "vocabulary.json"])
+def test_a_folder_of_something_else_is_left_alone(tmp_path, name, overwrite):
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(InputError, match=f"holds {name}"):
+        prepare(TINY, tmp_path, Preparation(overwrite=overwrite))
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "years of work")]
+
+
+def test_a_foreign_file_beside_a_dataset_stops_before_anything_is_lost(tmp_path, whole):
+    out = tmp_path / "tiny"
+    shutil.copytree(whole, out)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds notes\.txt"):
+        prepare(TINY, out, Preparation(overwrite=True))
+    assert files_of(out) == files_of(whole)
+
+
+def test_a_failing_run_leaves_the_old_dataset(tmp_path, whole):
+    out, source = tmp_path / "tiny", tmp_path / "train.jsonl"
+    shutil.copytree(whole, out)
+    source.write_text("{broken")
+    with pytest.raises(InputError, match="not JSON"):
+        prepare(source, out, Preparation(overwrite=True))
+    assert files_of(out) == files_of(whole)
+
+
+def test_a_second_run_is_kept_out(tmp_path):
+    out = tmp_path / "tiny"
+    with _workplace(out, "some plan", overwrite=False), pytest.raises(InputError, match="built by another process"):
+        prepare(TINY, out, Preparation())
+
+
+def test_a_build_killed_before_its_plan_was_written_begins_anew(tmp_path, whole):
+    (tmp_path / "tiny" / PARTS).mkdir(parents=True)
+    prepare(TINY, tmp_path / "tiny", Preparation())
+    assert files_of(tmp_path / "tiny") == files_of(whole)
+
+
+def test_the_advice_to_skip_bad_lines_can_be_followed(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "IMAGES_PER_PART", 2)
+    source, out = tmp_path / "train.jsonl", tmp_path / "out"
+    source.write_text((TINY / "train.jsonl").read_text() + "{broken\n")
+    with pytest.raises(InputError, match="--skip-bad"):
+        prepare(source, out, Preparation(workers=1))
+    assert list((out / PARTS).glob("*.safetensors")), "what was read before is kept"
+    assert prepare(source, out, Preparation(workers=1, skip_bad=True)).manifest.images == 8
+
+
+@pytest.mark.parametrize("changed", ["the source", "the vectors"])
+def test_a_build_is_not_continued_on_changed_files(tmp_path, changed):
+    source, vectors, out = tmp_path / "train.jsonl", tmp_path / "glove.txt", tmp_path / "out"
+    source.write_text((TINY / "train.jsonl").read_text() + "{broken\n")
+    vectors.write_text("dog 1 0\ncat 0 1\n")
+    settings = Preparation(workers=1, vectors=vectors)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "IMAGES_PER_PART", 2)
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        with pytest.raises(InputError, match="not JSON"):
+            prepare(source, out, settings)
+        if changed == "the source":
+            source.write_text((TINY / "train.jsonl").read_text())
+        else:
+            vectors.write_text("dog 1 1\ncat 0 1\n")
+        with pytest.raises(InputError, match="unfinished build of another source or setting"):
+            prepare(source, out, settings)
+
+
+def test_every_file_of_a_folder_is_read_or_refused(tmp_path):
+    lines = (TINY / "train.jsonl").read_text().splitlines()
+    (tmp_path / "train.jsonl").write_text("\n".join(lines[:3]))
+    (tmp_path / "restval.jsonl").write_text("\n".join(lines[3:5]))
+    assert prepare(tmp_path, tmp_path / "out", Preparation()).manifest.images == 5
+    (tmp_path / "validation.jsonl").write_text(lines[6])
+    with pytest.raises(InputError, match=r"holds validation\.jsonl: wanted files named by split"):
+        prepare(tmp_path, tmp_path / "other", Preparation())
+
+
+def test_an_image_in_two_splits_is_named(tmp_path):
+    line = (TINY / "train.jsonl").read_text().splitlines()[0]
+    for split in ("train", "val"):
+        (tmp_path / f"{split}.jsonl").write_text(line)
+    with pytest.raises(InputError, match=r"val\.jsonl, line 1: image 'astronaut\.jpg' was there before"):
+        prepare(tmp_path, tmp_path / "out", Preparation())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        pytest.param({"source": SourceOptions(mode="reference")}, "--mode is not for grounded JSONL", id="mode"),
+        pytest.param({"source": SourceOptions(min_iou=0.5)}, "--min-iou is not for grounded JSONL", id="overlap"),
+        pytest.param({"source": SourceOptions(pictures=Path("nowhere"))}, "nowhere is no folder", id="pictures"),
+        pytest.param({"min_similarity": float("nan")}, "min_similarity is nan", id="not a number"),
+        pytest.param({"vectors": Path("nowhere")}, "nowhere does not exist", id="vectors"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_written(tmp_path, settings, message):
+    with pytest.raises(InputError, match=message):
+        prepare(TINY, tmp_path / "out", Preparation(**settings))
+    assert not (tmp_path / "out").exists()
 
 
 def test_bad_lines_are_skipped_and_counted(tmp_path):
@@ -188,11 +283,6 @@ def test_an_empty_source_is_refused(tmp_path):
         prepare(tmp_path / "train.jsonl", tmp_path / "out", Preparation())
 
 
-def test_reference_mode_is_only_for_what_the_authors_read(tmp_path):
-    with pytest.raises(InputError, match="has no reference mode"):
-        prepare(TINY, tmp_path / "out", Preparation(source=SourceOptions(mode="reference")))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -208,6 +298,14 @@ def test_a_foreign_dataset_is_refused(tmp_path, whole, change, message):
     manifest = json.loads((out / MANIFEST).read_text())
     (out / MANIFEST).write_text(json.dumps({**manifest, **change}))
     with pytest.raises(InputError, match=message):
+        Dataset.open(out)
+
+
+def test_a_vocabulary_of_another_dataset_is_refused(tmp_path, whole):
+    out = tmp_path / "tiny"
+    shutil.copytree(whole, out)
+    Vocabulary.of_counts({"dog": 9}).save(out / VOCABULARY)
+    with pytest.raises(InputError, match="of another dataset"):
         Dataset.open(out)
 
 

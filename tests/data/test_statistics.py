@@ -4,16 +4,18 @@ from sct.data.table import join, pack
 from sct.regions import Box, Region
 
 DOG, CAT, GAP = Chunk("dog", (0,)), Chunk("cat", (1,)), Chunk(None, ())
+REGIONS = (Region(Box(0, 0, 1, 1), "dog"), Region(Box(1, 1, 2, 2), "cat"))
 
 
-def image(image_id, split, *captions):
+def image(image_id, split, *captions, regions=REGIONS):
+    """Each caption is given by its chunks, of one word each."""
     return AnnotatedImage(
         image_id=image_id,
         split=split,
         width=9,
         height=9,
-        regions=(Region(Box(0, 0, 1, 1), "dog"), Region(Box(1, 1, 2, 2), "cat")),
-        captions=tuple(Caption("", (), (), chunks) for chunks in captions),
+        regions=regions,
+        captions=tuple(Caption("", ("x",) * len(chunks), tuple(range(len(chunks))), chunks) for chunks in captions),
     )
 
 
@@ -21,16 +23,27 @@ def test_counts_what_the_paper_counts():
     images = [
         image("1", "train", (DOG, CAT), (DOG, GAP)),
         image("2", "train", (GAP,), ()),
-        image("3", "val", (DOG, GAP), (DOG,)),
+        image("3", "train", (GAP,), regions=()),
+        image("4", "val", (DOG, GAP), (DOG,)),
     ]
     table, _ = join([pack(images)])
     found = statistics(table)
     train, val = found["train"], found["val"]
-    assert (train.images, train.captions_in_source, train.captions) == (2, 4, 2)
-    assert (train.noun_chunks, train.associated_chunks, train.classes, train.chunks_per_caption) == (4, 3, 2, 2.0)
-    assert (train.dropped_without_region, train.dropped_unassociated) == (2, 0), "training keeps a gap"
+    assert (train.images, train.captions_in_source, train.captions) == (3, 5, 3)
+    assert (train.noun_chunks, train.associated_chunks, train.classes) == (5, 3, 2)
+    assert train.chunks_per_caption == 5 / 3
+    assert (train.dropped_without_chunk, train.dropped_unassociated) == (2, 0), "training fills a gap from the image"
     assert (val.captions, val.noun_chunks, val.classes, val.dropped_unassociated) == (1, 1, 1, 1), "validation does not"
-    assert mark_captions(table).usable.tolist() == [True, True, False, False, False, True]
+    assert mark_captions(table).usable.tolist() == [True, True, True, False, False, False, True]
+
+
+def test_a_chunk_mentioned_twice_counts_twice():
+    """In reference mode two chunks of one class share a label."""
+    twice = Caption("", ("a", "dog", "and", "a", "dog"), (0, 0, None, 0, 0), (DOG,))
+    again = Caption("", ("dog", "dog"), (0, 0), (DOG,))
+    shown = AnnotatedImage(image_id="1", split="val", width=9, height=9, regions=REGIONS, captions=(twice, again))
+    table, _ = join([pack([shown])])
+    assert statistics(table)["val"].noun_chunks == 3
 
 
 def test_a_split_without_usable_captions_has_no_average():

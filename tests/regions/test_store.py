@@ -116,11 +116,19 @@ def test_what_is_not_known_is_none(tmp_path):
     assert store.regions("a") == (Region(Box(0, 0, 1, 1), None, None),)
 
 
-def test_an_empty_box_is_stored_but_is_no_region(tmp_path):
+@pytest.mark.parametrize("corners", [[4.0, 0, 4, 1], [4.0, 1, 5, 1]], ids=["one pixel wide", "one pixel high"])
+def test_a_box_on_one_pixel_is_one_pixel_wide(tmp_path, corners):
     with opened(tmp_path, expected=None) as writer:
-        writer.append("a", features=np.ones((1, FEATURES)), boxes=np.array([[4.0, 0, 4, 1]]))
+        writer.append("a", features=np.ones((1, FEATURES)), boxes=np.array([corners]))
         writer.finish()
-    assert RegionStore.open(tmp_path).image("a").boxes.tolist() == [[4, 0, 4, 1]]
+    assert RegionStore.open(tmp_path).image("a").boxes.tolist() == [corners]
+    assert RegionStore.open(tmp_path).regions("a")[0].box.area == 1
+
+
+def test_an_inverted_box_is_stored_but_is_no_region(tmp_path):
+    with opened(tmp_path, expected=None) as writer:
+        writer.append("a", features=np.ones((1, FEATURES)), boxes=np.array([[5.0, 0, 4, 1]]))
+        writer.finish()
     with pytest.raises(InputError, match=r"region 0 of image 'a' in .*inverted or empty"):
         RegionStore.open(tmp_path).regions("a")
 

@@ -17,8 +17,10 @@ app.command("prepare")(prepare.prepare_command)
 app.command("stats")(stats.stats_command)
 app.command("show")(show.show_command)
 
-# The base of all usage errors; typer exports only one that is derived from it.
-_UsageError: type[Exception] = typer.BadParameter.__mro__[2]
+# The base of typer's errors about a command line; typer itself exports only classes derived from it.
+_CommandLineError: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
 
 
 def _print_version(wanted: bool) -> bool:
@@ -43,26 +45,29 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     rest = [argument for argument in arguments if argument != "--debug"]
     try:
-        code = app(args=rest or ["--help"], prog_name="sct", standalone_mode=False)
+        command = typer.main.get_command(app)
+        with command.make_context("sct", [*rest] or ["--help"]) as context:
+            command.invoke(context)
+        sys.stdout.flush()
     except typer.Exit as leave:
-        return leave.exit_code
+        return leave.exit_code if rest else 2
     except (KeyboardInterrupt, typer.Abort):
-        print("sct: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader of our output left ("sct stats X | head"): no fault, but nothing more may be written either.
+        return _fail("interrupted", 130, debug=debug)
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output left ("sct stats X | head"); rich turns that into SystemExit. It is no fault, but
+        # nothing more may be written either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (InputError, OSError, _UsageError) as error:
-        if debug:
-            traceback.print_exc()
-        print(f"sct: {_one_line(error)}", file=sys.stderr)
-        return 2
-    if not rest:
-        return 2
-    return code if isinstance(code, int) else 0
+    except (_CommandLineError, InputError, OSError) as error:
+        describe = getattr(error, "format_message", error.__str__)
+        return _fail(describe(), 2, debug=debug)
+    except Exception as error:
+        return _fail(f"{type(error).__name__}: {error} (a fault of sct; --debug shows where)", 1, debug=debug)
+    return 0
 
 
-def _one_line(error: BaseException) -> str:
-    describe = getattr(error, "format_message", None)
-    return " ".join(str(describe() if describe else error).split())
+def _fail(message: str, code: int, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"sct: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -41,20 +41,25 @@ def prepare_command(
 
     Captions that nobody has grounded are grounded on the way. An HDF5 file of detections becomes a region store.
     """
+    from sct.data.prepare import Preparation, prepare  # noqa: PLC0415  needs what captioning does not
+    from sct.data.sources import SourceOptions  # noqa: PLC0415
+
+    settings = Preparation(
+        source=SourceOptions(mode=mode, splits=splits, features=features, min_iou=min_iou, pictures=pictures),
+        vectors=vectors,
+        min_similarity=min_similarity,
+        skip_bad=skip_bad,
+        overwrite=overwrite,
+        workers=workers,
+    )
+    report: dict[str, Any]
     if source.suffix in HDF5_ENDINGS:
+        if settings != Preparation():
+            raise InputError(f"{source} is a file of detections, for which there is only --classes: leave the rest out")
         report = _convert(source, out, classes)
     else:
-        from sct.data.prepare import Preparation, prepare  # noqa: PLC0415  needs what captioning does not
-        from sct.data.sources import SourceOptions  # noqa: PLC0415
-
-        settings = Preparation(
-            source=SourceOptions(mode=mode, splits=splits, features=features, min_iou=min_iou, pictures=pictures),
-            vectors=vectors,
-            min_similarity=min_similarity,
-            skip_bad=skip_bad,
-            overwrite=overwrite,
-            workers=workers,
-        )
+        if classes is not None:
+            raise InputError("--classes is for HDF5 files of detections alone: leave it out")
         with progress_bar("images") as progress:
             prepared = prepare(source, out, settings, progress)
         for fault in prepared.faults:
@@ -63,7 +68,7 @@ def prepare_command(
     print(json.dumps(report) if as_json else _sentence(report))
 
 
-def _convert(source: Path, out: Path, classes: Path | None) -> dict[str, object]:
+def _convert(source: Path, out: Path, classes: Path | None) -> dict[str, Any]:
     from sct.regions.hdf5 import convert_hdf5, read_class_names  # noqa: PLC0415  needs h5py
 
     if classes is None:
@@ -73,9 +78,8 @@ def _convert(source: Path, out: Path, classes: Path | None) -> dict[str, object]
     return {"out": str(out), "source": "HDF5 detections", "images": images}
 
 
-def _sentence(report: dict[str, object]) -> str:
+def _sentence(report: dict[str, Any]) -> str:
     captions = f", {report['captions']:,} captions" if "captions" in report else ""
     left_out = report.get("left_out") or {}
-    assert isinstance(left_out, dict)
     dropped = "".join(f"\n  left out: {count:,} {name.replace('_', ' ')}" for name, count in left_out.items())
     return f"{report['out']}: {report['source']}, {report['images']:,} images{captions}{dropped}"

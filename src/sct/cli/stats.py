@@ -55,14 +55,14 @@ def _add_row(grid: Grid, name: str, split: str, row: Table1Column) -> None:
 
 def _dropped(found: dict[str, SplitStatistics]) -> Grid:
     grid = Grid(title="What became of the source's captions")
-    for heading in ("split", "images", "in source", "no chunk has a region", "a chunk has none", "used", "associated"):
+    for heading in ("split", "images", "in source", "no noun chunk", "a chunk has no region", "used", "associated"):
         grid.add_column(heading, justify="left" if heading == "split" else "right")
     for split, row in found.items():
         share = row.associated_chunks / row.noun_chunks if row.noun_chunks else 0.0
         counts = (
             row.images,
             row.captions_in_source,
-            row.dropped_without_region,
+            row.dropped_without_chunk,
             row.dropped_unassociated,
             row.captions,
         )

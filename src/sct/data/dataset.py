@@ -54,6 +54,8 @@ class Dataset:
                 f"{folder / TABLE} has {len(table.image_ids)} images, {MANIFEST} says {manifest.images}: prepare again"
             )
         vocabulary = Vocabulary.load(folder / VOCABULARY)
+        if vocabulary.words != table.words:
+            raise InputError(f"{folder / VOCABULARY} is of another dataset: prepare again")
         return cls(manifest, table, vocabulary, {image_id: row for row, image_id in enumerate(table.image_ids)})
 
     def __len__(self) -> int:
@@ -61,11 +63,13 @@ class Dataset:
         return len(self.table.image_ids)
 
     def __getitem__(self, image_id: str) -> AnnotatedImage:
-        """Find an image by its id; for a file name its stem or ending may be left out."""
+        """Find an image by its id; the ending of a file name may be left out where that is clear."""
         row = self._rows.get(image_id)
         if row is None:
             alike = [name for name in self._rows if Path(name).stem == image_id]
-            if len(alike) != 1:
+            if len(alike) > 1:
+                raise InputError(f"image {image_id!r} may be {alike[0]!r} or {alike[1]!r}: wanted one of them")
+            if not alike:
                 example = next(iter(self._rows), "none at all")
                 raise InputError(
                     f"image {image_id!r} is not in the dataset: wanted one of {len(self)}, such as {example!r}"
@@ -79,6 +83,8 @@ class Dataset:
 
     def picture(self, image: AnnotatedImage, folder: Path | None = None) -> Path | None:
         """Where the picture of an image is, if it is there."""
+        if folder is not None and not folder.is_dir():
+            raise InputError(f"{folder} is no folder: wanted the folder of the pictures")
         root = folder or (Path(self.manifest.pictures) if self.manifest.pictures else None)
         path = root / image.file if root and image.file else None
         return path if path is not None and path.is_file() else None
@@ -90,8 +96,11 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        what = "is not there" if not folder.exists() else f"holds no whole dataset (no {MANIFEST})"
-        raise InputError(f"{folder} {what}: make one with sct prepare SOURCE {folder}") from None
+        if not folder.exists():
+            raise InputError(f"{folder} is not there: make it with sct prepare SOURCE {folder}") from None
+        if not folder.is_dir():
+            raise InputError(f"{folder} is a file: wanted a folder made by sct prepare SOURCE FOLDER") from None
+        raise InputError(f"{folder} holds no whole dataset (no {MANIFEST}): wanted one made by sct prepare") from None
     except ValueError as error:
         raise InputError(f"{path} is damaged ({error}): prepare the dataset again") from error
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
@@ -108,6 +117,7 @@ def read_manifest(folder: Path) -> Manifest:
 def write_dataset(folder: Path, table: Table, vocabulary: Vocabulary, manifest: Manifest) -> None:
     """Write a dataset folder; until the manifest is there, nobody takes it for whole."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
     save_table(table, folder / TABLE)
     vocabulary.save(folder / VOCABULARY)
     with written_whole(folder / MANIFEST) as file:

@@ -1,10 +1,12 @@
 """What every reader returns: an image with its regions and its captions, grounded or not yet."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from sct.errors import InputError
 from sct.regions import Region
+from sct.regions.records import is_one_line
 
 Mode = Literal["paper", "reference"]
 """``paper`` mends the defects of the authors' released code; ``reference`` keeps them, for their files and scores."""
@@ -35,7 +37,11 @@ class Caption:
     """Whether the builder grounded it, and not its author."""
 
     def __post_init__(self) -> None:
-        """Check that words and chunks fit together."""
+        """Check that words and chunks fit together, and that the text can be stored."""
+        try:
+            self.text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(f"caption {self.text!r} holds half a character: wanted Unicode text") from error
         if self.chunks is None:
             if self.chunk_of_word:
                 raise InputError(f"caption {self.text!r} is not grounded, yet has words in chunks")
@@ -65,8 +71,11 @@ class AnnotatedImage:
 
     def __post_init__(self) -> None:
         """Check the name, and that every chunk points at regions that exist."""
-        if not self.image_id or "\n" in self.image_id:
-            raise InputError(f"image id {self.image_id!r}: wanted a name of one line")
+        for name in (self.image_id, self.split, *([self.file] if self.file else [])):
+            if not is_one_line(name):
+                raise InputError(f"image id, split or file {name!r}: wanted a name of one line")
+        if not (0 < self.width < inf and 0 < self.height < inf):
+            raise InputError(f"image {self.image_id} is {self.width} x {self.height}: wanted sides above 0")
         for caption in self.captions:
             for chunk in caption.chunks or ():
                 if any(not 0 <= index < len(self.regions) for index in chunk.regions):

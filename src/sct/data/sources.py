@@ -8,10 +8,11 @@ from pathlib import Path
 from sct.data.coco80 import COCO_NAMES
 from sct.data.faults import Faults
 from sct.data.readers.coco_entities import read_coco_entities
-from sct.data.readers.coco_layout import SPLIT_OF_STEM, count_rows, read_coco_layout
+from sct.data.readers.coco_layout import count_rows, read_coco_layout
 from sct.data.readers.dropped import Dropped
 from sct.data.readers.flickr30k_entities import read_flickr30k_entities
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
+from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage, Mode
 from sct.errors import InputError
 from sct.regions.store import RegionStore
@@ -53,23 +54,25 @@ def open_source(path: Path, options: SourceOptions) -> Source:
         raise InputError(f"{path} does not exist: wanted {KINDS}")
     if path.is_dir() and (path / "Sentences").is_dir():
         return _flickr30k_entities(path, options)
+    if path.is_file() and path.suffix == ".json":
+        return _coco_entities(path, options)
+    readers = {".jsonl": _grounded_jsonl, ".parquet": _coco_layout}
+    if path.is_file() and path.suffix in readers:
+        return readers[path.suffix]({path.stem if path.stem in SPLITS else "train": path}, options)
     if path.is_file():
-        stem_of_file = {path.stem if path.stem in SPLIT_OF_STEM else "train": path}
-        by_ending = {".jsonl": _grounded_jsonl, ".parquet": _coco_layout}
-        if path.suffix in by_ending:
-            return by_ending[path.suffix](path.parent, stem_of_file, options)
-        if path.suffix == ".json":
-            return _coco_entities(path, options)
         raise InputError(f"{path} is of no known kind: wanted {KINDS}")
-    for ending, reader in (("jsonl", _grounded_jsonl), ("parquet", _coco_layout)):
-        files = {stem: path / f"{stem}.{ending}" for stem in SPLIT_OF_STEM if (path / f"{stem}.{ending}").is_file()}
-        if files:
-            return reader(path, files, options)
-    annotations = [
-        path / name for name in ("coco_entities_release.json", "coco_entities.json") if (path / name).is_file()
-    ]
-    if annotations:
-        return _coco_entities(annotations[0], options)
+    for ending, reader in readers.items():
+        found = sorted(path.glob(f"*{ending}"))
+        unknown = [file.name for file in found if file.stem not in SPLITS]
+        if unknown:
+            raise InputError(f"{path} holds {unknown[0]}: wanted files named by split, {', '.join(SPLITS)}")
+        if found:
+            return reader(
+                {stem: path / f"{stem}{ending}" for stem in SPLITS if path / f"{stem}{ending}" in found}, options
+            )
+    for name in ("coco_entities_release.json", "coco_entities.json"):
+        if (path / name).is_file():
+            return _coco_entities(path / name, options)
     raise InputError(f"{path} holds nothing of a known kind: wanted {KINDS}")
 
 
@@ -79,22 +82,21 @@ KINDS = (
 )
 
 
-def _grounded_jsonl(root: Path, files: Mapping[str, Path], options: SourceOptions) -> Source:
-    _refuse_reference(options, "grounded JSONL")
-    by_split = {SPLIT_OF_STEM[stem]: path for stem, path in files.items()}
+def _grounded_jsonl(files: Mapping[str, Path], options: SourceOptions) -> Source:
+    _refuse_others(options, "grounded JSONL", ())
     classes, num_images = _scan(files.values())
     return Source(
         kind="grounded JSONL",
         files=tuple(files.values()),
-        read=lambda faults, _: read_grounded_jsonl(by_split, faults),
+        read=lambda faults, _: read_grounded_jsonl(files, faults),
         num_images=num_images,
         class_names={name: COCO_NAMES.get(name, ()) for name in classes} or None,
-        pictures=options.pictures or root / "images",
+        pictures=options.pictures or next(iter(files.values())).parent / "images",
     )
 
 
-def _coco_layout(_: Path, files: Mapping[str, Path], options: SourceOptions) -> Source:
-    _refuse_reference(options, "COCO layout")
+def _coco_layout(files: Mapping[str, Path], options: SourceOptions) -> Source:
+    _refuse_others(options, "COCO layout", ())
     return Source(
         kind="COCO layout",
         files=tuple(files.values()),
@@ -106,12 +108,13 @@ def _coco_layout(_: Path, files: Mapping[str, Path], options: SourceOptions) -> 
 
 
 def _coco_entities(annotations: Path, options: SourceOptions) -> Source:
+    _refuse_others(options, "COCO Entities", ("mode", "splits", "features"))
     splits = options.splits or _beside(annotations, "dataset_coco.json")
     sizes = _beside(annotations, "coco_img_shapes.json")
     store = None if options.features is None else RegionStore.open(options.features)
     return Source(
         kind="COCO Entities",
-        files=tuple(path for path in (annotations, splits, sizes) if path is not None),
+        files=_files(annotations, splits, sizes, options.features),
         read=lambda faults, dropped: read_coco_entities(
             annotations, splits, detections=store, faults=faults, mode=options.mode, sizes=sizes, dropped=dropped
         ),
@@ -120,13 +123,14 @@ def _coco_entities(annotations: Path, options: SourceOptions) -> Source:
 
 
 def _flickr30k_entities(root: Path, options: SourceOptions) -> Source:
+    _refuse_others(options, "Flickr30k Entities", ("mode", "splits", "features", "min_iou"))
     splits = options.splits or _beside(root / "Sentences", "dataset_flickr30k.json")
     if splits is None:
         raise InputError(f"{root} has no splits: give Karpathy's dataset_flickr30k.json with --splits")
     store = None if options.features is None else RegionStore.open(options.features)
     return Source(
         kind="Flickr30k Entities",
-        files=(splits, *sorted(root.glob("Sentences/*.txt")), *sorted(root.glob("Annotations/*.xml"))),
+        files=_files(splits, root / "Sentences", root / "Annotations", options.features),
         read=lambda faults, dropped: read_flickr30k_entities(
             root,
             splits,
@@ -140,14 +144,25 @@ def _flickr30k_entities(root: Path, options: SourceOptions) -> Source:
     )
 
 
+def _files(*paths: Path | None) -> tuple[Path, ...]:
+    """The files that are named, and those in the folders that are."""
+    return tuple(
+        file for path in paths if path is not None for file in (sorted(path.iterdir()) if path.is_dir() else [path])
+    )
+
+
 def _beside(path: Path, name: str) -> Path | None:
     found = path.parent / name
     return found if found.is_file() else None
 
 
-def _refuse_reference(options: SourceOptions, kind: str) -> None:
-    if options.mode == "reference":
-        raise InputError(f"{kind} has no reference mode: the authors' code never read it, leave --mode out")
+def _refuse_others(options: SourceOptions, kind: str, known: Sequence[str]) -> None:
+    """Refuse options that a kind of source does not have, for whoever gives one expects it to count."""
+    for name in ("mode", "splits", "features", "min_iou"):
+        if name not in known and getattr(options, name) != getattr(SourceOptions(), name):
+            raise InputError(f"--{name.replace('_', '-')} is not for {kind}: leave it out")
+    if options.pictures is not None and not options.pictures.is_dir():
+        raise InputError(f"{options.pictures} is no folder: wanted the folder of the pictures")
 
 
 def _scan(files: Iterable[Path]) -> tuple[list[str], int]:

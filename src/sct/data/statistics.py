@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 
-from sct.data.table import NO_CLASS, Table
+from sct.data.table import NO_CHUNK, NO_CLASS, Table
 
 TRAINING_SPLIT = "train"
 
@@ -21,10 +21,10 @@ class SplitStatistics:
     associated_chunks: int
     images: int
     captions_in_source: int
-    dropped_without_region: int
-    """Captions in which no chunk has a region."""
+    dropped_without_chunk: int
+    """Captions without a noun chunk, or of an image without a region."""
     dropped_unassociated: int
-    """Captions of validation and test with regions, but also with a chunk that has none."""
+    """Captions of validation and test with a chunk that has no region."""
 
     @property
     def chunks_per_caption(self) -> float:
@@ -32,24 +32,37 @@ class SplitStatistics:
         return self.noun_chunks / self.captions if self.captions else 0.0
 
 
+class _Mentions(NamedTuple):
+    """Every mention of a chunk: a run of words in it. A chunk may be mentioned twice in reference mode."""
+
+    caption: Int64[np.ndarray, " mentions"]
+    chunk: Int64[np.ndarray, " mentions"]
+    """Row of the chunk."""
+
+
 class CaptionMarks(NamedTuple):
     """Which captions are of use."""
 
-    with_region: Bool[np.ndarray, " captions"]
-    """Some chunk has a region."""
+    with_chunk: Bool[np.ndarray, " captions"]
+    """With a noun chunk, of an image with a region."""
     usable: Bool[np.ndarray, " captions"]
-    """With a region and, unless it is trained on, with no chunk that lacks one."""
+    """Those that are trained on, validated or tested, by the rule of their split."""
 
 
 def mark_captions(table: Table) -> CaptionMarks:
-    """Apply the paper's rule: a caption with an unassociated chunk is trained on, but neither validated nor tested."""
-    columns = table.columns
-    seen = np.concatenate([[0], np.cumsum(np.diff(columns["chunk_region"]) > 0)])
-    first, last = columns["caption_chunk"][:-1], columns["caption_chunk"][1:]
-    num_associated = seen[last] - seen[first]
-    with_region, complete = num_associated > 0, num_associated == np.diff(columns["caption_chunk"])
+    """Tell which captions are of use.
+
+    A chunk without a region is filled with the image's likeliest regions in training (section 4.1), so any caption with
+    a chunk will do there; a caption with such a chunk is neither validated nor tested.
+    """
+    columns, mentions = table.columns, _mentions(table)
+    has_region = np.diff(columns["chunk_region"]) > 0
+    with_chunk, with_gap = np.zeros((2, len(columns["caption_built"])), dtype=bool)
+    with_chunk[mentions.caption] = True
+    with_chunk &= np.repeat(np.diff(columns["image_region"]) > 0, np.diff(columns["image_caption"]))
+    with_gap[mentions.caption[~has_region[mentions.chunk]]] = True
     is_training = np.array([split == TRAINING_SPLIT for split in table.splits])
-    return CaptionMarks(with_region, with_region & (complete | is_training[split_of_caption(table)]))
+    return CaptionMarks(with_chunk, with_chunk & (is_training[split_of_caption(table)] | ~with_gap))
 
 
 def split_of_caption(table: Table) -> np.ndarray:
@@ -60,24 +73,32 @@ def split_of_caption(table: Table) -> np.ndarray:
 def statistics(table: Table) -> dict[str, SplitStatistics]:
     """Statistics of each split, in the order train, validation, test."""
     columns = table.columns
-    marks = mark_captions(table)
-    splits = split_of_caption(table)
-    chunks_of_caption = np.diff(columns["caption_chunk"])
-    caption_of_chunk = np.repeat(np.arange(len(chunks_of_caption)), chunks_of_caption)
-    associated = np.diff(columns["chunk_region"]) > 0
+    marks, splits, mentions = mark_captions(table), split_of_caption(table), _mentions(table)
+    has_region = (np.diff(columns["chunk_region"]) > 0)[mentions.chunk]
     found = {}
     for number, split in enumerate(table.splits):
         here = splits == number
-        chunks = (marks.usable & here)[caption_of_chunk]
-        classes = np.unique(columns["chunk_class"][chunks & associated])
+        counted = (marks.usable & here)[mentions.caption]
+        classes = np.unique(columns["chunk_class"][mentions.chunk[counted & has_region]])
         found[split] = SplitStatistics(
             captions=int((marks.usable & here).sum()),
-            noun_chunks=int(chunks.sum()),
+            noun_chunks=int(counted.sum()),
             classes=int((classes != NO_CLASS).sum()),
-            associated_chunks=int((chunks & associated).sum()),
+            associated_chunks=int((counted & has_region).sum()),
             images=int((columns["image_split"] == number).sum()),
             captions_in_source=int(here.sum()),
-            dropped_without_region=int((here & ~marks.with_region).sum()),
-            dropped_unassociated=int((here & marks.with_region & ~marks.usable).sum()),
+            dropped_without_chunk=int((here & ~marks.with_chunk).sum()),
+            dropped_unassociated=int((here & marks.with_chunk & ~marks.usable).sum()),
         )
     return found
+
+
+def _mentions(table: Table) -> _Mentions:
+    columns = table.columns
+    caption = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))
+    chunk = columns["word_chunk"].astype(np.int64)
+    is_start = np.ones(len(chunk), dtype=bool)
+    is_start[1:] = (chunk[1:] != chunk[:-1]) | (caption[1:] != caption[:-1])
+    is_start &= chunk != NO_CHUNK
+    mentioned = caption[is_start]
+    return _Mentions(mentioned, columns["caption_chunk"][mentioned].astype(np.int64) + chunk[is_start])

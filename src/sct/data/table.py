@@ -199,7 +199,7 @@ def join(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",))
 
 def save_table(table: Table, path: Path) -> None:
     """Write a table as one safetensors file, whole or not at all."""
-    strings = {name: "\n".join(getattr(table, name)) for name in ("words", "classes", "splits", "image_ids", "files")}
+    strings = {name: "\n".join(getattr(table, name)) for name in _STRINGS}
     blobs = {f"strings.{name}": np.frombuffer(text.encode("utf-8"), np.uint8) for name, text in strings.items()}
     with written_whole(path) as file:
         file.write(save({**table.columns, **blobs}))
@@ -212,22 +212,18 @@ def load_table(path: Path) -> Table:
             columns = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: the dataset is not whole, prepare it again") from None
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is damaged ({error}): prepare the dataset again") from error
-    missing = ({*_DTYPES, *OFFSETS} - columns.keys()) or {"strings.words"} - columns.keys()
+    missing = {*_DTYPES, *OFFSETS, *_OTHERS, *(f"strings.{name}" for name in _STRINGS)} - columns.keys()
     if missing:
-        raise InputError(
-            f"{path} lacks {', '.join(sorted(missing))}: it is no dataset of this version, prepare it again"
-        )
+        raise InputError(f"{path} lacks {min(missing)}: it is no dataset of this version, prepare it again")
 
     def strings(name: str) -> tuple[str, ...]:
         text = columns.pop(f"strings.{name}").tobytes().decode("utf-8")
         return tuple(text.split("\n")) if text else ()
 
-    words, classes, splits, image_ids, files = map(strings, ("words", "classes", "splits", "image_ids", "files"))
-    if not files:
-        files = ("",) * len(image_ids)
-    return Table(columns, words, classes, splits, image_ids, files)
+    words, classes, splits, image_ids, files = map(strings, _STRINGS)
+    return Table(columns, words, classes, splits, image_ids, files or ("",) * len(image_ids))
 
 
 _DTYPES: dict[str, type[np.generic]] = {
@@ -240,6 +236,8 @@ _DTYPES: dict[str, type[np.generic]] = {
     "chunk_class": np.uint16,
     "member": np.uint16,
 }
+_OTHERS = ("letter", "region_box", "image_size")
+_STRINGS = ("words", "classes", "splits", "image_ids", "files")
 
 
 class _Numbering:

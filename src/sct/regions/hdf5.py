@@ -4,7 +4,8 @@ Such a file has three datasets for each image, ``<id>_features`` (n, 2048), ``<i
 (n, 1601), whose column 0 is the background.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,7 +78,7 @@ def convert_hdf5(
         file = h5py.File(place, "r")
     except OSError as error:
         raise InputError(f"{place} cannot be read as HDF5 ({error}): wanted the authors' file of detections") from error
-    with file:
+    with file, _damage_named(place):
         wanted = _wanted_images(file, place, image_ids)
         first = _dataset(file, place, wanted[0], _SUFFIX)
         writer = RegionStoreWriter(
@@ -107,6 +108,19 @@ def convert_hdf5(
                     progress(done, len(wanted))
             writer.finish()
     return len(wanted)
+
+
+@contextmanager
+def _damage_named(place: Path) -> Iterator[None]:
+    """Name the file when HDF5 stumbles over it: h5py has no error of its own for a file that is damaged inside."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the system, such as a full disk, and not of the file
+        raise InputError(f"{place} is damaged ({error}): copy the file again") from error
 
 
 def _wanted_images(file: "h5py.File", place: Path, image_ids: Iterable[str] | None) -> list[str]:
@@ -154,11 +168,8 @@ def _detections(file: "h5py.File", place: Path, image_id: str, num_classes: int,
                 f"{image_id}{suffix} in {place} is {dataset.shape}: wanted {wanted[suffix]}, for {len(features)} rows "
                 f"of features and {num_classes} classes after the background"
             )
-    try:
-        foreground = probabilities[:max_regions][:, 1:]
-        kept_features, kept_boxes = features[:max_regions], boxes[:max_regions]
-    except OSError as error:
-        raise InputError(f"image {image_id!r} in {place} cannot be read ({error}): copy the file again") from error
+    foreground = probabilities[:max_regions][:, 1:]
+    kept_features, kept_boxes = features[:max_regions], boxes[:max_regions]
     classes = foreground.argmax(axis=1)
     scores = foreground[np.arange(len(classes)), classes]
     if not ((scores >= -_ROUNDING) & (scores <= 1 + _ROUNDING)).all():

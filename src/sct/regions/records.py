@@ -1,5 +1,6 @@
 """Region, region set and control: what a user points at, checked where it is made."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -34,13 +35,25 @@ class Box(NamedTuple):
             raise InputError(f"box {tuple(corners)} has {len(corners)} numbers: wanted x1, y1, x2, y2")
         try:
             box = cls(*(float(value) for value in corners))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"box {tuple(corners)!r} is not made of numbers: wanted x1, y1, x2, y2") from error
         if not all(isfinite(value) for value in box):
             raise InputError(f"box {tuple(box)} is not finite: wanted four numbers in pixels")
-        if box.x1 >= box.x2 or box.y1 >= box.y2:
+        # Compared as they will be stored, in single precision: a box must not vanish on its way.
+        x1, y1, x2, y2 = np.array(box, np.float32)
+        if x1 >= x2 or y1 >= y2:
             raise InputError(f"box {tuple(box)} is inverted or empty: wanted x1 < x2 and y1 < y2")
         return box
+
+    @classmethod
+    def of_pixels(cls, corners: Sequence[float]) -> "Box":
+        """Make a box of corners that include their last pixel, so that one on a single pixel is one pixel wide.
+
+        >>> Box.of_pixels([3, 4, 3, 9])
+        Box(x1=3.0, y1=4.0, x2=4.0, y2=9.0)
+        """
+        x1, y1, x2, y2 = corners
+        return cls.checked((x1, y1, x2 + 1 if x1 == x2 else x2, y2 + 1 if y1 == y2 else y2))
 
     @property
     def area(self) -> float:
@@ -55,6 +68,18 @@ class Box(NamedTuple):
             )
 
 
+_LINE_BREAK_OR_HALF_CHARACTER = re.compile("[\n\ud800-\udfff]")
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a name is some text without line breaks and half characters (lone surrogates).
+
+    >>> is_one_line("hot dog"), is_one_line(""), is_one_line("hot" + chr(10) + "dog")
+    (True, False, False)
+    """
+    return bool(text) and not _LINE_BREAK_OR_HALF_CHARACTER.search(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """A box, with what is known about it."""
@@ -67,8 +92,10 @@ class Region:
     feature: Float[np.ndarray, " features"] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check the box and the score."""
+        """Check box, name and score."""
         object.__setattr__(self, "box", Box.checked(self.box))
+        if self.class_name is not None and not is_one_line(self.class_name):
+            raise InputError(f"class {self.class_name!r} of region {tuple(self.box)}: wanted a name of one line")
         if self.score is not None and not 0 <= self.score <= 1:
             raise InputError(f"score {self.score} of region {tuple(self.box)} is out of range: wanted 0 to 1")
 

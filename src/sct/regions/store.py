@@ -133,7 +133,7 @@ class RegionStore:
             zip(stored.boxes.tolist(), stored.class_names, stored.scores.tolist(), strict=True)
         ):
             try:
-                box = Box.checked(corners)
+                box = Box.of_pixels(corners)
             except InputError as error:
                 raise InputError(f"region {number} of image {image_id!r} in {self.path}: {error}") from error
             regions.append(Region(box, class_name, None if np.isnan(score) else score))

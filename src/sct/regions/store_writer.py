@@ -7,7 +7,6 @@ the folder a store, in one step.
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from jaxtyping import Float, Float16, Integer
 
-from sct.atomic import flush_folder, written_whole
+from sct.atomic import flush_folder, lock, written_whole
 from sct.errors import InputError
 from sct.regions.store_layout import (
     FORMAT,
@@ -253,7 +252,7 @@ class RegionStoreWriter:
         if not place.exists() and any(self.path.iterdir()):
             raise InputError(f"{self.path} has files that are no region store build: wanted a new or empty folder")
         journal = self._open_files.enter_context(place.open("ab"))
-        _lock(journal, self.path)
+        lock(journal, self.path)
         lines = journal_lines(place)
         if not lines:  # new, or killed before its first line was whole: nothing counts yet
             journal.truncate(0)
@@ -316,14 +315,3 @@ def _checked_side(image_id: str, side: float | None) -> float:
     if not 0 < side < float("inf"):
         raise InputError(f"image {image_id!r} has a side of {side}: wanted pixels above 0, or None where unknown")
     return side
-
-
-def _lock(journal: BinaryIO, path: Path) -> None:
-    """Keep a second writer out; the system lets go of the lock when a build is killed."""
-    if sys.platform != "win32":
-        import fcntl  # noqa: PLC0415 - there is none on Windows, where two writers are not kept apart
-
-        try:
-            fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(f"{path} is being built by another process: wait for it, or stop it") from error

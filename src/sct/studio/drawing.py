@@ -92,7 +92,7 @@ def draw_image(image: AnnotatedImage, picture: Path | None) -> Image.Image:
 
 def save_drawing(sheet: Image.Image, path: Path) -> None:
     """Write a drawing in the format that the file's ending names."""
-    if path.suffix.lower() not in Image.registered_extensions():
+    if Image.registered_extensions().get(path.suffix.lower()) not in Image.SAVE:
         raise InputError(f"{path} has no ending of a picture format: wanted .png, .jpg or the like")
     path.parent.mkdir(parents=True, exist_ok=True)
     sheet.save(path)

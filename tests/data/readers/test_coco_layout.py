@@ -55,6 +55,7 @@ BAD = [
     pytest.param({"classes": [0]}, "1 classes but 2 boxes", id="a class short"),
     pytest.param({"classes": [0, 80]}, "class 80: wanted 0 to 79", id="an unknown class"),
     pytest.param({"captions": None}, "a value is missing", id="no captions"),
+    pytest.param({"captions": [None]}, "a value is missing", id="a caption that is missing"),
     pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.9, 0.1, 0.4, 0.2]]}, "leaves the picture", id="a box outside"),
     pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.9, 0.1, 0.0, 0.2]]}, "empty", id="a box without width"),
 ]
@@ -74,6 +75,29 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "val.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(InputError, match=r"val\.parquet is no readable parquet"):
         list(read_coco_layout({"val": tmp_path / "val.parquet"}, Faults()))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        pytest.param("captions", ["a dog"], "holds text: wanted lists of text", id="a caption and no list of them"),
+        pytest.param("classes", [[0.5]], "holds lists of numbers: wanted lists of whole numbers", id="half a class"),
+        pytest.param("boxes", [[0.5]], "wanted lists of lists of numbers", id="a box and no list of them"),
+        pytest.param("image_id", ["a"], "holds text: wanted whole numbers", id="a name for a number"),
+    ],
+)
+def test_a_column_of_another_kind_is_named(tmp_path, column, values, message):
+    table = pa.Table.from_pylist([ROW], schema=SCHEMA)
+    place = SCHEMA.get_field_index(column)
+    parquet.write_table(table.set_column(place, column, pa.array(values)), tmp_path / "val.parquet")
+    with pytest.raises(InputError, match=message):
+        list(read_coco_layout({"val": tmp_path / "val.parquet"}, Faults()))
+
+
+def test_an_image_in_two_splits_is_named(tmp_path):
+    files = {stem: write(tmp_path / f"{stem}.parquet", ROW) for stem in ("train", "val")}
+    with pytest.raises(InputError, match=r"val\.parquet, row 1: image 7 was there before"):
+        list(read_coco_layout(files, Faults()))
 
 
 def test_a_missing_column_is_named(tmp_path):

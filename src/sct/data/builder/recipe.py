@@ -6,10 +6,11 @@ from pathlib import Path
 
 from sct.data.builder.class_index import ClassIndex
 from sct.data.builder.grounder import Grounder
-from sct.data.builder.transfer import Transfer
+from sct.data.builder.transfer import TRANSFER_SIMILARITY, Transfer
 from sct.data.coco80 import COCO_NAMES, KIND_OF_NOUN
-from sct.language.chunks import NounChunker
-from sct.language.vectors import load_vectors
+from sct.errors import InputError
+from sct.language.chunks import NounChunker, parser_version
+from sct.language.vectors import DEFAULT_VECTORS, load_vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,23 @@ class GrounderRecipe:
         if self.min_similarity is not None:
             return self.min_similarity
         return 0.8 if self.names_are_final else 0.7
+
+    def check(self) -> None:
+        """Find out what is missing before any work is begun, and before other processes would each tell of it."""
+        if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
+            raise InputError(f"min_similarity is {self.min_similarity}: wanted -1 to 1")
+        load_vectors(self.vectors)
+        parser_version()
+
+    def summary(self) -> dict[str, str | float]:
+        """What shapes the groundings, for the record."""
+        classes = {"class_similarity": self.threshold} if self.class_names else {}
+        return {
+            "parser": parser_version(),
+            "vectors": self.vectors.name if self.vectors else DEFAULT_VECTORS,
+            "transfer_similarity": TRANSFER_SIMILARITY,
+            **classes,
+        }
 
     def make(self) -> Grounder:
         """Load parser and vectors."""

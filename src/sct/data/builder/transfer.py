@@ -15,6 +15,8 @@ from sct.language.vectors import WordVectors
 DETERMINERS = frozenset({"a", "an", "the", "this", "that", "his", "her", "its", "their", "some", "another"})
 COLLECTIVES = frozenset({"audience", "band", "couple", "crowd", "family", "group", "pair", "team"})
 """Singular nouns that stand for several."""
+TRANSFER_SIMILARITY = 0.8
+"""Chosen on measured precision: docs/grounding.md."""
 
 
 class Anchor(NamedTuple):
@@ -35,8 +37,8 @@ class Transfer:
     vectors: WordVectors
     kinds: Mapping[str, str] = field(default_factory=dict)
     """From a noun to its kind: nouns of one kind may name the same thing ("kid", "boy"), nouns of two never do."""
-    min_similarity: float = 0.8
-    """For nouns of no known kind; chosen on measured precision, docs/grounding.md."""
+    min_similarity: float = TRANSFER_SIMILARITY
+    """For nouns of no known kind."""
 
     def match(self, chunks: Sequence[NounChunk], anchors: Sequence[Anchor]) -> list[tuple[int, ...]]:
         """Regions of each chunk; empty where nothing fits."""

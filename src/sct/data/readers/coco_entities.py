@@ -64,9 +64,9 @@ def _check_sources(
     for captions in entries.values():
         if isinstance(captions, dict) and any(isinstance(entry, list) for entry in captions.values()):
             if karpathy is None:
-                raise InputError(f"{annotations}: has no splits: give Karpathy's dataset_coco.json as well")
+                raise InputError(f"{annotations}: has no splits: give Karpathy's dataset_coco.json with --splits")
             if detections is None:
-                raise InputError(f"{annotations}: has no boxes: give the store of detections as well")
+                raise InputError(f"{annotations}: has no boxes: give the store of detections with --features")
             return
 
 

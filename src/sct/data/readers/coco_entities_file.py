@@ -100,6 +100,6 @@ def _chunks_of(value: object) -> tuple[NamedChunk, ...]:
 def _detection_of(value: Any) -> ListedDetection:
     match value:
         case [int(number), [_, _, _, _] as corners] if number >= 0 and all(isinstance(x, int | float) for x in corners):
-            return ListedDetection(number, Box.checked(corners))
+            return ListedDetection(number, Box.of_pixels(corners))
         case _:
             raise InputError(f"detection {value!r} is malformed: wanted [id, [x1, y1, x2, y2]]")

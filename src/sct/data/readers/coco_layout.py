@@ -10,30 +10,36 @@ from typing import Any
 
 from sct.data.coco80 import COCO_CLASSES
 from sct.data.faults import Faults
+from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage, Caption
 from sct.errors import InputError
 from sct.language.tokens import words_of
 from sct.regions import Box, Region
 
-SPLIT_OF_STEM = {"train": "train", "restval": "train", "val": "val", "test": "test"}
-"""Karpathy's restval is trained on, as in the paper."""
-
-_COLUMNS = ("image_id", "captions", "classes", "boxes")
+_COLUMNS = {
+    "image_id": "whole numbers",
+    "captions": "lists of text",
+    "classes": "lists of whole numbers",
+    "boxes": "lists of lists of numbers",
+}
 _ROUNDING = 1e-4
 """Relative boxes are rounded; by so much they may leave the image before they are wrong."""
 
 
 def read_coco_layout(files: Mapping[str, Path], faults: Faults) -> Iterator[AnnotatedImage]:
     """Images of each file, in the order of its rows; ``files`` is by the name of Karpathy's split."""
+    seen: set[str] = set()
     for stem, path in files.items():
-        number = 0
-        for rows in _batches(path):
-            for row in rows:
-                number += 1
-                try:
-                    yield _image(row, SPLIT_OF_STEM[stem])
-                except InputError as error:
-                    faults.report(f"{path}, row {number}", str(error))
+        for number, row in enumerate(_rows(path), start=1):
+            try:
+                image = _image(row, SPLITS[stem])
+                if image.image_id in seen:
+                    raise InputError(f"image {image.image_id} was there before")
+            except InputError as error:
+                faults.report(f"{path}, row {number}", str(error))
+                continue
+            seen.add(image.image_id)
+            yield image
 
 
 def count_rows(files: Mapping[str, Path]) -> int:
@@ -42,27 +48,45 @@ def count_rows(files: Mapping[str, Path]) -> int:
 
 
 def _open(path: Path) -> Any:
-    import pyarrow  # noqa: PLC0415  only the making of datasets needs it
-    from pyarrow import parquet  # noqa: PLC0415
+    """Open a file and check its columns, by what they hold and not by how many bits."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415  only the making of datasets needs it
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise InputError("parquet files need pyarrow: pip install 'show-control-and-tell[prepare]'") from error
 
     try:
-        return parquet.ParquetFile(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+        file = parquet.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path} is no readable parquet file: {error}") from error
+    for name, wanted in _COLUMNS.items():
+        if name not in file.schema_arrow.names:
+            raise InputError(f"{path} lacks the column {name!r}: wanted {', '.join(_COLUMNS)}")
+        found = _kind(pa.types, file.schema_arrow.field(name).type)
+        if found != wanted:
+            raise InputError(f"{path}: column {name!r} holds {found}: wanted {wanted}")
+    return file
 
 
-def _batches(path: Path) -> Iterator[list[dict[str, Any]]]:
-    file = _open(path)
-    missing = [name for name in _COLUMNS if name not in file.schema_arrow.names]
-    if missing:
-        raise InputError(f"{path} lacks the column {missing[0]!r}: wanted {', '.join(_COLUMNS)}")
-    for batch in file.iter_batches(batch_size=1000, columns=list(_COLUMNS)):
-        yield batch.to_pylist()
+def _kind(types: Any, kind: Any) -> str:
+    """What a column holds, whatever the number of bits."""
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return f"lists of {_kind(types, kind.value_type)}"
+    if types.is_integer(kind):
+        return "whole numbers"
+    if types.is_floating(kind):
+        return "numbers"
+    return "text" if types.is_string(kind) or types.is_large_string(kind) else str(kind)
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    for batch in _open(path).iter_batches(batch_size=1000, columns=list(_COLUMNS)):
+        yield from batch.to_pylist()
 
 
 def _image(row: Mapping[str, Any], split: str) -> AnnotatedImage:
     image_id, captions, classes, boxes = (row[name] for name in _COLUMNS)
-    if image_id is None or captions is None or classes is None or boxes is None:
+    if image_id is None or any(column is None or None in column for column in (captions, classes, boxes)):
         raise InputError(f"image {image_id}: a value is missing, wanted {', '.join(_COLUMNS)}")
     if len(classes) != len(boxes):
         raise InputError(f"image {image_id} has {len(classes)} classes but {len(boxes)} boxes")
@@ -85,6 +109,8 @@ def _corners(box: Sequence[float]) -> Box:
     >>> _corners([0.5, 0.5, 0.5, 1.0])
     Box(x1=0.25, y1=0.0, x2=0.75, y2=1.0)
     """
+    if len(box) != 4 or None in box:
+        raise InputError(f"box {box}: wanted centre x, centre y, width, height")
     x, y, width, height = box
     corners = Box.checked((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
     corners.check_inside(1.0, 1.0, overhang=_ROUNDING)

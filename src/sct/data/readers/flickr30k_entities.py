@@ -145,7 +145,7 @@ class _Reader:
         indices_of_chain: dict[str, list[int]] = {}
         for chain, boxes in marked.boxes.items():
             for drawn in boxes:
-                box = Box.checked(drawn) if self.mode == "reference" else _box_within(drawn, marked)
+                box = Box.of_pixels(drawn) if self.mode == "reference" else _box_within(drawn, marked)
                 index = index_of_box.setdefault(box, len(index_of_box))
                 indices_of_chain.setdefault(chain, []).append(index)
         return _Grounding(

@@ -15,7 +15,8 @@ from sct.data.faults import Faults
 from sct.data.readers.json_file import field_of, list_of, load_json, mapping_of, text_of
 from sct.errors import InputError
 
-_SPLITS = {"train": "train", "restval": "train", "val": "val", "test": "test"}
+SPLITS = {"train": "train", "restval": "train", "val": "val", "test": "test"}
+"""Karpathy's names of splits and what they are for; restval is trained on, as in the paper."""
 
 # Split, list of caption ids, year folder of the pictures and captions.
 _ID_LISTS = (
@@ -51,9 +52,9 @@ def split_named(name: object) -> str:
     >>> split_named("restval")
     'train'
     """
-    if not isinstance(name, str) or name not in _SPLITS:
-        raise InputError(f"split {name!r} is unknown: wanted one of {', '.join(_SPLITS)}")
-    return _SPLITS[name]
+    if not isinstance(name, str) or name not in SPLITS:
+        raise InputError(f"split {name!r} is unknown: wanted one of {', '.join(SPLITS)}")
+    return SPLITS[name]
 
 
 def read_karpathy(path: Path, *, faults: Faults) -> dict[str, SplitImage]:
