@@ -31,7 +31,7 @@ class TableModel:
     words: Tensor  # examples slots words words
     shifts: Tensor | None  # examples slots words 2
     num_slots: Tensor
-    clock: Tensor  # examples time words
+    clock: Tensor  # examples time words+2
 
     def begin(self):
         return TableState(torch.arange(len(self.num_slots)), torch.zeros(len(self.num_slots), dtype=torch.long))
@@ -39,8 +39,9 @@ class TableModel:
     def step(self, tokens, shifts, state):
         pointer = torch.minimum(state.pointer + shifts, self.num_slots[state.example] - 1)
         place = (state.example, pointer, tokens)
-        shift_log_probs = None if self.shifts is None else self.shifts[place].log_softmax(-1)
-        words = self.words[place] + self.clock[state.example, state.time]
+        clock = self.clock[state.example, state.time]
+        shift_log_probs = None if self.shifts is None else (self.shifts[place] + clock[:, -2:]).log_softmax(-1)
+        words = self.words[place] + clock[:, :-2]
         return Step(words.log_softmax(-1), shift_log_probs, replace(state, pointer=pointer, time=state.time + 1))
 
     def of(self, example):
@@ -58,7 +59,7 @@ def random_model(seed, *, examples=3, slots=3, words=7, gate=True, spread=2.0, e
     shifts = spread * torch.randn(examples, slots, words, 2, generator=generator)
     shifts += spread * torch.randn(examples, 1, 1, 2, generator=generator)
     num_slots = torch.randint(1, slots + 1, (examples,), generator=generator)
-    clock = spread / 2 * torch.randn(examples, 20, words, generator=generator)
+    clock = spread / 2 * torch.randn(examples, 20, words + 2, generator=generator)
     return TableModel(tables, shifts if gate else None, num_slots, clock)
 
 

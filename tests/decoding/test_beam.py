@@ -136,7 +136,9 @@ def test_scores_add_up_in_float32_whatever_the_captioner_computes_in():
     class Half:
         def step(self, tokens, shifts, state):
             step = model.step(tokens, shifts, state)
-            return step._replace(word_log_probs=step.word_log_probs.bfloat16(), shift_log_probs=step.shift_log_probs.half())
+            return step._replace(
+                word_log_probs=step.word_log_probs.bfloat16(), shift_log_probs=step.shift_log_probs.half()
+            )
 
     found = beam_search(Half(), model.begin(), Settings())
     assert found.scores.dtype == torch.float32

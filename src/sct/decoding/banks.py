@@ -3,7 +3,6 @@
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 
 def best(ranks: Float[Tensor, "examples candidates"], num_kept: int) -> Int[Tensor, "examples kept"]:
@@ -29,7 +28,8 @@ def best_of_banks(
     """
     order = ranks.sort(dim=-1, descending=True, stable=True).indices
     banks = banks.gather(-1, order)
-    place_in_bank = functional.one_hot(banks, num_banks).cumsum(1).gather(-1, banks[..., None]).squeeze(-1) - 1
+    in_bank = banks[..., None] == torch.arange(num_banks, device=banks.device)
+    place_in_bank = in_bank.cumsum(1).gather(-1, banks[..., None]).squeeze(-1) - 1
     turn = place_in_bank * num_banks + (num_banks - 1 - banks)
     turn = turn.masked_fill(ranks.gather(-1, order) == -torch.inf, ranks.shape[-1] * num_banks)
     return order.gather(-1, turn.sort(dim=-1, stable=True).indices[:, :num_kept])

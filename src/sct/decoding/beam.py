@@ -11,7 +11,7 @@ from torch.nn import functional
 from sct.decoding.banks import best, best_of_banks
 from sct.decoding.constraints import Constraints
 from sct.decoding.contract import SHIFT, STAY, State, Step, StepModel
-from sct.decoding.records import Decoded, History, decoded, may_stop, no_history
+from sct.decoding.records import Decoded, History, decoded, may_stop, no_history, num_spoken
 from sct.decoding.settings import Settings
 
 
@@ -25,7 +25,6 @@ class _Beam:
     shift_log_probs: Float[Tensor, "examples beams time"]
     scores: Float[Tensor, "examples beams"]
     """Plain sums; minus infinity is a dead hypothesis, which nothing can revive."""
-    lengths: Int[Tensor, "examples beams"]
     ended: Bool[Tensor, "examples beams"]
 
 
@@ -65,7 +64,7 @@ def _empty_beam(num_examples: int, device: torch.device) -> _Beam:
     """One hypothesis an example, which has said nothing."""
     nothing = no_history(num_examples, 1, device)
     zero = torch.zeros(num_examples, 1, device=device)
-    return _Beam(nothing, nothing, nothing.float(), nothing.float(), zero, zero.long(), zero.bool())
+    return _Beam(nothing, nothing, nothing.float(), nothing.float(), zero, zero.bool())
 
 
 def _expand(
@@ -82,26 +81,14 @@ def _expand(
         words, shifts = constraints.restrict(history, words, shifts)
     word_log_probs, ids = _top_words(words, settings.beam_size, constraints)
     word_log_probs = word_log_probs.float()
-    if shifts is None:
-        shift_log_probs = torch.zeros_like(word_log_probs)[..., None]
-    else:
-        shift_log_probs = shifts.float()[..., None, :].expand(*ids.shape, 2)
-        if settings.freeze:
-            shift_log_probs = _without_shift_at_end(shift_log_probs, ids == settings.end, settings.count_end_shift)
+    if settings.freeze:
+        # What has ended has one way on: padding, at no cost.
+        ids = ids.masked_fill(beam.ended[..., None], settings.pad)
+        word_log_probs.masked_fill_(beam.ended[..., None], -torch.inf)
+        word_log_probs[..., 0].masked_fill_(beam.ended, 0.0)
+    shift_log_probs = _shifts_with(ids, beam.ended, shifts, settings)
     scores = beam.scores[..., None, None] + (word_log_probs[..., None] + shift_log_probs)
-    if not settings.freeze:
-        return _Candidates(ids, word_log_probs, shift_log_probs, scores)
-
-    # What has ended has one way on: padding, at no cost.
-    ended = beam.ended[..., None]
-    unchanged = torch.full_like(scores, -torch.inf)
-    unchanged[..., 0, STAY] = beam.scores
-    return _Candidates(
-        ids.masked_fill(ended, settings.pad),
-        word_log_probs.masked_fill(ended, 0.0),
-        shift_log_probs.masked_fill(ended[..., None], 0.0),
-        torch.where(ended[..., None], unchanged, scores),
-    )
+    return _Candidates(ids, word_log_probs, shift_log_probs, scores)
 
 
 def _top_words(
@@ -118,15 +105,21 @@ def _top_words(
     return values.gather(-1, order), ids
 
 
-def _without_shift_at_end(
-    shift_log_probs: Float[Tensor, "examples beams words 2"], ends: Bool[Tensor, "examples beams words"], counts: bool
-) -> Float[Tensor, "examples beams words 2"]:
-    """Nothing comes after the end to shift to: it stays, at no cost or at that of staying."""
-    at_end = shift_log_probs.clone()
-    at_end[..., SHIFT] = -torch.inf
-    if not counts:
-        at_end[..., STAY] = 0.0
-    return torch.where(ends[..., None], at_end, shift_log_probs)
+def _shifts_with(
+    ids: Int[Tensor, "examples beams words"],
+    ended: Bool[Tensor, "examples beams"],
+    shifts: Float[Tensor, "examples beams 2"] | None,
+    settings: Settings,
+) -> Float[Tensor, "examples beams words shifts"]:
+    """What each shift scores with each word: after the end there is nothing to shift to, and nothing to pay for."""
+    if shifts is None:
+        return torch.zeros(*ids.shape, 1, device=ids.device)
+    both = shifts.float()[..., None, :].expand(*ids.shape, 2)
+    if not settings.freeze:
+        return both
+    closed = (ids == settings.end) | ended[..., None]
+    free = ended[..., None] if settings.count_end_shift else closed
+    return torch.stack([both[..., STAY].masked_fill(free, 0.0), both[..., SHIFT].masked_fill(closed, -torch.inf)], -1)
 
 
 def _choose(
@@ -135,8 +128,8 @@ def _choose(
     """Which candidates to go on with, as indices into them all; fewer than ``beam_size`` where there are no more."""
     ranks = candidates.scores
     if settings.length_power:
-        lengths = (beam.lengths + ~beam.ended).float()
-        ranks = ranks / lengths[..., None, None] ** settings.length_power
+        lengths = num_spoken(beam.words, settings.end) + ~beam.ended
+        ranks = ranks / lengths[..., None, None].float() ** settings.length_power
     if constraints is None or constraints.required is None:
         return best(ranks.flatten(1), settings.beam_size)
     num_met = constraints.required.num_met(history, candidates.words)
@@ -160,7 +153,6 @@ def _follow(
     def grow(past: Tensor, new: Tensor) -> Tensor:
         return torch.cat([follow(past), new[..., None]], -1)
 
-    was_ended = follow(beam.ended)
     return (
         _Beam(
             words=grow(beam.words, words),
@@ -168,8 +160,7 @@ def _follow(
             word_log_probs=grow(beam.word_log_probs, candidates.word_log_probs.flatten(1).gather(1, pairs)),
             shift_log_probs=grow(beam.shift_log_probs, candidates.shift_log_probs.flatten(1).gather(1, chosen)),
             scores=candidates.scores.flatten(1).gather(1, chosen),
-            lengths=follow(beam.lengths) + ~was_ended,
-            ended=was_ended | (words == settings.end),
+            ended=follow(beam.ended) | (words == settings.end),
         ),
         rows,
     )
@@ -179,7 +170,7 @@ def _ranked(beam: _Beam, settings: Settings) -> Decoded:
     """The best hypotheses first; a beam that never filled up is filled with dead ones."""
     scores = beam.scores
     if settings.length_power:
-        scores = scores / beam.lengths.float() ** settings.length_power
+        scores = scores / num_spoken(beam.words, settings.end).float() ** settings.length_power
     order = best(scores, settings.n_best)
     missing = settings.n_best - order.shape[1]
 

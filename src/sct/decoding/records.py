@@ -48,6 +48,21 @@ def no_history(num_examples: int, num_beams: int, device: torch.device) -> Int[T
     return torch.zeros(num_examples, num_beams, 0, dtype=torch.long, device=device)
 
 
+def num_spoken(words: Int[Tensor, "examples beams time"], end: int) -> Int[Tensor, "examples beams"]:
+    """How long each caption is, its end token included."""
+    return is_spoken(words, end).sum(-1)
+
+
+def is_spoken(words: Int[Tensor, "*captions time"], end: int) -> Bool[Tensor, "*captions time"]:
+    """Mark the words up to and including the first end token.
+
+    >>> is_spoken(torch.tensor([5, 3, 1, 3]), end=3).tolist()
+    [True, True, False, False]
+    """
+    ends = words == end
+    return ends.cumsum(-1) - ends.long() == 0
+
+
 def decoded(
     words: Int[Tensor, "examples beams time"],
     shifts: Int[Tensor, "examples beams time"],
@@ -67,11 +82,10 @@ def decoded(
     dead = ~alive[..., None]
     words = functional.pad(words, (0, missing), value=settings.pad).masked_fill(dead, settings.pad)
     shifts = functional.pad(shifts, (0, missing)).masked_fill(dead, 0)
-    ended = words == settings.end
     return Decoded(
         words=words,
         shifts=shifts,
-        spoken=(ended.cumsum(-1) - ended.long() == 0) & ~dead,
+        spoken=is_spoken(words, settings.end) & ~dead,
         word_log_probs=functional.pad(word_log_probs, (0, missing)).masked_fill(dead, 0.0),
         shift_log_probs=functional.pad(shift_log_probs, (0, missing)).masked_fill(dead, 0.0),
         scores=scores.masked_fill(~alive, -torch.inf),

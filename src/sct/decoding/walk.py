@@ -4,23 +4,31 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sct.decoding.constraints import Constraints
-from sct.decoding.contract import STAY, State, StepModel
-from sct.decoding.records import Decoded, History, decoded, may_stop, no_history
+from sct.decoding.contract import STAY, State, Step, StepModel
+from sct.decoding.records import Decoded, History, decoded, may_stop, no_history, num_spoken
 from sct.decoding.settings import Settings
-
-Choose = Callable[[Float[Tensor, "examples walks actions"]], Int[Tensor, "examples walks"]]
-"""Picks one action a row; one of minus infinity only where there is no other."""
 
 
 class Chooser(NamedTuple):
-    """How to pick the next action."""
+    """How to pick the next word and the next shift of each row; one of minus infinity only where there is no other."""
 
-    word: Choose
-    shift: Choose
+    word: Callable[[Float[Tensor, "examples walks words"]], Int[Tensor, "examples walks"]]
+    shift: Callable[[Float[Tensor, "examples walks 2"]], Int[Tensor, "examples walks"]]
+
+
+class _Actions(NamedTuple):
+    """What each row does next."""
+
+    words: Int[Tensor, "examples walks"]
+    shifts: Int[Tensor, "examples walks"]
+    word_log_probs: Float[Tensor, "examples walks"]
+    shift_log_probs: Float[Tensor, "examples walks"]
+    stuck: Bool[Tensor, "examples walks"]
+    """Rows whose constraints leave nothing to do."""
 
 
 def walk(
@@ -35,48 +43,23 @@ def walk(
     num_examples, device = len(state.example), state.example.device
     if num_walks > 1:
         state = state.select(torch.arange(num_examples, device=device).repeat_interleave(num_walks))
-    shape = (num_examples, num_walks)
     words = shifts = no_history(num_examples, num_walks, device)
-    next_words = torch.full(shape, settings.begin, device=device)
-    next_shifts = torch.full(shape, STAY, device=device)
-    ended = torch.zeros(shape, dtype=torch.bool, device=device)
+    ended = torch.zeros(num_examples, num_walks, dtype=torch.bool, device=device)
     dead = ended
+    next_words = torch.full_like(ended, settings.begin, dtype=torch.long)
+    next_shifts = torch.full_like(next_words, STAY)
     word_log_probs, shift_log_probs = [], []
-
     for time in range(settings.max_length):
         step = model.step(next_words.flatten(), next_shifts.flatten(), state)
-        state = step.state
-        all_words = step.word_log_probs.reshape(*shape, -1)
-        all_shifts = None if step.shift_log_probs is None else step.shift_log_probs.reshape(*shape, -1)
-        open_words, open_shifts = all_words.detach(), None if all_shifts is None else all_shifts.detach()
-        if constraints is not None:
-            history = History(words, shifts, settings.max_length - time)
-            open_words, open_shifts = constraints.restrict(history, all_words, all_shifts)
-
-        next_words = chooser.word(open_words)
-        dead = dead | (~ended & (_of(open_words, next_words) == -torch.inf))
-        word_log_prob = _of(all_words, next_words).float()
-        if all_shifts is None or open_shifts is None:
-            next_shifts, shift_log_prob = torch.full_like(next_words, STAY), torch.zeros_like(word_log_prob)
-        else:
-            next_shifts = chooser.shift(open_shifts)
-            ends = (next_words == settings.end) & settings.freeze
-            next_shifts = next_shifts.masked_fill(ends, STAY)
-            dead = dead | (~ended & ~ends & (_of(open_shifts, next_shifts) == -torch.inf))
-            shift_log_prob = _of(all_shifts, next_shifts).float()
-            if not settings.count_end_shift:
-                shift_log_prob = shift_log_prob.masked_fill(ends, 0.0)
+        actions = _act(step, History(words, shifts, settings.max_length - time), settings, chooser, constraints)
+        dead = dead | (actions.stuck & ~ended)
         if settings.freeze:
-            next_words, next_shifts = next_words.masked_fill(ended, settings.pad), next_shifts.masked_fill(ended, STAY)
-            word_log_prob, shift_log_prob = (
-                word_log_prob.masked_fill(ended, 0.0),
-                shift_log_prob.masked_fill(ended, 0.0),
-            )
-
+            actions = _silenced(actions, ended, settings.pad)
+        state, next_words, next_shifts = step.state, actions.words, actions.shifts
         words = torch.cat([words, next_words[..., None]], -1)
         shifts = torch.cat([shifts, next_shifts[..., None]], -1)
-        word_log_probs.append(word_log_prob)
-        shift_log_probs.append(shift_log_prob)
+        word_log_probs.append(actions.word_log_probs)
+        shift_log_probs.append(actions.shift_log_probs)
         ended = ended | (next_words == settings.end)
         if may_stop(ended | dead, time, settings):
             break
@@ -84,12 +67,48 @@ def walk(
     said_words, said_shifts = torch.stack(word_log_probs, -1), torch.stack(shift_log_probs, -1)
     scores = (said_words + said_shifts).sum(-1)
     if settings.length_power:
-        lengths = ((words == settings.end).cumsum(-1) == 0).sum(-1) + ended
-        scores = scores / lengths.float() ** settings.length_power
-    scores = scores.masked_fill(dead, -torch.inf)
-    return decoded(words, shifts, said_words, said_shifts, scores, settings)
+        scores = scores / num_spoken(words, settings.end).float() ** settings.length_power
+    return decoded(words, shifts, said_words, said_shifts, scores.masked_fill(dead, -torch.inf), settings)
 
 
-def _of(log_probs: Float[Tensor, "examples walks actions"], chosen: Int[Tensor, "examples walks"]) -> Tensor:
+def _act(
+    step: Step, history: History, settings: Settings, chooser: Chooser, constraints: Constraints | None
+) -> _Actions:
+    """Choose among what constraints leave; the log-probabilities are those from before they struck anything out."""
+    shape = history.words.shape[:2]
+    all_words = step.word_log_probs.reshape(*shape, -1)
+    all_shifts = None if step.shift_log_probs is None else step.shift_log_probs.reshape(*shape, -1)
+    open_words, open_shifts = all_words.detach(), None if all_shifts is None else all_shifts.detach()
+    if constraints is not None:
+        open_words, open_shifts = constraints.restrict(history, open_words, open_shifts)
+    words = chooser.word(open_words)
+    word_log_probs = _of(all_words, words)
+    stuck = _of(open_words, words) == -torch.inf
+    if all_shifts is None or open_shifts is None:
+        return _Actions(words, torch.full_like(words, STAY), word_log_probs, torch.zeros_like(word_log_probs), stuck)
+    shifts = chooser.shift(open_shifts)
+    shift_log_probs = _of(all_shifts, shifts)
+    if settings.freeze:
+        # Nothing comes after the end to shift to.
+        ends = words == settings.end
+        at_end = all_shifts[..., STAY].float() if settings.count_end_shift else torch.zeros_like(shift_log_probs)
+        shifts, shift_log_probs = shifts.masked_fill(ends, STAY), torch.where(ends, at_end, shift_log_probs)
+    return _Actions(words, shifts, word_log_probs, shift_log_probs, stuck)
+
+
+def _silenced(actions: _Actions, ended: Bool[Tensor, "examples walks"], pad: int) -> _Actions:
+    """Padding at no cost wherever the caption has ended."""
+    return _Actions(
+        actions.words.masked_fill(ended, pad),
+        actions.shifts.masked_fill(ended, STAY),
+        actions.word_log_probs.masked_fill(ended, 0.0),
+        actions.shift_log_probs.masked_fill(ended, 0.0),
+        actions.stuck,
+    )
+
+
+def _of(
+    log_probs: Float[Tensor, "examples walks actions"], chosen: Int[Tensor, "examples walks"]
+) -> Float[Tensor, "examples walks"]:
     """Those of the chosen actions."""
-    return log_probs.gather(-1, chosen[..., None]).squeeze(-1)
+    return log_probs.gather(-1, chosen[..., None]).squeeze(-1).float()
