@@ -55,8 +55,8 @@ class TeacherForced(NamedTuple):
 class Captioner(nn.Module):
     """Says a caption word by word while a pointer walks along the control.
 
-    The variants are assemblies of parts: ``ours`` has both sentinels, ``single_sentinel`` lets the visual one decide the
-    shift as well, ``no_visual_sentinel`` attends to regions alone.
+    The variants are assemblies of parts: ``ours`` has both sentinels, ``single_sentinel`` lets the visual one decide
+    the shift as well, ``no_visual_sentinel`` attends to regions alone.
     """
 
     def __init__(self, config: CaptionerConfig) -> None:
@@ -149,9 +149,7 @@ class Captioner(nn.Module):
         top_parts = [new_hidden, attended.context] + [image] * self.config.image_in_top_layer
         top = self.top(torch.cat(top_parts, dim=1), state.top)
         word_log_probs = torch.log_softmax(self.output(top[0]), dim=1)
-        return Thought(
-            word_log_probs, shift_log_probs, attended, replace(state, bottom=(new_hidden, memory), top=top)
-        )
+        return Thought(word_log_probs, shift_log_probs, attended, replace(state, bottom=(new_hidden, memory), top=top))
 
     def teacher_forced(
         self,

@@ -1,6 +1,6 @@
 """The parts a captioner is put together from: sentinels, compatibility scores, gates (section 3.1).
 
-Each part computes what its equation says. ``paper`` and ``reference`` differ in which part is handed in, not inside one.
+Each part computes what its equation says. ``paper`` and ``reference`` differ in which parts are handed in.
 """
 
 from typing import NamedTuple
@@ -53,7 +53,7 @@ class Compatibility(nn.Module):
 
 
 class SentinelScore(nn.Module):
-    """Score of a sentinel in the same distribution, Eq. 4 and 9; the authors' code gives it an output vector of its own."""
+    """Score of a sentinel in the same distribution, Eq. 4 and 9; the authors' code gives it a vector of its own."""
 
     def __init__(self, hidden_size: int, attention_size: int, *, own_vector: bool) -> None:
         super().__init__()

@@ -1,0 +1,199 @@
+"""The same captioner, put together for speed: what does not change over time is computed once.
+
+Per step ``Captioner`` multiplies the image, the word and the states with a dozen matrices. Here the image's share is
+computed once an example, a word's share once a vocabulary, and all products of one input are a single one. The numbers
+are the same up to rounding; ``tests/model/test_fused.py`` holds the two against each other.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from sct.decoding.contract import Step
+from sct.model.captioner import Captioner
+from sct.model.inputs import ControlInputs
+from sct.model.parts import MASKED
+from sct.model.products import Product, ProductFactory, dense
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FusedStatics:
+    """What stays the same while a caption is being said, of each example or region."""
+
+    inputs: ControlInputs
+    keys: Float[Tensor, "regions attention"]
+    bottom: Float[Tensor, "examples gates"]
+    """Share of the image in the gates of the bottom layer and in the sentinels."""
+    top: Float[Tensor, "examples gates"] | None
+    """Share of the image in the gates of the top layer, where it has one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FusedState:
+    """Both layers' hidden states side by side, and both memories: what a search reorders is one row of each."""
+
+    statics: FusedStatics
+    example: Int[Tensor, " rows"]
+    pointer: Int[Tensor, " rows"]
+    hidden: Float[Tensor, "rows both"]
+    """Of the top layer, then of the bottom layer."""
+    memory: Float[Tensor, "rows both"]
+    """Likewise; in float32 whatever the precision of the rest, since it adds up over time."""
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> "FusedState":
+        """The state of the chosen rows."""
+        return replace(
+            self,
+            example=self.example.index_select(0, rows),
+            pointer=self.pointer.index_select(0, rows),
+            hidden=self.hidden.index_select(0, rows),
+            memory=self.memory.index_select(0, rows),
+        )
+
+
+class FusedCaptioner:
+    """A captioner for inference alone: weights are laid out anew, and changes of the original do not reach it.
+
+    ``product`` decides how matrices are stored and multiplied: as they are, or as whole numbers of 8 bits on a CPU.
+    """
+
+    def __init__(self, captioner: Captioner, product: ProductFactory = dense) -> None:
+        config = captioner.config
+        self.config = config
+        hidden, features = config.hidden_size, config.feature_size
+        self._hidden, self._attention = hidden, config.attention_size
+        self._chunk_reads_new = config.mode == "reference" and captioner.chunk_sentinel is not None
+        with torch.no_grad():
+            sentinels = [part for part in (captioner.visual_sentinel, captioner.chunk_sentinel) if part is not None]
+            from_input = torch.cat([captioner.bottom.weight_ih, *(part.from_input.weight for part in sentinels)])
+            bias = captioner.bottom.bias_ih + captioner.bottom.bias_hh
+            for part in sentinels:
+                own = part.from_input.bias
+                extra = bias.new_zeros(hidden) if own is None else own + part.from_hidden.bias
+                bias = torch.cat([bias, extra])
+            from_top, from_image, from_word = from_input.split([hidden, features, config.word_size], dim=1)
+            recurrent = [captioner.bottom.weight_hh, *(part.from_hidden.weight for part in sentinels)]
+            if self._chunk_reads_new:
+                recurrent[-1] = torch.zeros_like(recurrent[-1])
+            self._words = captioner.words.weight @ from_word.T + bias
+            self._image_to_bottom = product(from_image)
+            self._recurrent = product(torch.cat([from_top, torch.cat(recurrent)], dim=1))
+
+            top_from_hidden, top_from_context, *top_from_image = captioner.top.weight_ih.split(
+                [hidden] + [features] * (2 if config.image_in_top_layer else 1), dim=1
+            )
+            self._image_to_top = product(top_from_image[0]) if top_from_image else None
+            readers = [captioner.compatibility.query.weight, top_from_hidden]
+            if self._chunk_reads_new and captioner.chunk_sentinel is not None:
+                readers.append(captioner.chunk_sentinel.from_hidden.weight)
+            self._from_hidden = product(torch.cat(readers))
+            self._from_context = product(torch.cat([top_from_context, captioner.top.weight_hh], dim=1))
+            self._top_bias = captioner.top.bias_ih + captioner.top.bias_hh
+
+            self._region_key = product(captioner.compatibility.region_key.weight)
+            self._region_vector = captioner.compatibility.score.weight[0].clone()
+            self._visual: Product | None = None
+            self._chunk_key: Product | None = None
+            self._visual_vector = self._chunk_vector = self._region_vector
+            if captioner.visual_score is not None and captioner.sentinel_value is not None:
+                self._visual = product(torch.cat([captioner.visual_score.key.weight, captioner.sentinel_value.weight]))
+                self._value_bias = captioner.sentinel_value.bias.clone()
+                if captioner.visual_score.score is not None:
+                    self._visual_vector = captioner.visual_score.score.weight[0].clone()
+            if captioner.chunk_score is not None:
+                self._chunk_key = product(captioner.chunk_score.key.weight)
+                if captioner.chunk_score.score is not None:
+                    self._chunk_vector = captioner.chunk_score.score.weight[0].clone()
+            self._output = product(captioner.output.weight)
+            self._output_bias = captioner.output.bias.clone()
+
+    @torch.no_grad()
+    def begin(self, inputs: ControlInputs) -> FusedState:
+        """The state before the first word, one row for each example."""
+        num_examples, device = len(inputs.image), inputs.image.device
+        statics = FusedStatics(
+            inputs,
+            self._region_key(inputs.regions),
+            self._image_to_bottom(inputs.image),
+            None if self._image_to_top is None else self._image_to_top(inputs.image),
+        )
+        zeros = inputs.image.new_zeros(num_examples, 2 * self._hidden)
+        return FusedState(
+            statics,
+            torch.arange(num_examples, device=device),
+            torch.zeros(num_examples, dtype=torch.long, device=device),
+            zeros,
+            zeros.float(),
+        )
+
+    @torch.no_grad()
+    def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: FusedState) -> Step:
+        """Move the pointer by the last shifts (Eq. 1), and say what comes after the last words."""
+        statics, example, size = state.statics, state.example, self._hidden
+        inputs = statics.inputs
+        pointer = torch.minimum(state.pointer + shifts, inputs.num_slots[example] - 1)
+        members, mask = inputs.set_rows[example, pointer], inputs.set_mask[example, pointer]
+        memory_2, memory_1 = state.memory.split(size, dim=1)
+
+        gates = self._recurrent(state.hidden) + statics.bottom[example] + self._words[tokens]
+        hidden_1, memory_1 = _lstm(gates[:, : 4 * size], memory_1)
+        read = self._from_hidden(hidden_1)
+        query, top_gates = read[:, : self._attention], read[:, self._attention : self._attention + 4 * size]
+        tanh_memory = torch.tanh(memory_1).to(hidden_1.dtype)
+
+        scores = torch.tanh(statics.keys[members] + query[:, None]) @ self._region_vector
+        masked = scores.float().masked_fill(~mask, MASKED)
+        sentinel_gates = gates[:, 4 * size :]
+        regions = inputs.regions[members]
+        if self._visual is not None:
+            visual = self._visual(torch.sigmoid(sentinel_gates[:, :size]) * tanh_memory)
+            key, value = visual[:, : self._attention], visual[:, self._attention :] + self._value_bias
+            visual_score = (torch.tanh(key + query) @ self._visual_vector).float()
+            weights = torch.softmax(torch.cat([masked, visual_score[:, None]], dim=1), dim=1).to(value.dtype)
+            context = torch.baddbmm(
+                (weights[:, -1:] * value)[:, None], weights[:, None, :-1], regions
+            ).squeeze(1)
+            sentinel_gates = sentinel_gates[:, size:]
+        else:
+            visual_score = None
+            is_empty = ~mask.any(dim=1, keepdim=True)
+            weights = torch.softmax(masked.masked_fill(is_empty, 0.0), dim=1).masked_fill(is_empty, 0.0)
+            context = torch.bmm(weights.to(regions.dtype)[:, None], regions).squeeze(1)
+        if self._chunk_key is not None:
+            if self._chunk_reads_new:
+                sentinel_gates = sentinel_gates + read[:, self._attention + 4 * size :]
+            chunk_key = self._chunk_key(torch.sigmoid(sentinel_gates) * tanh_memory)
+            gate_score = (torch.tanh(chunk_key + query) @ self._chunk_vector).float()
+        else:
+            assert visual_score is not None
+            gate_score = visual_score
+        if self.config.mode == "reference":
+            stay_and_shift = torch.stack([gate_score, scores.float().masked_fill(~mask, 0.0).sum(dim=1)], dim=1)
+        else:
+            stay_and_shift = torch.stack([torch.logsumexp(masked, dim=1), gate_score], dim=1)
+
+        top_gates = top_gates + self._top_bias
+        if statics.top is not None:
+            top_gates = top_gates + statics.top[example]
+        top_gates = top_gates + self._from_context(torch.cat([context, state.hidden[:, :size]], dim=1))
+        hidden_2, memory_2 = _lstm(top_gates, memory_2)
+        logits = self._output(hidden_2) + self._output_bias
+        return Step(
+            torch.log_softmax(logits.float(), dim=1),
+            torch.log_softmax(stay_and_shift, dim=1),
+            FusedState(
+                statics, example, pointer, torch.cat([hidden_2, hidden_1], dim=1), torch.cat([memory_2, memory_1], dim=1)
+            ),
+        )
+
+
+def _lstm(
+    gates: Float[Tensor, "rows gates"], memory: Float[Tensor, "rows hidden"]
+) -> tuple[Float[Tensor, "rows hidden"], Float[Tensor, "rows hidden"]]:
+    """Hidden state and memory from all that comes into the four gates, in the order of ``nn.LSTMCell``."""
+    take, forget, new, give = gates.float().chunk(4, dim=1)
+    memory = torch.sigmoid(forget) * memory + torch.sigmoid(take) * torch.tanh(new)
+    return (torch.sigmoid(give) * torch.tanh(memory)).to(gates.dtype), memory
