@@ -63,9 +63,9 @@ def test_without_cover_such_captioners_do_skip_sets():
 
 def test_cover_finds_the_best_of_all_captions_that_cover():
     settings = Settings(max_length=4, beam_size=4000, n_best=1)
-    model = random_model(3, examples=4, slots=3, words=5)
+    model = random_model(3, examples=16, slots=3, words=5)
     found = beam(model, settings, Guarantees(cover=True).constraints(settings, model.num_slots))
-    for example in range(4):
+    for example in range(16):
         slots = int(model.num_slots[example])
         # A caption that is cut needs no end, but its sets are covered a step sooner, where the end could have been.
         wanted = next(
@@ -123,8 +123,12 @@ def test_required_words_are_all_said(search, required, end_bias):
     model = random_model(4, examples=100, words=12, end_bias=end_bias)
     settings = Settings(max_length=8, n_best=5)
     found = search(model, settings, Guarantees(required_words=required).constraints(settings))
-    for example, place in live(found):
+    captions = live(found)
+    for example, place in captions:
         assert set(required) <= set(spoken_words(found, example, place))
+    if search is beam:
+        actions = torch.cat([found.words, found.shifts], -1).tolist()
+        assert len({(example, *actions[example][place]) for example, place in captions}) == len(captions)
 
 
 def test_a_required_word_is_said_where_it_fits_and_not_only_at_the_last_chance():
