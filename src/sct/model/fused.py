@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from sct.decoding.contract import Step
 from sct.model.captioner import Captioner
@@ -58,11 +57,22 @@ class FusedCaptioner:
     """A captioner for inference alone: weights are laid out anew, and changes of the original do not reach it.
 
     ``product`` decides how matrices are stored and multiplied: as they are, or as whole numbers of 8 bits on a CPU.
+    ``dtype`` is the precision of everything but memories and log-probabilities, which stay in float32.
     """
 
-    def __init__(self, captioner: Captioner, product: ProductFactory = dense) -> None:
+    def __init__(
+        self, captioner: Captioner, product: ProductFactory = dense, dtype: torch.dtype = torch.float32
+    ) -> None:
         config = captioner.config
         self.config = config
+        self.dtype = dtype
+
+        def stored(weight: Tensor) -> Product:
+            return product(weight.detach().to(dtype))
+
+        def vector(weight: Tensor) -> Tensor:
+            return weight.detach().to(dtype, copy=True)
+
         hidden, features = config.hidden_size, config.feature_size
         self._hidden, self._attention = hidden, config.attention_size
         self._chunk_reads_new = config.mode == "reference" and captioner.chunk_sentinel is not None
@@ -78,41 +88,42 @@ class FusedCaptioner:
             recurrent = [captioner.bottom.weight_hh, *(part.from_hidden.weight for part in sentinels)]
             if self._chunk_reads_new:
                 recurrent[-1] = torch.zeros_like(recurrent[-1])
-            self._words = captioner.words.weight @ from_word.T + bias
-            self._image_to_bottom = product(from_image)
-            self._recurrent = product(torch.cat([from_top, torch.cat(recurrent)], dim=1))
+            self._words = vector(captioner.words.weight @ from_word.T + bias)
+            self._image_to_bottom = stored(from_image)
+            self._recurrent = stored(torch.cat([from_top, torch.cat(recurrent)], dim=1))
 
             top_from_hidden, top_from_context, *top_from_image = captioner.top.weight_ih.split(
                 [hidden] + [features] * (2 if config.image_in_top_layer else 1), dim=1
             )
-            self._image_to_top = product(top_from_image[0]) if top_from_image else None
+            self._image_to_top = stored(top_from_image[0]) if top_from_image else None
             readers = [captioner.compatibility.query.weight, top_from_hidden]
             if self._chunk_reads_new and captioner.chunk_sentinel is not None:
                 readers.append(captioner.chunk_sentinel.from_hidden.weight)
-            self._from_hidden = product(torch.cat(readers))
-            self._from_context = product(torch.cat([top_from_context, captioner.top.weight_hh], dim=1))
-            self._top_bias = captioner.top.bias_ih + captioner.top.bias_hh
+            self._from_hidden = stored(torch.cat(readers))
+            self._from_context = stored(torch.cat([top_from_context, captioner.top.weight_hh], dim=1))
+            self._top_bias = vector(captioner.top.bias_ih + captioner.top.bias_hh)
 
-            self._region_key = product(captioner.compatibility.region_key.weight)
-            self._region_vector = captioner.compatibility.score.weight[0].clone()
+            self._region_key = stored(captioner.compatibility.region_key.weight)
+            self._region_vector = vector(captioner.compatibility.score.weight[0])
             self._visual: Product | None = None
             self._chunk_key: Product | None = None
             self._visual_vector = self._chunk_vector = self._region_vector
             if captioner.visual_score is not None and captioner.sentinel_value is not None:
-                self._visual = product(torch.cat([captioner.visual_score.key.weight, captioner.sentinel_value.weight]))
-                self._value_bias = captioner.sentinel_value.bias.clone()
+                self._visual = stored(torch.cat([captioner.visual_score.key.weight, captioner.sentinel_value.weight]))
+                self._value_bias = vector(captioner.sentinel_value.bias)
                 if captioner.visual_score.score is not None:
-                    self._visual_vector = captioner.visual_score.score.weight[0].clone()
+                    self._visual_vector = vector(captioner.visual_score.score.weight[0])
             if captioner.chunk_score is not None:
-                self._chunk_key = product(captioner.chunk_score.key.weight)
+                self._chunk_key = stored(captioner.chunk_score.key.weight)
                 if captioner.chunk_score.score is not None:
-                    self._chunk_vector = captioner.chunk_score.score.weight[0].clone()
-            self._output = product(captioner.output.weight)
-            self._output_bias = captioner.output.bias.clone()
+                    self._chunk_vector = vector(captioner.chunk_score.score.weight[0])
+            self._output = stored(captioner.output.weight)
+            self._output_bias = vector(captioner.output.bias)
 
     @torch.no_grad()
     def begin(self, inputs: ControlInputs) -> FusedState:
         """The state before the first word, one row for each example."""
+        inputs = inputs.to(inputs.image.device, self.dtype)
         num_examples, device = len(inputs.image), inputs.image.device
         statics = FusedStatics(
             inputs,
@@ -153,9 +164,7 @@ class FusedCaptioner:
             key, value = visual[:, : self._attention], visual[:, self._attention :] + self._value_bias
             visual_score = (torch.tanh(key + query) @ self._visual_vector).float()
             weights = torch.softmax(torch.cat([masked, visual_score[:, None]], dim=1), dim=1).to(value.dtype)
-            context = torch.baddbmm(
-                (weights[:, -1:] * value)[:, None], weights[:, None, :-1], regions
-            ).squeeze(1)
+            context = torch.baddbmm((weights[:, -1:] * value)[:, None], weights[:, None, :-1], regions).squeeze(1)
             sentinel_gates = sentinel_gates[:, size:]
         else:
             visual_score = None
@@ -185,7 +194,11 @@ class FusedCaptioner:
             torch.log_softmax(logits.float(), dim=1),
             torch.log_softmax(stay_and_shift, dim=1),
             FusedState(
-                statics, example, pointer, torch.cat([hidden_2, hidden_1], dim=1), torch.cat([memory_2, memory_1], dim=1)
+                statics,
+                example,
+                pointer,
+                torch.cat([hidden_2, hidden_1], dim=1),
+                torch.cat([memory_2, memory_1], dim=1),
             ),
         )
 

@@ -49,7 +49,8 @@ class Compatibility(nn.Module):
         self, keys: Float[Tensor, "rows members attention"], query: Float[Tensor, "rows attention"]
     ) -> Float[Tensor, "rows members"]:
         """Score of each region whose key is given."""
-        return self.score(torch.tanh(keys + query[:, None])).squeeze(-1)
+        scores: Tensor = self.score(torch.tanh(keys + query[:, None]))
+        return scores.squeeze(-1)
 
 
 class SentinelScore(nn.Module):
@@ -64,7 +65,8 @@ class SentinelScore(nn.Module):
         self, sentinel: Float[Tensor, "rows hidden"], query: Float[Tensor, "rows attention"], shared: nn.Linear
     ) -> Float[Tensor, " rows"]:
         """Score of the sentinel, by its own vector or the shared one."""
-        return (self.score or shared)(torch.tanh(self.key(sentinel) + query)).squeeze(-1)
+        score: Tensor = (self.score or shared)(torch.tanh(self.key(sentinel) + query))
+        return score.squeeze(-1)
 
 
 class Attended(NamedTuple):

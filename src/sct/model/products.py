@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from jaxtyping import Float, Int8
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -23,5 +23,19 @@ ProductFactory = Callable[[Tensor], Product]
 
 def dense(weight: Float[Tensor, "outputs inputs"]) -> Product:
     """Multiply with the weight as it is."""
-    kept = weight.detach().clone().contiguous()
+    kept = weight.clone().contiguous()
     return lambda rows: functional.linear(rows, kept)
+
+
+def int8(weight: Float[Tensor, "outputs inputs"]) -> Product:
+    """Multiply on a CPU with whole numbers of 8 bits: a scale for each output, the rows rounded as they come.
+
+    A caption is said a few rows at a time, so most of the time goes into reading weights: a quarter of the bytes.
+    """
+    scales = (weight.abs().amax(dim=1) / 127).clamp(min=1e-12)
+    rounded = (weight / scales[:, None]).round().to(torch.int8)
+    packed = torch.ops.quantized.linear_prepack(
+        torch._make_per_channel_quantized_tensor(rounded, scales.double(), torch.zeros(len(scales)).long(), 0), None
+    )
+    product: Product = lambda rows: torch.ops.quantized.linear_dynamic(rows, packed, False)  # noqa: E731
+    return product

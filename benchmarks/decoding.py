@@ -1,0 +1,153 @@
+"""Captions a second: greedy and beam 5, batch 1 to 1,000, on the CPU or a GPU, beside what the hardware could do.
+
+    python benchmarks/decoding.py [--device cuda] [--dtype float16] [--int8] [--batches 1 32 100 1000] [--json]
+
+Sizes: the paper's layers (1000 / 1000 / 512) with 10,000 words and 2,048 features, and with 2,600 words and 1,280
+features, the size at which the authors' code was measured on one H200 (beam 5, 20 steps: 102 ms for a batch of 100,
+980 captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms). Weights are random, so that no
+caption ends early: all 20 steps are taken. The limit is counted: operations of the matrix products over the measured
+rate of a large one, or bytes of weights read each step over the measured rate of a copy, whichever takes longer.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+import torch
+
+from sct.decoding.beam import beam_search
+from sct.decoding.greedy import greedy
+from sct.decoding.settings import Settings
+from sct.model.captioner import Captioner
+from sct.model.config import CaptionerConfig
+from sct.model.fused import FusedCaptioner
+from sct.model.graphed import GraphedSearch, Search
+from sct.model.inputs import ControlInputs
+from sct.model.products import dense, int8
+
+SIZES = {"V 2,600 / features 1,280": (2600, 1280), "V 10,000 / features 2,048": (10_000, 2048)}
+STEPS, DETECTIONS, SLOTS, MEMBERS = 20, 10, 4, 4
+AUTHORS = {(100, 5): 980.0, (100, 1): 1695.0, (1, 5): 56.0}
+"""Captions/s of the authors' code on one H200 at V 2,600 / features 1,280, by batch and beam."""
+
+
+def random_inputs(examples: int, features: int, device: torch.device) -> ControlInputs:
+    """Ten detections an image, four sets of up to four of them."""
+    rows = torch.randint(DETECTIONS, (examples, SLOTS, MEMBERS)) + DETECTIONS * torch.arange(examples)[:, None, None]
+    mask = torch.arange(MEMBERS) < torch.randint(1, MEMBERS + 1, (examples, SLOTS, 1))
+    inputs = ControlInputs(
+        torch.randn(examples * DETECTIONS, features),
+        torch.randn(examples, features),
+        rows,
+        mask,
+        torch.full((examples,), SLOTS),
+    )
+    return inputs.to(device)
+
+
+def seconds(run: Callable[[], object], device: torch.device, least: float = 0.5) -> float:
+    """Median time of a run, after two that do not count."""
+    times: list[float] = []
+    while len(times) < 5 or sum(times) < least:
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        run()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+        if len(times) > 200:
+            break
+    return statistics.median(times[2:] if len(times) > 4 else times)
+
+
+def ceilings(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
+    """Operations a second of a large product, bytes a second that a large copy reads.
+
+    On a CPU the block is as large as the weights, which fit into a large cache and are not fetched from memory again.
+    """
+    size = 8192 if device.type == "cuda" else 1536
+    a = torch.randn(size, size, device=device, dtype=dtype)
+    rate = 2 * size**3 / seconds(lambda: a @ a, device)
+    block = torch.randn((1 << 28) if device.type == "cuda" else (1 << 24), device=device)
+    target = torch.empty_like(block)
+    copied = block.numel() * 4 * (2 if device.type == "cuda" else 1)
+    return rate, copied / seconds(lambda: target.copy_(block), device)
+
+
+def _plain(search: Search, captioner: FusedCaptioner, inputs: ControlInputs, settings: Settings) -> object:
+    return search(captioner, captioner.begin(inputs), settings)
+
+
+def weights_per_step(config: CaptionerConfig) -> int:
+    """Weights that every step multiplies with, once words and image are computed beforehand."""
+    h, f, a = config.hidden_size, config.feature_size, config.attention_size
+    recurrent, from_hidden, sentinels = 2 * h * 6 * h, h * (a + 4 * h), h * (a + f) + h * a
+    return recurrent + from_hidden + sentinels + (f + h) * 4 * h + h * config.vocabulary_size
+
+
+def measure(options: argparse.Namespace) -> list[dict[str, object]]:
+    """All rows of the table."""
+    device, dtype = torch.device(options.device), getattr(torch, options.dtype)
+    rate, bandwidth = ceilings(device, dtype)
+    rows: list[dict[str, object]] = []
+    for label, (vocabulary, features) in SIZES.items():
+        config = CaptionerConfig(vocabulary_size=vocabulary, feature_size=features)
+        torch.manual_seed(1)
+        captioner = FusedCaptioner(Captioner(config).to(device), int8 if options.int8 else dense, dtype)
+        weights = weights_per_step(config)
+        for batch in options.batches:
+            inputs = random_inputs(batch, features, device)
+            for beam in (1, 5):
+                settings = Settings(beam_size=beam, early_stop=False, max_length=STEPS)
+                search = beam_search if beam > 1 else greedy
+                if device.type == "cuda":
+                    elapsed = seconds(partial(GraphedSearch(captioner, settings, search), inputs), device)
+                else:
+                    elapsed = seconds(partial(_plain, search, captioner, inputs, settings), device)
+                item = 1 if options.int8 else torch.finfo(dtype).bits // 8
+                floor = STEPS * max(2 * weights * batch * beam / rate, weights * item / bandwidth)
+                rows.append(
+                    {
+                        "size": label,
+                        "search": "greedy" if beam == 1 else f"beam {beam}",
+                        "batch": batch,
+                        "ms": 1000 * elapsed,
+                        "captions_per_second": batch / elapsed,
+                        "share_of_limit": floor / elapsed,
+                    }
+                )
+    return rows
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--dtype", default="float16" if torch.cuda.is_available() else "float32")
+    parser.add_argument("--int8", action="store_true", help="weights of 8 bits, on a CPU")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 100, 1000])
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows = measure(options)
+    machine = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} cores"
+    if options.json:
+        print(json.dumps(rows))
+        return
+    precision = "int8 weights" if options.int8 else options.dtype
+    print(f"{machine}, {platform.machine()}, torch {torch.__version__}, {precision}, {datetime.now(UTC):%Y-%m-%d}")
+    print(f"{'size':<28}{'search':<9}{'batch':>6}{'ms':>10}{'captions/s':>12}{'of limit':>10}")
+    for row in rows:
+        print(
+            f"{row['size']:<28}{row['search']:<9}{row['batch']:>6}{row['ms']:>10.2f}"
+            f"{row['captions_per_second']:>12,.0f}{row['share_of_limit']:>10.0%}"
+        )
+
+
+if __name__ == "__main__":
+    main()
