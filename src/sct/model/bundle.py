@@ -1,0 +1,178 @@
+"""A bundle: a folder that captions with no dataset at hand.
+
+``config.toml`` names its format, its version, the settings of each part in a table of its own, and the checksum of
+every file that belongs to it. Another part (sorter, region encoder, detector) is another table and another file; what the
+checksums do not list, such as a model card, may lie beside them.
+"""
+
+import hashlib
+import shutil
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+
+import sct
+from sct.atomic import flush_folder, written_whole
+from sct.errors import InputError
+from sct.language.vocabulary import Vocabulary
+from sct.model.captioner import Captioner
+from sct.model.config import CaptionerConfig
+from sct.model.weights import captioner_of, check_weights, weight_shapes
+from sct.toml_text import TomlValue, toml_text
+
+FORMAT = "show-control-and-tell bundle"
+VERSION = 1
+CONFIG, VOCABULARY, WEIGHTS = "config.toml", "vocabulary.json", "weights.safetensors"
+Precision = Literal["float32", "float16", "bfloat16"]
+"""Of the weights on disk; they are always loaded as float32."""
+
+_TABLES = ("captioner", "provenance", "files")
+_HOW_TO_MEND = "copy the bundle again, or make it anew"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """What a bundle holds, ready to use."""
+
+    folder: Path
+    captioner: Captioner
+    vocabulary: Vocabulary
+    provenance: Mapping[str, TomlValue]
+    """Where the weights come from: free words for people, no program depends on them."""
+
+
+def save_bundle(
+    folder: Path,
+    captioner: Captioner,
+    vocabulary: Vocabulary,
+    *,
+    provenance: Mapping[str, TomlValue] | None = None,
+    precision: Precision = "float32",
+) -> None:
+    """Write a bundle into a folder that must not exist yet.
+
+    It is written beside its place and moved there whole, so whatever has the name is complete.
+    """
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"{folder} exists already: name a folder that does not, or remove it")
+    _check_vocabulary(vocabulary, captioner.config, "the vocabulary")
+    dtype = getattr(torch, precision)
+    weights = {name: weight.detach().to("cpu", dtype).contiguous() for name, weight in captioner.state_dict().items()}
+    # After the change of precision: a weight of 70,000 is fine as float32 and infinite as float16.
+    check_weights(weights, weight_shapes(captioner.config), f"a captioner in {precision}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # left by a run that was killed
+    part.mkdir()
+    try:
+        vocabulary.save(part / VOCABULARY)
+        with written_whole(part / WEIGHTS) as file:
+            file.write(safetensors.torch.save(weights))
+        text = toml_text(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "captioner": asdict(captioner.config),
+                "provenance": {"sct": sct.__version__, **(provenance or {})},
+                # Last, so that a text that was cut short lacks it.
+                "files": {name: _checksum(part / name) for name in (VOCABULARY, WEIGHTS)},
+            }
+        )
+        with written_whole(part / CONFIG) as file:
+            file.write(text.encode("utf-8"))
+        part.rename(folder)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    flush_folder(folder.parent)
+
+
+def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
+    """Read what ``save_bundle`` wrote; anything else is refused before a word is said with it."""
+    content = _read_config(folder)
+    config = _captioner_config(content["captioner"], folder / CONFIG)
+    for name in (VOCABULARY, WEIGHTS):
+        _check_file(folder / name, content["files"].get(name))
+    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    _check_vocabulary(vocabulary, config, folder / VOCABULARY)
+    try:
+        weights = safetensors.torch.load_file(folder / WEIGHTS)
+    except SafetensorError as error:
+        raise InputError(f"{folder / WEIGHTS} is no safetensors file ({error}): {_HOW_TO_MEND}") from error
+    check_weights(weights, weight_shapes(config), folder / WEIGHTS)
+    return Bundle(folder, captioner_of(config, weights).to(device), vocabulary, content["provenance"])
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    """The settings, if they are of a bundle, of a version that is known, and whole."""
+    path = folder / CONFIG
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {what}: wanted the folder of a bundle, as sct import-reference makes one")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder} has no {CONFIG}, so it is no bundle: name a folder that has one") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not TOML ({error}): {_HOW_TO_MEND}") from error
+    if content.get("format") != FORMAT:
+        raise InputError(f"{path} has format {content.get('format')!r}: wanted {FORMAT!r}; name the folder of a bundle")
+    version = content.get("version")
+    if type(version) is not int or version < 1:
+        raise InputError(f"{path} has version {version!r}: wanted a whole number from 1 to {VERSION}; {_HOW_TO_MEND}")
+    if version > VERSION:
+        raise InputError(f"{path} has version {version}, but this sct reads up to version {VERSION}: update sct")
+    _check_keys(content, ("format", "version", *_TABLES), path)
+    for name in _TABLES:
+        if not isinstance(content[name], dict):
+            raise InputError(f"{path}: {name} is {content[name]!r}: wanted a table; {_HOW_TO_MEND}")
+    _check_keys(content["files"], (VOCABULARY, WEIGHTS), path)
+    return content
+
+
+def _captioner_config(table: dict[str, Any], path: Path) -> CaptionerConfig:
+    """The settings of the captioner; every one must be there, as a default may change from release to release."""
+    _check_keys(table, [field.name for field in fields(CaptionerConfig)], path)
+    for field in fields(CaptionerConfig):
+        kind = field.type if isinstance(field.type, type) else str
+        if type(table[field.name]) is not kind:
+            raise InputError(f"{path}: {field.name} is {table[field.name]!r}: wanted {kind.__name__}; {_HOW_TO_MEND}")
+    try:
+        return CaptionerConfig(**table)
+    except InputError as error:
+        raise InputError(f"{path}: {error}; {_HOW_TO_MEND}") from error
+
+
+def _check_keys(found: Mapping[str, object], wanted: list[str] | tuple[str, ...], path: Path) -> None:
+    for name in wanted:
+        if name not in found:
+            raise InputError(f"{path} lacks {name!r}, so it was cut short or edited: {_HOW_TO_MEND}")
+    for name in found:
+        if name not in wanted:
+            raise InputError(f"{path} has the unknown key {name!r}: wanted {', '.join(wanted)}; {_HOW_TO_MEND}")
+
+
+def _check_vocabulary(vocabulary: Vocabulary, config: CaptionerConfig, source: object) -> None:
+    if len(vocabulary) != config.vocabulary_size:
+        raise InputError(
+            f"{source} has {len(vocabulary):,} words, but the captioner says {config.vocabulary_size:,}: "
+            "wanted the vocabulary it was trained with"
+        )
+
+
+def _check_file(path: Path, checksum: object) -> None:
+    if not path.is_file():
+        raise InputError(f"{path} is missing: wanted it as a part of the bundle; {_HOW_TO_MEND}")
+    if _checksum(path) != checksum:
+        raise InputError(f"{path} is cut short or not the file that was written (its checksum differs): {_HOW_TO_MEND}")
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

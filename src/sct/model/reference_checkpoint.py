@@ -1,0 +1,228 @@
+"""The checkpoints that the authors released, read without running anything that stands in them.
+
+A ``.pth`` file is a pickle, which may ask for any function to be called. Only tensors, plain containers and the few
+names below are let through, and those stand for harmless things.
+"""
+
+import argparse
+import hashlib
+import math
+import re
+import struct
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sct.errors import InputError
+from sct.language.word_list import read_vocabulary
+from sct.model.bundle import Bundle, load_bundle, save_bundle
+from sct.model.config import CaptionerConfig, Variant
+from sct.model.weights import captioner_of, check_weights, weight_shapes
+from sct.toml_text import TomlValue
+
+OUR_NAMES = {
+    "embed": "words",
+    "lstm_cell_1": "bottom",
+    "lstm_cell_2": "top",
+    "att_va": "compatibility.region_key",
+    "att_ha": "compatibility.query",
+    "att_a": "compatibility.score",
+    "W1_is": "visual_sentinel.from_input",
+    "W1_hs": "visual_sentinel.from_hidden",
+    "att_sa": "visual_score.key",
+    "att_s": "visual_score.score",
+    "s_fc": "sentinel_value",
+    "W1_ig": "chunk_sentinel.from_input",
+    "W1_hg": "chunk_sentinel.from_hidden",
+    "att_ga": "chunk_score.key",
+    "att_g": "chunk_score.score",
+    "out_fc": "output",
+}
+"""The authors' names for the parts, and ours."""
+_THEIR_NAMES = {ours: theirs for theirs, ours in OUR_NAMES.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceCheckpoint:
+    """What one of the authors' files holds."""
+
+    config: CaptionerConfig
+    """Told by the shapes of the weights."""
+    weights: Mapping[str, Tensor]
+    """By our names."""
+    epoch: int | None
+    val_cider: float | None
+    """As the file has it; None where it does not say."""
+
+
+def import_reference(checkpoint: Path, vocabulary: Path, out: Path) -> Bundle:
+    """Make a bundle of the authors' checkpoint and the vocabulary it was trained with."""
+    if out.exists() or out.is_symlink():
+        raise InputError(f"{out} exists already: name a folder that does not, or remove it")
+    words = read_vocabulary(vocabulary)
+    read = read_reference(checkpoint)
+    if len(words) != read.config.vocabulary_size:
+        raise InputError(
+            f"{vocabulary} has {len(words):,} words with the four special ones, but {checkpoint} says "
+            f"{read.config.vocabulary_size:,}: wanted the vocabulary it was trained with"
+        )
+    with checkpoint.open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    provenance: dict[str, TomlValue] = {"source": checkpoint.name, "source_sha256": checksum}
+    facts: dict[str, TomlValue | None] = {"epoch": read.epoch, "val_cider": read.val_cider}
+    provenance |= {name: fact for name, fact in facts.items() if fact is not None}
+    save_bundle(out, captioner_of(read.config, read.weights), words, provenance=provenance)
+    return load_bundle(out)
+
+
+def read_reference(path: Path) -> ReferenceCheckpoint:
+    """Read a checkpoint of the authors; the variant and all sizes are told by its weights."""
+    content = _load_harmless(path)
+    content = content if isinstance(content, dict) else {}
+    found = content.get("state_dict")
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise InputError(f"{path} holds no state_dict with weights: wanted a checkpoint of the authors' train script")
+    if found and all(name.startswith("module.") for name in found):
+        # It was saved from inside DataParallel.
+        found = {name.removeprefix("module."): weight for name, weight in found.items()}
+    config = _config(found, path)
+    _check_options(content.get("opt"), config, path)
+    check_weights(found, {_theirs(name): shape for name, shape in weight_shapes(config).items()}, path)
+    epoch, val_cider = _real(content.get("epoch")), _real(content.get("val_cider"))
+    weights = {_ours(name): weight.detach() for name, weight in found.items()}
+    return ReferenceCheckpoint(config, weights, None if epoch is None else int(epoch), val_cider)
+
+
+def _load_harmless(path: Path) -> Any:
+    """What the pickle holds, or a refusal; nothing it asks for is called, imported or looked up by name."""
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise InputError(f"{path} {what}: wanted a checkpoint of the authors, a .pth file")
+    # A name in the pickle -> what it gets. NumPy's own functions are kept out: they believe the bytes they are given.
+    stand_ins: list[Any] = [
+        (argparse.Namespace, "argparse.Namespace"),
+        (_NumberKind, "numpy.dtype"),
+        (_number, "numpy.core.multiarray.scalar"),
+        (_number, "numpy._core.multiarray.scalar"),
+    ]
+    try:
+        # As an open file, because of a path torch would first look at the ending. Python 2 wrote bytes as text, which
+        # only latin1 gives back; torch warns that it may not heed the encoding, and does.
+        with path.open("rb") as file, torch.serialization.safe_globals(stand_ins), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.load(file, map_location="cpu", weights_only=True, encoding="latin1")
+    except OSError:
+        raise
+    except Exception as error:  # torch's reader fails in any way it likes on bytes that are no checkpoint
+        if asked_for := re.search(r"GLOBAL (\S+)|unrecognized function (.+)", str(error)):
+            raise InputError(
+                f"{path} asks to load {asked_for[1] or asked_for[2]}, which may run code and no weights need: wanted "
+                "tensors and plain values alone, so nothing was run; get the file from its authors again"
+            ) from error
+        reason = str(error).strip().splitlines()
+        raise InputError(
+            f"{path} is cut short or no checkpoint ({type(error).__name__}: {reason[0] if reason else 'no reason'}): "
+            "wanted a .pth file of the authors; get it again"
+        ) from error
+
+
+def _config(weights: Mapping[str, Any], path: Path) -> CaptionerConfig:
+    """Sizes and variant; what does not fit together is left to the check of all shapes, except the layers' inputs."""
+
+    def shape(name: str) -> tuple[int, int]:
+        weight = weights.get(name)
+        if not isinstance(weight, Tensor) or weight.dim() != 2:
+            raise InputError(f"{path} has no matrix {name}: wanted a checkpoint of the authors' captioner")
+        return int(weight.shape[0]), int(weight.shape[1])
+
+    vocabulary_size, word_size = shape("embed.weight")
+    _, hidden_size = shape("lstm_cell_1.weight_hh")
+    attention_size, feature_size = shape("att_va.weight")
+    has_visual, has_chunk = "W1_is.weight" in weights, "W1_ig.weight" in weights
+    if not (has_visual or has_chunk):
+        raise InputError(f"{path} has neither W1_is nor W1_ig: wanted a captioner with a visual or a chunk sentinel")
+    variant: Variant = "no_visual_sentinel"
+    if has_visual:
+        variant = "ours" if has_chunk else "single_sentinel"
+
+    _, bottom_size = shape("lstm_cell_1.weight_ih")
+    if bottom_size == feature_size + word_size:
+        raise InputError(
+            f"{path} was trained without h2_first_lstm, so its first LSTM does not see the second one's state: wanted "
+            "h2_first_lstm, as the paper and all released checkpoints have it"
+        )
+    _, top_size = shape("lstm_cell_2.weight_ih")
+    without_image = hidden_size + feature_size
+    if top_size not in (without_image, without_image + feature_size):
+        raise InputError(
+            f"{path}: the second LSTM takes {top_size} values: wanted {without_image}, or "
+            f"{without_image + feature_size} with the image"
+        )
+    return CaptionerConfig(
+        vocabulary_size=vocabulary_size,
+        feature_size=feature_size,
+        word_size=word_size,
+        hidden_size=hidden_size,
+        attention_size=attention_size,
+        variant=variant,
+        mode="reference",
+        image_in_top_layer=top_size > without_image,
+    )
+
+
+def _check_options(options: object, config: CaptionerConfig, path: Path) -> None:
+    """Refuse a file whose training options, where it has them, and weights contradict each other."""
+    wanted = {"h2_first_lstm": True, "img_second_lstm": config.image_in_top_layer}
+    for name, by_weights in wanted.items():
+        said = getattr(options, name, None)
+        if said is not None and bool(said) != by_weights:
+            raise InputError(
+                f"{path} says {name}={said} in opt, but its weights say {by_weights}: wanted a file that agrees with "
+                "itself; get it again"
+            )
+
+
+def _real(value: object) -> float | None:
+    """A plain number; the scores that a file brings along are for people, so what is none is passed over."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _ours(name: str) -> str:
+    part, _, rest = name.rpartition(".")
+    return f"{OUR_NAMES[part]}.{rest}"
+
+
+def _theirs(name: str) -> str:
+    part, _, rest = name.rpartition(".")
+    return f"{_THEIR_NAMES[part]}.{rest}"
+
+
+class _NumberKind:
+    """Stands for ``numpy.dtype`` while a pickle is read."""
+
+    def __init__(self, code: str, *_flags: object) -> None:
+        self.code = code
+        self.order = "<"
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        if state[1] == ">":
+            self.order = ">"
+
+
+_NUMPY_CODES = ("b1", "f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
+_STRUCT_CODES = dict(zip(_NUMPY_CODES, "?efdbhiqBHIQ", strict=True))
+
+
+def _number(kind: _NumberKind, content: bytes | str) -> float | int | bool:
+    """Stands for NumPy's ``scalar`` while a pickle is read: a number from its bytes."""
+    raw = content.encode("latin1") if isinstance(content, str) else content
+    (number,) = struct.unpack(kind.order + _STRUCT_CODES[kind.code], raw)
+    assert isinstance(number, float | int | bool)
+    return number
