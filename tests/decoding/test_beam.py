@@ -61,9 +61,8 @@ def test_an_example_alone_is_found_as_in_a_batch(settings):
         assert torch.allclose(alone.scores[0], together.scores[example])
 
 
-@pytest.mark.parametrize("freeze", [True, False])
-def test_log_probs_are_the_captioners_own_and_sum_to_the_score(freeze):
-    settings = Settings(max_length=8, n_best=4, freeze=freeze)
+def test_log_probs_are_the_captioners_own_and_sum_to_the_score():
+    settings = Settings(max_length=8, n_best=4)
     model = random_model(3, end_bias=2.0)
     found = beam_search(model, model.begin(), settings)
     assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores, atol=1e-5)
@@ -72,10 +71,10 @@ def test_log_probs_are_the_captioners_own_and_sum_to_the_score(freeze):
         for time in range(settings.max_length):
             step = model.step(tokens, shifts, state)
             state, tokens, shifts = step.state, found.words[:, place, time], found.shifts[:, place, time]
-            counts = found.spoken[:, place, time] | (not freeze)
+            counts = found.spoken[:, place, time]
             word = step.word_log_probs.gather(1, tokens[:, None]).squeeze(1).where(counts, torch.zeros(()))
             assert torch.allclose(found.word_log_probs[:, place, time], word)
-            pays = counts & ((tokens != END) | (not freeze))
+            pays = counts & (tokens != END)
             shift = step.shift_log_probs.gather(1, shifts[:, None]).squeeze(1).where(pays, torch.zeros(()))
             assert torch.allclose(found.shift_log_probs[:, place, time], shift)
 
@@ -95,9 +94,29 @@ def test_what_ended_is_padded_and_not_spoken():
 def test_the_authors_search_goes_on_after_the_end_as_if_nothing_happened():
     model = random_model(2, end_bias=3.0)
     found = beam_search(model, model.begin(), Settings(max_length=9, freeze=False))
-    said_after_end = found.words[~found.spoken]
-    assert (said_after_end != PAD).any()
-    assert (found.word_log_probs < 0).all()
+    after = ~found.spoken
+    assert (found.words[after] != PAD).any()
+    assert (found.shift_log_probs < 0).all()
+
+
+def test_the_authors_search_reports_words_after_the_end_as_free_but_scores_them():
+    model = random_model(2, end_bias=3.0)
+    found = beam_search(model, model.begin(), Settings(max_length=9, beam_size=1, freeze=False))
+    assert (found.word_log_probs[~found.spoken] == 0).all()
+    assert (found.word_log_probs[found.spoken] < 0).all()
+    assert (found.scores < (found.word_log_probs + found.shift_log_probs).sum(-1)).all()
+
+
+def test_the_authors_search_leaves_log_probs_in_place_when_hypotheses_move():
+    model = random_model(2, examples=20, spread=0.5, end_bias=-9.0)
+    settings = Settings(max_length=6, freeze=False)
+    found = beam_search(model, model.begin(), settings)
+    for steps in range(1, 7):
+        # What the best hypothesis of each moment had just said, whether or not it stayed the best.
+        shorter = beam_search(model, model.begin(), Settings(max_length=steps, freeze=False))
+        assert torch.equal(found.word_log_probs[..., :steps], shorter.word_log_probs)
+        assert torch.equal(found.shift_log_probs[..., :steps], shorter.shift_log_probs)
+    assert not torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores)
 
 
 def test_reference_settings_are_the_authors():

@@ -88,6 +88,9 @@ def _expand(
         word_log_probs[..., 0].masked_fill_(beam.ended, 0.0)
     shift_log_probs = _shifts_with(ids, beam.ended, shifts, settings)
     scores = beam.scores[..., None, None] + (word_log_probs[..., None] + shift_log_probs)
+    if not settings.freeze:
+        # The authors' code scores a word after the end as any other, but reports it as free.
+        word_log_probs.masked_fill_(beam.ended[..., None], 0.0)
     return _Candidates(ids, word_log_probs, shift_log_probs, scores)
 
 
@@ -153,12 +156,19 @@ def _follow(
     def grow(past: Tensor, new: Tensor) -> Tensor:
         return torch.cat([follow(past), new[..., None]], -1)
 
+    def grow_in_place(past: Tensor, new: Tensor) -> Tensor:
+        # The authors' code moves words and shifts with their hypothesis, but leaves log-probabilities where they are.
+        moves = settings.freeze or past.shape[1] != new.shape[1]
+        return grow(past, new) if moves else torch.cat([past, new[..., None]], -1)
+
     return (
         _Beam(
             words=grow(beam.words, words),
             shifts=grow(beam.shifts, chosen % num_shifts),
-            word_log_probs=grow(beam.word_log_probs, candidates.word_log_probs.flatten(1).gather(1, pairs)),
-            shift_log_probs=grow(beam.shift_log_probs, candidates.shift_log_probs.flatten(1).gather(1, chosen)),
+            word_log_probs=grow_in_place(beam.word_log_probs, candidates.word_log_probs.flatten(1).gather(1, pairs)),
+            shift_log_probs=grow_in_place(
+                beam.shift_log_probs, candidates.shift_log_probs.flatten(1).gather(1, chosen)
+            ),
             scores=candidates.scores.flatten(1).gather(1, chosen),
             ended=follow(beam.ended) | (words == settings.end),
         ),

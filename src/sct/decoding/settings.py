@@ -26,7 +26,11 @@ class Settings:
     length_power: float = 0.0
     """Candidates and results are ranked by score / length ** this; 0 is the paper's plain sum."""
     freeze: bool = True
-    """Keep what has ended as it is. False is the authors' search: every step is taken and scored, ended or not."""
+    """Keep what has ended as it is. False is the authors' search: every step is taken and scored, ended or not.
+
+    The log-probabilities that its beam search reports do not sum to the score, which is kept for their numbers: each
+    step's are those of the hypothesis that held the place then, and words after the end are reported as free.
+    """
     count_end_shift: bool = False
     """Whether an end token pays for its STAY. No gate is learned there, as nothing follows: it is free by default."""
     early_stop: bool = True
