@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import safetensors.torch
 import torch
@@ -140,9 +140,11 @@ def _captioner_config(table: dict[str, Any], path: Path) -> CaptionerConfig:
     """The settings of the captioner; every one must be there, as a default may change from release to release."""
     _check_keys(table, [field.name for field in fields(CaptionerConfig)], path)
     for field in fields(CaptionerConfig):
-        kind = field.type if isinstance(field.type, type) else str
-        if type(table[field.name]) is not kind:
-            raise InputError(f"{path}: {field.name} is {table[field.name]!r}: wanted {kind.__name__}; {_HOW_TO_MEND}")
+        value, choices = table[field.name], get_args(field.type)
+        # Exactly the kind: true would pass for a whole number.
+        if value not in choices if choices else type(value) is not field.type:
+            wanted = ", ".join(choices) or getattr(field.type, "__name__", field.type)
+            raise InputError(f"{path}: {field.name} is {value!r}: wanted {wanted}; {_HOW_TO_MEND}")
     try:
         return CaptionerConfig(**table)
     except InputError as error:

@@ -40,7 +40,7 @@ class FusedState:
     hidden: Float[Tensor, "rows both"]
     """Of the top layer, then of the bottom layer."""
     memory: Float[Tensor, "rows both"]
-    """Likewise; in float32 whatever the precision of the rest, since it adds up over time."""
+    """Likewise."""
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "FusedState":
         """The state of the chosen rows."""
@@ -57,7 +57,7 @@ class FusedCaptioner:
     """A captioner for inference alone: weights are laid out anew, and changes of the original do not reach it.
 
     ``product`` decides how matrices are stored and multiplied: as they are, or as whole numbers of 8 bits on a CPU.
-    ``dtype`` is the precision of everything but memories and log-probabilities, which stay in float32.
+    ``dtype`` is the precision of everything but scores and log-probabilities, which stay in float32.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class FusedCaptioner:
         self.config = config
         self.dtype = dtype
 
-        def stored(weight: Tensor) -> Product:
-            return product(weight.detach().to(dtype))
+        def stored(weight: Tensor, bias: Tensor | None = None) -> Product:
+            return product(weight.detach().to(dtype), None if bias is None else vector(bias))
 
         def vector(weight: Tensor) -> Tensor:
             return weight.detach().to(dtype, copy=True)
@@ -99,9 +99,11 @@ class FusedCaptioner:
             readers = [captioner.compatibility.query.weight, top_from_hidden]
             if self._chunk_reads_new and captioner.chunk_sentinel is not None:
                 readers.append(captioner.chunk_sentinel.from_hidden.weight)
-            self._from_hidden = stored(torch.cat(readers))
+            num_readers = [len(reader) for reader in readers]
+            top_bias = torch.zeros(sum(num_readers), device=bias.device)
+            top_bias[num_readers[0] : sum(num_readers[:2])] = captioner.top.bias_ih + captioner.top.bias_hh
+            self._from_hidden = stored(torch.cat(readers), top_bias)
             self._from_context = stored(torch.cat([top_from_context, captioner.top.weight_hh], dim=1))
-            self._top_bias = vector(captioner.top.bias_ih + captioner.top.bias_hh)
 
             self._region_key = stored(captioner.compatibility.region_key.weight)
             self._region_vector = vector(captioner.compatibility.score.weight[0])
@@ -109,16 +111,18 @@ class FusedCaptioner:
             self._chunk_key: Product | None = None
             self._visual_vector = self._chunk_vector = self._region_vector
             if captioner.visual_score is not None and captioner.sentinel_value is not None:
-                self._visual = stored(torch.cat([captioner.visual_score.key.weight, captioner.sentinel_value.weight]))
-                self._value_bias = vector(captioner.sentinel_value.bias)
+                value = captioner.sentinel_value
+                self._visual = stored(
+                    torch.cat([captioner.visual_score.key.weight, value.weight]),
+                    torch.cat([torch.zeros(config.attention_size, device=bias.device), value.bias]),
+                )
                 if captioner.visual_score.score is not None:
                     self._visual_vector = vector(captioner.visual_score.score.weight[0])
             if captioner.chunk_score is not None:
                 self._chunk_key = stored(captioner.chunk_score.key.weight)
                 if captioner.chunk_score.score is not None:
                     self._chunk_vector = vector(captioner.chunk_score.score.weight[0])
-            self._output = stored(captioner.output.weight)
-            self._output_bias = vector(captioner.output.bias)
+            self._output = stored(captioner.output.weight, captioner.output.bias)
 
     @torch.no_grad()
     def begin(self, inputs: ControlInputs) -> FusedState:
@@ -137,7 +141,7 @@ class FusedCaptioner:
             torch.arange(num_examples, device=device),
             torch.zeros(num_examples, dtype=torch.long, device=device),
             zeros,
-            zeros.float(),
+            zeros,
         )
 
     @torch.no_grad()
@@ -149,19 +153,20 @@ class FusedCaptioner:
         members, mask = inputs.set_rows[example, pointer], inputs.set_mask[example, pointer]
         memory_2, memory_1 = state.memory.split(size, dim=1)
 
-        gates = self._recurrent(state.hidden) + statics.bottom[example] + self._words[tokens]
-        hidden_1, memory_1 = _lstm(gates[:, : 4 * size], memory_1)
+        recurrent = self._recurrent(state.hidden)
+        given = statics.bottom.index_select(0, example) + self._words.index_select(0, tokens)
+        hidden_1, memory_1 = _lstm(recurrent[:, : 4 * size], given[:, : 4 * size], memory_1)
+        sentinel_gates = recurrent[:, 4 * size :] + given[:, 4 * size :]
         read = self._from_hidden(hidden_1)
         query, top_gates = read[:, : self._attention], read[:, self._attention : self._attention + 4 * size]
-        tanh_memory = torch.tanh(memory_1).to(hidden_1.dtype)
+        tanh_memory = torch.tanh(memory_1)
 
-        scores = torch.tanh(statics.keys[members] + query[:, None]) @ self._region_vector
+        scores = torch.tanh(_rows(statics.keys, members) + query[:, None]) @ self._region_vector
         masked = scores.float().masked_fill(~mask, MASKED)
-        sentinel_gates = gates[:, 4 * size :]
-        regions = inputs.regions[members]
+        regions = _rows(inputs.regions, members)
         if self._visual is not None:
             visual = self._visual(torch.sigmoid(sentinel_gates[:, :size]) * tanh_memory)
-            key, value = visual[:, : self._attention], visual[:, self._attention :] + self._value_bias
+            key, value = visual[:, : self._attention], visual[:, self._attention :]
             visual_score = (torch.tanh(key + query) @ self._visual_vector).float()
             weights = torch.softmax(torch.cat([masked, visual_score[:, None]], dim=1), dim=1).to(value.dtype)
             context = torch.baddbmm((weights[:, -1:] * value)[:, None], weights[:, None, :-1], regions).squeeze(1)
@@ -184,14 +189,13 @@ class FusedCaptioner:
         else:
             stay_and_shift = torch.stack([torch.logsumexp(masked, dim=1), gate_score], dim=1)
 
-        top_gates = top_gates + self._top_bias
         if statics.top is not None:
-            top_gates = top_gates + statics.top[example]
-        top_gates = top_gates + self._from_context(torch.cat([context, state.hidden[:, :size]], dim=1))
-        hidden_2, memory_2 = _lstm(top_gates, memory_2)
-        logits = self._output(hidden_2) + self._output_bias
+            top_gates = top_gates + statics.top.index_select(0, example)
+        from_context = self._from_context(torch.cat([context, state.hidden[:, :size]], dim=1))
+        hidden_2, memory_2 = _lstm(top_gates, from_context, memory_2)
+        logits = self._output(hidden_2)
         return Step(
-            torch.log_softmax(logits.float(), dim=1),
+            torch.log_softmax(logits, dim=1, dtype=torch.float32),
             torch.log_softmax(stay_and_shift, dim=1),
             FusedState(
                 statics,
@@ -203,10 +207,20 @@ class FusedCaptioner:
         )
 
 
+def _rows(
+    table: Float[Tensor, "table width"], index: Int[Tensor, "rows members"]
+) -> Float[Tensor, "rows members width"]:
+    """Rows of a table, gathered as whole rows, which is faster than indexing with a matrix."""
+    return table.index_select(0, index.flatten()).view(*index.shape, -1)
+
+
 def _lstm(
-    gates: Float[Tensor, "rows gates"], memory: Float[Tensor, "rows hidden"]
+    gates: Float[Tensor, "rows gates"], more: Float[Tensor, "rows gates"], memory: Float[Tensor, "rows hidden"]
 ) -> tuple[Float[Tensor, "rows hidden"], Float[Tensor, "rows hidden"]]:
-    """Hidden state and memory from all that comes into the four gates, in the order of ``nn.LSTMCell``."""
-    take, forget, new, give = gates.float().chunk(4, dim=1)
+    """Hidden state and memory from the two sums that come into the four gates, in the order of ``nn.LSTMCell``."""
+    if gates.is_cuda:  # one kernel for all of it, which torch has for its own cells
+        hidden, memory, _ = torch.ops.aten._thnn_fused_lstm_cell(gates, more, memory, None, None)
+        return hidden, memory
+    take, forget, new, give = (gates + more).chunk(4, dim=1)
     memory = torch.sigmoid(forget) * memory + torch.sigmoid(take) * torch.tanh(new)
-    return (torch.sigmoid(give) * torch.tanh(memory)).to(gates.dtype), memory
+    return torch.sigmoid(give) * torch.tanh(memory), memory

@@ -17,17 +17,17 @@ class Product(Protocol):
         ...
 
 
-ProductFactory = Callable[[Tensor], Product]
-"""Makes a product of a weight of shape (outputs, inputs)."""
+ProductFactory = Callable[[Tensor, Tensor | None], Product]
+"""Makes a product of a weight of shape (outputs, inputs) and perhaps a bias to be added."""
 
 
-def dense(weight: Float[Tensor, "outputs inputs"]) -> Product:
+def dense(weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None) -> Product:
     """Multiply with the weight as it is."""
     kept = weight.clone().contiguous()
-    return lambda rows: functional.linear(rows, kept)
+    return lambda rows: functional.linear(rows, kept, bias)
 
 
-def int8(weight: Float[Tensor, "outputs inputs"]) -> Product:
+def int8(weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None) -> Product:
     """Multiply on a CPU with whole numbers of 8 bits: a scale for each output, the rows rounded as they come.
 
     A caption is said a few rows at a time, so most of the time goes into reading weights: a quarter of the bytes.
@@ -35,7 +35,7 @@ def int8(weight: Float[Tensor, "outputs inputs"]) -> Product:
     scales = (weight.abs().amax(dim=1) / 127).clamp(min=1e-12)
     rounded = (weight / scales[:, None]).round().to(torch.int8)
     packed = torch.ops.quantized.linear_prepack(
-        torch._make_per_channel_quantized_tensor(rounded, scales.double(), torch.zeros(len(scales)).long(), 0), None
+        torch._make_per_channel_quantized_tensor(rounded, scales.double(), torch.zeros(len(scales)).long(), 0), bias
     )
     product: Product = lambda rows: torch.ops.quantized.linear_dynamic(rows, packed, False)  # noqa: E731
     return product

@@ -1,0 +1,187 @@
+"""Do captions in half precision, or with weights of 8 bits, say what float32 says? Asked of a trained captioner.
+
+    python benchmarks/agreement.py export DATASET data.npz           # a dataset of COCO layout, made by sct prepare
+    python benchmarks/agreement.py train data.npz weights.safetensors --seconds 200     # on a GPU
+    python benchmarks/agreement.py compare data.npz weights.safetensors [--dtype float16 | --int8]
+
+Regions are what COCO's boxes tell: a random projection of class and geometry to 1,280 features. The training is plain
+cross-entropy on words and shifts, only long enough for captions to be sentences with a sure choice of words.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn import functional
+
+from sct.data.dataset import Dataset
+from sct.decoding.beam import beam_search
+from sct.decoding.records import Decoded
+from sct.decoding.settings import Settings
+from sct.language.shifts import shift_targets, slots
+from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN
+from sct.model.captioner import Captioner
+from sct.model.config import CaptionerConfig
+from sct.model.fused import FusedCaptioner
+from sct.model.graphed import GraphedSearch
+from sct.model.inputs import ControlInputs
+from sct.model.products import dense, int8
+
+WORDS, FEATURES, LENGTH, SLOTS, MEMBERS = 2600, 1280, 20, 6, 4
+
+
+def export(dataset_folder: Path, out: Path, num_examples: int) -> None:
+    """Write examples as small arrays: tokens, slots, shifts, and class and box of each member of each set."""
+    table = Dataset.open(dataset_folder).table
+    tokens = np.full((num_examples, LENGTH + 1), PAD, np.uint16)
+    slot = np.zeros((num_examples, LENGTH), np.uint8)
+    shift = np.zeros((num_examples, LENGTH), np.uint8)
+    classes = np.full((num_examples, SLOTS, MEMBERS), 255, np.uint8)
+    boxes = np.zeros((num_examples, SLOTS, MEMBERS, 4), np.float16)
+    is_val = np.zeros(num_examples, bool)
+    filled = 0
+    order = np.random.default_rng(1).permutation(len(table.image_ids))
+    numbers = {word: number for number, word in enumerate(table.words[:WORDS])}
+    for row in order:
+        image = table.image(int(row))
+        caption = image.captions[int(row) % len(image.captions)]
+        chunks = caption.chunks or ()
+        if filled == num_examples:
+            break
+        if not image.regions or not chunks or len(chunks) > SLOTS or len(caption.words) > LENGTH - 2:
+            continue
+        labels = [label if label is None or label < len(chunks) else None for label in caption.chunk_of_word]
+        ids = [numbers.get(word, UNKNOWN) for word in caption.words]
+        tokens[filled, : len(ids) + 2] = [BEGIN, *ids, END]
+        slot[filled, : len(ids)] = [s or 0 for s in slots(labels)]
+        slot[filled, len(ids) :] = slot[filled, len(ids) - 1] if ids else 0
+        shift[filled, : len(ids)] = shift_targets(labels)
+        for number, chunk in enumerate(chunks):
+            for place, member in enumerate((chunk.regions or range(len(image.regions)))[:MEMBERS]):
+                region = image.regions[member]
+                classes[filled, number, place] = table.classes.index(region.class_name or "")
+                boxes[filled, number, place] = region.box
+        is_val[filled] = image.split == "val"
+        filled += 1
+    np.savez_compressed(
+        out,
+        tokens=tokens[:filled],
+        slot=slot[:filled],
+        shift=shift[:filled],
+        classes=classes[:filled],
+        boxes=boxes[:filled],
+        is_val=is_val[:filled],
+        words=np.array(table.words[:WORDS]),
+    )
+    print(f"{filled} examples, {is_val.sum()} of validation, {out.stat().st_size / 1e6:.1f} MB")
+
+
+class Examples:
+    """The exported arrays on a device, and batches of them as a captioner wants them."""
+
+    def __init__(self, path: Path, device: torch.device) -> None:
+        """Load everything, and project what boxes tell to features."""
+        arrays = np.load(path)
+        self.words = arrays["words"].tolist()
+        self.is_val = torch.from_numpy(arrays["is_val"]).to(device)
+        self.tokens = torch.from_numpy(arrays["tokens"].astype(np.int64)).to(device)
+        self.slot = torch.from_numpy(arrays["slot"].astype(np.int64)).to(device)
+        self.shift = torch.from_numpy(arrays["shift"].astype(np.int64)).to(device)
+        self.classes = torch.from_numpy(arrays["classes"].astype(np.int64)).to(device)
+        self.boxes = torch.from_numpy(arrays["boxes"].astype(np.float32)).to(device)
+        generator = torch.Generator().manual_seed(1)
+        self.of_class = torch.randn(256, FEATURES, generator=generator).to(device)
+        self.of_box = 2 * torch.randn(4, FEATURES, generator=generator).to(device)
+
+    def inputs(self, chosen: torch.Tensor) -> ControlInputs:
+        """Controls of the chosen examples."""
+        classes, boxes = self.classes[chosen], self.boxes[chosen]
+        mask = classes != 255
+        features = (self.of_class[classes] + boxes @ self.of_box) * mask[..., None]
+        rows = torch.arange(mask.numel(), device=mask.device).view(mask.shape)
+        image = features.sum((1, 2)) / mask.sum((1, 2)).clamp(min=1)[:, None]
+        return ControlInputs(features.flatten(0, 2), image, rows, mask, mask.any(2).sum(1).clamp(min=1))
+
+
+def train(data: Path, out: Path, seconds: float, batch: int, device: torch.device) -> None:
+    """Cross-entropy over words and shifts until the time is up."""
+    examples = Examples(data, device)
+    torch.manual_seed(1)
+    captioner = Captioner(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES)).to(device)
+    optimiser = torch.optim.Adam(captioner.parameters(), lr=5e-4, fused=device.type == "cuda")
+    training = (~examples.is_val).nonzero().flatten()
+    start, step = time.perf_counter(), 0
+    while (elapsed := time.perf_counter() - start) < seconds:
+        for group in optimiser.param_groups:
+            group["lr"] = 5e-4 * (1 - 0.9 * elapsed / seconds)
+        chosen = training[torch.randint(len(training), (batch,), device=device)]
+        tokens, targets = examples.tokens[chosen, :-1], examples.tokens[chosen, 1:]
+        spoken = targets != PAD
+        forced = captioner.teacher_forced(examples.inputs(chosen), tokens, examples.slot[chosen])
+        words = functional.nll_loss(forced.word_log_probs[spoken], targets[spoken])
+        inside = spoken & (targets != END)
+        shifts = functional.nll_loss(forced.shift_log_probs[inside], examples.shift[chosen][inside])
+        optimiser.zero_grad(set_to_none=True)
+        (words + 4 * shifts).backward()
+        torch.nn.utils.clip_grad_norm_(captioner.parameters(), 1.0)
+        optimiser.step()
+        step += 1
+        if step % 100 == 1:
+            print(f"{elapsed:6.0f} s, step {step}, words {words.item():.3f}, shifts {shifts.item():.4f}", flush=True)
+    save_file({name: weight.half().cpu() for name, weight in captioner.state_dict().items()}, out)
+
+
+def compare(data: Path, weights: Path, options: argparse.Namespace, device: torch.device) -> None:
+    """Beam 5 in float32 and in the other way, on validation controls."""
+    examples = Examples(data, device)
+    captioner = Captioner(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
+    captioner.load_state_dict({name: weight.float() for name, weight in load_file(weights).items()})
+    captioner.to(device)
+    chosen = examples.is_val.nonzero().flatten()[: options.examples]
+    inputs = examples.inputs(chosen)
+
+    def search(fused: FusedCaptioner) -> Decoded:
+        settings = Settings(early_stop=device.type != "cuda")
+        if device.type == "cuda":
+            return GraphedSearch(fused, settings)(inputs)
+        return beam_search(fused, fused.begin(inputs), settings)
+
+    exact = search(FusedCaptioner(captioner))
+    other = search(FusedCaptioner(captioner, int8 if options.int8 else dense, getattr(torch, options.dtype)))
+    said = exact.spoken[:, 0] | other.spoken[:, 0]
+    same = (exact.words[:, 0] == other.words[:, 0]) & said
+    whole = (same == said).all(1).float().mean().item()
+    what = "int8 weights" if options.int8 else options.dtype
+    print(
+        f"{what} and float32 on {device}: {same.sum() / said.sum():.2%} of words, {whole:.2%} of whole captions agree"
+    )
+    for ids in exact.words[:8, 0].tolist():
+        print("   ", " ".join(examples.words[i] for i in ids if i > END))
+
+
+def main() -> None:
+    """Do one of the three."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["export", "train", "compare"])
+    parser.add_argument("first", type=Path)
+    parser.add_argument("second", type=Path)
+    parser.add_argument("--examples", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--int8", action="store_true")
+    options = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if options.what == "export":
+        export(options.first, options.second, options.examples)
+    elif options.what == "train":
+        train(options.first, options.second, options.seconds, options.batch, device)
+    else:
+        compare(options.first, options.second, options, device)
+
+
+if __name__ == "__main__":
+    main()
