@@ -12,6 +12,7 @@ SETTINGS = [
     pytest.param(Settings(max_length=5, beam_size=12, n_best=12), id="beam wider than the vocabulary"),
     pytest.param(Settings(max_length=6, n_best=5, length_power=0.7), id="length normalised"),
     pytest.param(Settings(max_length=6, n_best=5, count_end_shift=True), id="the end pays for staying"),
+    pytest.param(Settings(max_length=6, beam_size=2, n_best=2, count_end_shift=True), id="two, the end pays"),
     pytest.param(Settings(max_length=6, n_best=5, freeze=False), id="the authors', nothing frozen"),
     pytest.param(Settings(max_length=6, n_best=5, early_stop=False), id="no early stop"),
 ]
@@ -19,10 +20,18 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
-@pytest.mark.parametrize("end_bias", [0.0, 2.0], ids=["late ends", "early ends"])
-def test_equals_the_naive_search(settings, gate, end_bias):
-    for seed in range(4):
-        model = random_model(seed, gate=gate, end_bias=end_bias)
+@pytest.mark.parametrize(
+    ("spread", "end_bias"),
+    [
+        pytest.param(2.0, 0.0, id="late ends"),
+        pytest.param(2.0, 2.0, id="early ends"),
+        # The end, which no shift goes with, can be the best pair though many words are likelier, or the worst.
+        pytest.param(0.3, -0.3, id="undecided gate"),
+    ],
+)
+def test_equals_the_naive_search(settings, gate, spread, end_bias):
+    for seed in range(6):
+        model = random_model(seed, gate=gate, spread=spread, end_bias=end_bias)
         found = beam_search(model, model.begin(), settings)
         assert found.words.shape == (3, settings.n_best, settings.max_length)
         for example in range(3):

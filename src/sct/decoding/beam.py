@@ -72,14 +72,14 @@ def _expand(
 ) -> _Candidates:
     """Score the ways on.
 
-    Adding a shift never changes the order of a hypothesis' words, so the best k pairs are among its best k words.
+    A shift scores the same with any word but the end, so the best k pairs are among the best k other words and the end.
     """
     shape = beam.scores.shape
     words = step.word_log_probs.reshape(*shape, -1)
     shifts = None if step.shift_log_probs is None else step.shift_log_probs.reshape(*shape, -1)
     if constraints is not None:
         words, shifts = constraints.restrict(history, words, shifts)
-    word_log_probs, ids = _top_words(words, settings.beam_size, constraints)
+    word_log_probs, ids = _top_words(words, shifts is not None, settings, constraints)
     word_log_probs = word_log_probs.float()
     if settings.freeze:
         # What has ended has one way on: padding, at no cost.
@@ -95,10 +95,15 @@ def _expand(
 
 
 def _top_words(
-    words: Float[Tensor, "examples beams words"], num_kept: int, constraints: Constraints | None
+    words: Float[Tensor, "examples beams words"], has_gate: bool, settings: Settings, constraints: Constraints | None
 ) -> tuple[Float[Tensor, "examples beams kept"], Int[Tensor, "examples beams kept"]]:
-    """The likeliest words of each hypothesis and all required ones, by rising id, the order of equal scores."""
-    values, ids = words.topk(min(num_kept, words.shape[-1]), -1)
+    """The likeliest words of each hypothesis, the end, and all required ones; by rising id, the order of equals."""
+    is_end_apart = has_gate and settings.freeze
+    values, ids = words.topk(min(settings.beam_size + is_end_apart, words.shape[-1]), -1)
+    if is_end_apart:
+        no_end = (ids != settings.end).all(-1)
+        ids[..., -1].masked_fill_(no_end, settings.end)
+        values[..., -1] = torch.where(no_end, words[..., settings.end], values[..., -1])
     if constraints is not None and constraints.required is not None:
         required = constraints.required.ids
         twice = (ids[..., None] == required).any(-2)
