@@ -97,7 +97,7 @@ def assert_close(golden: Golden, name: str, ours: torch.Tensor) -> None:
     theirs = golden.recorded(name)
     assert tuple(ours.shape) == theirs.shape, f"{golden.variant}/{name}: shape {tuple(ours.shape)}, not {theirs.shape}"
     errors = np.abs(ours.double().numpy() - theirs)
-    worst = np.unravel_index(np.nanargmax(errors), errors.shape)
+    worst = [int(index) for index in np.unravel_index(errors.argmax(), errors.shape)]
     message = f"{golden.variant}/{name} is off by {errors.max():.2e} (allowed {LARGEST_ERROR:.0e}), worst at {worst}"
     assert errors.max() <= LARGEST_ERROR, message
     print(f"{golden.variant}/{name}: largest error {errors.max():.1e} over {errors.size:,} values")
@@ -105,6 +105,7 @@ def assert_close(golden: Golden, name: str, ours: torch.Tensor) -> None:
 
 def assert_same(golden: Golden, name: str, ours: torch.Tensor) -> None:
     theirs = golden.recorded(name)
+    assert tuple(ours.shape) == theirs.shape, f"{golden.variant}/{name}: shape {tuple(ours.shape)}, not {theirs.shape}"
     different = np.argwhere(ours.numpy() != theirs)
     message = f"{golden.variant}/{name}: {len(different)} of {theirs.size} differ, the first (example, step): "
     assert not len(different), message + str(different[0].tolist())

@@ -1,8 +1,8 @@
 """A bundle: a folder that captions with no dataset at hand.
 
 ``config.toml`` names its format, its version, the settings of each part in a table of its own, and the checksum of
-every file that belongs to it. Another part (sorter, region encoder, detector) is another table and another file; what the
-checksums do not list, such as a model card, may lie beside them.
+every file that belongs to it. Another part (sorter, region encoder, detector) is another table and another file; what
+the checksums do not list, such as a model card, may lie beside them.
 """
 
 import hashlib
@@ -143,7 +143,7 @@ def _captioner_config(table: dict[str, Any], path: Path) -> CaptionerConfig:
         value, choices = table[field.name], get_args(field.type)
         # Exactly the kind: true would pass for a whole number.
         if value not in choices if choices else type(value) is not field.type:
-            wanted = ", ".join(choices) or getattr(field.type, "__name__", field.type)
+            wanted = ", ".join(choices) or getattr(field.type, "__name__", "another kind")
             raise InputError(f"{path}: {field.name} is {value!r}: wanted {wanted}; {_HOW_TO_MEND}")
     try:
         return CaptionerConfig(**table)

@@ -99,7 +99,7 @@ def read_reference(path: Path) -> ReferenceCheckpoint:
 
 
 def _load_harmless(path: Path) -> Any:
-    """What the pickle holds, or a refusal; nothing it asks for is called, imported or looked up by name."""
+    """What the pickle holds, or a refusal; nothing but tensors is made as it asks, nothing is imported by its names."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {what}: wanted a checkpoint of the authors, a .pth file")
@@ -110,25 +110,21 @@ def _load_harmless(path: Path) -> Any:
         (_number, "numpy.core.multiarray.scalar"),
         (_number, "numpy._core.multiarray.scalar"),
     ]
-    try:
-        # As an open file, because of a path torch would first look at the ending. Python 2 wrote bytes as text, which
-        # only latin1 gives back; torch warns that it may not heed the encoding, and does.
-        with path.open("rb") as file, torch.serialization.safe_globals(stand_ins), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return torch.load(file, map_location="cpu", weights_only=True, encoding="latin1")
-    except OSError:
-        raise
-    except Exception as error:  # torch's reader fails in any way it likes on bytes that are no checkpoint
-        if asked_for := re.search(r"GLOBAL (\S+)|unrecognized function (.+)", str(error)):
+    # Of an open file torch does not look at the ending, as it would of a path.
+    with path.open("rb") as file, torch.serialization.safe_globals(stand_ins), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what torch finds odd about a file, it also refuses
+        try:
+            return torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch's reader fails in any way it likes on bytes that are no checkpoint
+            if asked_for := re.search(r"GLOBAL (\w\S+)", str(error)):
+                raise InputError(
+                    f"{path} asks to load {asked_for[1]}, which may run code and no weights need: wanted tensors and "
+                    "plain values alone, so nothing was run; get the file from its authors again"
+                ) from error
             raise InputError(
-                f"{path} asks to load {asked_for[1] or asked_for[2]}, which may run code and no weights need: wanted "
-                "tensors and plain values alone, so nothing was run; get the file from its authors again"
+                f"{path} is cut short or no checkpoint ({type(error).__name__}): wanted a .pth file of the authors; "
+                "get it again"
             ) from error
-        reason = str(error).strip().splitlines()
-        raise InputError(
-            f"{path} is cut short or no checkpoint ({type(error).__name__}: {reason[0] if reason else 'no reason'}): "
-            "wanted a .pth file of the authors; get it again"
-        ) from error
 
 
 def _config(weights: Mapping[str, Any], path: Path) -> CaptionerConfig:
@@ -220,9 +216,8 @@ _NUMPY_CODES = ("b1", "f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"
 _STRUCT_CODES = dict(zip(_NUMPY_CODES, "?efdbhiqBHIQ", strict=True))
 
 
-def _number(kind: _NumberKind, content: bytes | str) -> float | int | bool:
+def _number(kind: _NumberKind, content: bytes) -> float | int | bool:
     """Stands for NumPy's ``scalar`` while a pickle is read: a number from its bytes."""
-    raw = content.encode("latin1") if isinstance(content, str) else content
-    (number,) = struct.unpack(kind.order + _STRUCT_CODES[kind.code], raw)
+    (number,) = struct.unpack(kind.order + _STRUCT_CODES[kind.code], content)
     assert isinstance(number, float | int | bool)
     return number

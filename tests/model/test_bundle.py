@@ -1,0 +1,227 @@
+"""A bundle comes back as it was saved, and anything else is refused in one line."""
+
+import hashlib
+
+import pytest
+import safetensors.torch
+import torch
+
+import sct
+from sct.errors import InputError
+from sct.language.vocabulary import Vocabulary
+from sct.model.bundle import load_bundle, save_bundle
+from sct.model.captioner import Captioner
+from sct.model.config import CaptionerConfig
+from sct.model.inputs import pack_controls
+
+WORDS = Vocabulary.of_counts({"a": 9, "dog": 8, "sleeps": 7})
+SIZES = {"vocabulary_size": 7, "feature_size": 6, "word_size": 4, "hidden_size": 5, "attention_size": 3}
+
+
+def make_captioner(**settings):
+    torch.manual_seed(1)
+    return Captioner(CaptionerConfig(**SIZES, **settings))
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    save_bundle(tmp_path / "bundle", make_captioner(), WORDS, provenance={"source": "a test", "epoch": 3})
+    return tmp_path / "bundle"
+
+
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+@pytest.mark.parametrize("variant", ["ours", "single_sentinel", "no_visual_sentinel"])
+def test_comes_back_the_same(variant, mode, tmp_path):
+    captioner = make_captioner(variant=variant, mode=mode, image_in_top_layer=True)
+    save_bundle(tmp_path / "deep" / "bundle", captioner, WORDS, provenance={"source": "a test"})
+    loaded = load_bundle(tmp_path / "deep" / "bundle")
+    assert loaded.captioner.config == captioner.config
+    assert loaded.vocabulary == WORDS
+    assert loaded.folder == tmp_path / "deep" / "bundle"
+    assert loaded.provenance == {"sct": sct.__version__, "source": "a test"}
+    inputs = pack_controls(torch.randn(3, 6), torch.randn(1, 6), [[[0, 1], [2]]])
+    tokens, slots = torch.tensor([[2, 4, 5]]), torch.tensor([[0, 0, 1]])
+    for ours, theirs in zip(
+        captioner.teacher_forced(inputs, tokens, slots),
+        loaded.captioner.teacher_forced(inputs, tokens, slots),
+        strict=True,
+    ):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_loaded_captioner_can_be_trained_on(bundle):
+    captioner = load_bundle(bundle).captioner
+    assert all(weight.requires_grad and weight.device.type == "cpu" for weight in captioner.parameters())
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_half_precision_is_half_the_size_and_loads_as_float32(precision, bundle):
+    captioner, half = make_captioner(), bundle.with_name("half")
+    save_bundle(half, captioner, WORDS, precision=precision)
+    on_disk = safetensors.torch.load_file(half / "weights.safetensors")
+    assert {weight.dtype for weight in on_disk.values()} == {getattr(torch, precision)}
+    loaded = load_bundle(half).captioner.state_dict()
+    for name, weight in captioner.state_dict().items():
+        assert loaded[name].dtype == torch.float32
+        assert torch.equal(loaded[name], weight.to(getattr(torch, precision)).float())
+
+
+def test_what_lies_beside_is_left_alone(bundle):
+    (bundle / "MODEL_CARD.md").write_text("A test.")
+    assert load_bundle(bundle).provenance["epoch"] == 3
+
+
+def test_saving_refuses_what_exists(bundle):
+    before = (bundle / "config.toml").read_bytes()
+    with pytest.raises(InputError, match="exists already"):
+        save_bundle(bundle, make_captioner(), WORDS)
+    assert (bundle / "config.toml").read_bytes() == before
+
+
+def test_saving_refuses_another_vocabulary(tmp_path):
+    with pytest.raises(InputError, match="has 5 words, but the captioner says 7"):
+        save_bundle(tmp_path / "bundle", make_captioner(), Vocabulary.of_counts({"a": 9}))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("value", "precision"),
+    [pytest.param(float("nan"), "float32", id="NaN"), pytest.param(1e5, "float16", id="too large for the precision")],
+)
+def test_saving_refuses_weights_that_are_not_finite(value, precision, tmp_path):
+    captioner = make_captioner()
+    with torch.no_grad():
+        captioner.output.bias[0] = value
+    with pytest.raises(InputError, match=f"output.bias of a captioner in {precision} holds values that are not finite"):
+        save_bundle(tmp_path / "bundle", captioner, WORDS, precision=precision)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_bundle_whose_writing_is_cut_short_is_not_there(tmp_path, monkeypatch):
+    def full_disk(weights):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(safetensors.torch, "save", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        save_bundle(tmp_path / "bundle", make_captioner(), WORDS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_run_left_is_written_over(tmp_path):
+    (tmp_path / ".bundle.part").mkdir()
+    (tmp_path / ".bundle.part" / "weights.safetensors").write_text("half of")
+    save_bundle(tmp_path / "bundle", make_captioner(), WORDS)
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
+    assert sorted(path.name for path in (tmp_path / "bundle").iterdir()) == [
+        "config.toml",
+        "vocabulary.json",
+        "weights.safetensors",
+    ]
+
+
+def test_refuses_what_is_no_bundle(tmp_path, bundle):
+    with pytest.raises(InputError, match="nowhere does not exist"):
+        load_bundle(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"config\.toml is a file"):
+        load_bundle(bundle / "config.toml")
+    with pytest.raises(InputError, match=r"has no config\.toml"):
+        load_bundle(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        pytest.param('format = "show-control-and-tell bundle"', 'format = "mp3"', "has format 'mp3'", id="foreign"),
+        pytest.param('format = "show-control-and-tell bundle"', "", "has format None", id="no format"),
+        pytest.param(
+            "version = 1", "version = 2\nsorter = 5", "version 2, but this sct reads up to version 1", id="newer"
+        ),
+        pytest.param("version = 1", "version = 0", "has version 0", id="version 0"),
+        pytest.param("version = 1", "version = true", "has version True", id="no version number"),
+        pytest.param("version = 1", "version = 1\nsorter = 5", "unknown key 'sorter'", id="an unknown part"),
+        pytest.param("hidden_size = 5", "hidden_size = 5\nlayers = 3", "unknown key 'layers'", id="an unknown setting"),
+        pytest.param("hidden_size = 5", "", "lacks 'hidden_size'", id="a missing setting"),
+        pytest.param("hidden_size = 5", "hidden_size = true", "hidden_size is True: wanted int", id="a wrong kind"),
+        pytest.param("hidden_size = 5", "hidden_size = 0", "hidden_size is 0", id="no size"),
+        pytest.param("hidden_size = 5", "hidden_size = 6", "has shape (20, 15): wanted (24, 16)", id="another size"),
+        pytest.param(
+            'mode = "paper"', 'mode = "poem"', "mode is 'poem': wanted paper, reference", id="an unknown mode"
+        ),
+        pytest.param('mode = "paper"', 'mode = "reference"', "weights.safetensors lacks", id="too few weights"),
+        pytest.param(
+            'variant = "ours"', 'variant = "single_sentinel"', "safetensors has chunk_s", id="too many weights"
+        ),
+        pytest.param("vocabulary_size = 7", "vocabulary_size = 8", "has 7 words, but the captioner says 8", id="words"),
+        pytest.param("[captioner]", "[captioner", "is not TOML", id="not TOML"),
+    ],
+)
+def test_refuses_other_settings(before, after, message, bundle):
+    path = bundle / "config.toml"
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    with pytest.raises(InputError) as error:
+        load_bundle(bundle)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert str(bundle) in str(error.value)
+
+
+def test_refuses_settings_cut_short_anywhere(bundle):
+    path = bundle / "config.toml"
+    whole = path.read_bytes()
+    for length in range(len(whole) - 1):  # all but the newline at the end
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError):
+            load_bundle(bundle)
+
+
+@pytest.mark.parametrize("name", ["vocabulary.json", "weights.safetensors"])
+def test_refuses_files_missing_cut_short_or_changed(name, bundle):
+    path = bundle / name
+    whole = path.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], whole[:-1], whole + b" ", b"x" + whole[1:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=f"{name} is cut short or not the file"):
+            load_bundle(bundle)
+    path.unlink()
+    with pytest.raises(InputError, match=f"{name} is missing"):
+        load_bundle(bundle)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(lambda weights: weights.pop("output.bias"), "lacks the weight output.bias", id="one missing"),
+        pytest.param(lambda weights: weights.update(x=torch.ones(1)), "has the weight x, which no", id="one more"),
+        pytest.param(
+            lambda weights: weights["output.bias"].fill_(float("nan")),
+            "output.bias of",
+            id="values that are no numbers",
+        ),
+        pytest.param(
+            lambda weights: weights.update({"output.bias": torch.ones(7, dtype=torch.int64)}),
+            "is of kind torch.int64",
+            id="whole numbers",
+        ),
+    ],
+)
+def test_refuses_other_weights_though_their_checksum_is_right(change, message, bundle):
+    path, config = bundle / "weights.safetensors", bundle / "config.toml"
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    weights = safetensors.torch.load_file(path)
+    change(weights)
+    safetensors.torch.save_file(weights, path)
+    config.write_text(config.read_text().replace(checksum, hashlib.sha256(path.read_bytes()).hexdigest()))
+    with pytest.raises(InputError) as error:
+        load_bundle(bundle)
+    assert message in str(error.value)
+
+
+def test_refuses_weights_that_are_no_safetensors_though_their_checksum_is_right(bundle):
+    path, config = bundle / "weights.safetensors", bundle / "config.toml"
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(b"not weights")
+    config.write_text(config.read_text().replace(checksum, hashlib.sha256(b"not weights").hexdigest()))
+    with pytest.raises(InputError, match="is no safetensors file"):
+        load_bundle(bundle)
