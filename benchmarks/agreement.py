@@ -28,7 +28,7 @@ from sct.model.config import CaptionerConfig
 from sct.model.fused import FusedCaptioner
 from sct.model.graphed import GraphedSearch
 from sct.model.inputs import ControlInputs
-from sct.model.products import dense, int8
+from sct.model.products import DENSE, INT8
 
 WORDS, FEATURES, LENGTH, SLOTS, MEMBERS = 2600, 1280, 20, 6, 4
 
@@ -150,7 +150,7 @@ def compare(data: Path, weights: Path, options: argparse.Namespace, device: torc
         return beam_search(fused, fused.begin(inputs), settings)
 
     exact = search(FusedCaptioner(captioner))
-    other = search(FusedCaptioner(captioner, int8 if options.int8 else dense, getattr(torch, options.dtype)))
+    other = search(FusedCaptioner(captioner, INT8 if options.int8 else DENSE, getattr(torch, options.dtype)))
     said = exact.spoken[:, 0] | other.spoken[:, 0]
     same = (exact.words[:, 0] == other.words[:, 0]) & said
     whole = (same == said).all(1).float().mean().item()

@@ -28,7 +28,7 @@ from sct.model.config import CaptionerConfig
 from sct.model.fused import FusedCaptioner
 from sct.model.graphed import GraphedSearch, Search
 from sct.model.inputs import ControlInputs
-from sct.model.products import dense, int8
+from sct.model.products import DENSE, INT8
 
 SIZES = {"V 2,600 / features 1,280": (2600, 1280), "V 10,000 / features 2,048": (10_000, 2048)}
 STEPS, DETECTIONS, SLOTS, MEMBERS = 20, 10, 4, 4
@@ -99,7 +99,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
     for label, (vocabulary, features) in SIZES.items():
         config = CaptionerConfig(vocabulary_size=vocabulary, feature_size=features)
         torch.manual_seed(1)
-        captioner = FusedCaptioner(Captioner(config).to(device), int8 if options.int8 else dense, dtype)
+        captioner = FusedCaptioner(Captioner(config).to(device), INT8 if options.int8 else DENSE, dtype)
         weights = weights_per_step(config)
         for batch in options.batches:
             inputs = random_inputs(batch, features, device)

@@ -15,7 +15,7 @@ from sct.decoding.contract import Step
 from sct.model.captioner import Captioner
 from sct.model.inputs import ControlInputs
 from sct.model.parts import MASKED
-from sct.model.products import Product, ProductFactory, dense
+from sct.model.products import DENSE, Product, ProductFactory, Products, dense
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,19 +56,17 @@ class FusedState:
 class FusedCaptioner:
     """A captioner for inference alone: weights are laid out anew, and changes of the original do not reach it.
 
-    ``product`` decides how matrices are stored and multiplied: as they are, or as whole numbers of 8 bits on a CPU.
-    ``dtype`` is the precision of everything but scores and log-probabilities, which stay in float32.
+    ``products`` decides how the matrices of every step are stored and multiplied; those that are used once a caption
+    stay as they are. ``dtype`` is the precision of everything but scores and log-probabilities, which stay in float32.
     """
 
-    def __init__(
-        self, captioner: Captioner, product: ProductFactory = dense, dtype: torch.dtype = torch.float32
-    ) -> None:
+    def __init__(self, captioner: Captioner, products: Products = DENSE, dtype: torch.dtype = torch.float32) -> None:
         config = captioner.config
         self.config = config
         self.dtype = dtype
 
-        def stored(weight: Tensor, bias: Tensor | None = None) -> Product:
-            return product(weight.detach().to(dtype), None if bias is None else vector(bias))
+        def stored(weight: Tensor, bias: Tensor | None = None, way: ProductFactory = products.bottom) -> Product:
+            return way(weight.detach().to(dtype), None if bias is None else vector(bias))
 
         def vector(weight: Tensor) -> Tensor:
             return weight.detach().to(dtype, copy=True)
@@ -89,23 +87,23 @@ class FusedCaptioner:
             if self._chunk_reads_new:
                 recurrent[-1] = torch.zeros_like(recurrent[-1])
             self._words = vector(captioner.words.weight @ from_word.T + bias)
-            self._image_to_bottom = stored(from_image)
+            self._image_to_bottom = stored(from_image, way=dense)
             self._recurrent = stored(torch.cat([from_top, torch.cat(recurrent)], dim=1))
 
             top_from_hidden, top_from_context, *top_from_image = captioner.top.weight_ih.split(
                 [hidden] + [features] * (2 if config.image_in_top_layer else 1), dim=1
             )
-            self._image_to_top = stored(top_from_image[0]) if top_from_image else None
+            self._image_to_top = stored(top_from_image[0], way=dense) if top_from_image else None
             readers = [captioner.compatibility.query.weight, top_from_hidden]
             if self._chunk_reads_new and captioner.chunk_sentinel is not None:
                 readers.append(captioner.chunk_sentinel.from_hidden.weight)
             num_readers = [len(reader) for reader in readers]
             top_bias = torch.zeros(sum(num_readers), device=bias.device)
             top_bias[num_readers[0] : sum(num_readers[:2])] = captioner.top.bias_ih + captioner.top.bias_hh
-            self._from_hidden = stored(torch.cat(readers), top_bias)
-            self._from_context = stored(torch.cat([top_from_context, captioner.top.weight_hh], dim=1))
+            self._from_hidden = stored(torch.cat(readers), top_bias, products.top)
+            self._from_context = stored(torch.cat([top_from_context, captioner.top.weight_hh], dim=1), way=products.top)
 
-            self._region_key = stored(captioner.compatibility.region_key.weight)
+            self._region_key = stored(captioner.compatibility.region_key.weight, way=dense)
             self._region_vector = vector(captioner.compatibility.score.weight[0])
             self._visual: Product | None = None
             self._chunk_key: Product | None = None
@@ -122,9 +120,9 @@ class FusedCaptioner:
                 self._chunk_key = stored(captioner.chunk_score.key.weight)
                 if captioner.chunk_score.score is not None:
                     self._chunk_vector = vector(captioner.chunk_score.score.weight[0])
-            self._output = stored(captioner.output.weight, captioner.output.bias)
+            self._output = stored(captioner.output.weight, captioner.output.bias, products.top)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def begin(self, inputs: ControlInputs) -> FusedState:
         """The state before the first word, one row for each example."""
         inputs = inputs.to(inputs.image.device, self.dtype)
@@ -144,7 +142,7 @@ class FusedCaptioner:
             zeros,
         )
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: FusedState) -> Step:
         """Move the pointer by the last shifts (Eq. 1), and say what comes after the last words."""
         statics, example, size = state.statics, state.example, self._hidden
