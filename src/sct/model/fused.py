@@ -65,8 +65,15 @@ class FusedCaptioner:
         self.config = config
         self.dtype = dtype
 
-        def stored(weight: Tensor, bias: Tensor | None = None, way: ProductFactory = products.bottom) -> Product:
-            return way(weight.detach().to(dtype), None if bias is None else vector(bias))
+        def stored(
+            weight: Tensor,
+            bias: Tensor | None = None,
+            way: ProductFactory = products.bottom,
+            *,
+            bounded: bool = True,
+        ) -> Product:
+            # Most inputs are hidden states and sentinels, which lie from -1 to 1.
+            return way(weight.detach().to(dtype), None if bias is None else vector(bias), bounded=bounded)
 
         def vector(weight: Tensor) -> Tensor:
             return weight.detach().to(dtype, copy=True)
@@ -101,7 +108,9 @@ class FusedCaptioner:
             top_bias = torch.zeros(sum(num_readers), device=bias.device)
             top_bias[num_readers[0] : sum(num_readers[:2])] = captioner.top.bias_ih + captioner.top.bias_hh
             self._from_hidden = stored(torch.cat(readers), top_bias, products.top)
-            self._from_context = stored(torch.cat([top_from_context, captioner.top.weight_hh], dim=1), way=products.top)
+            self._from_context = stored(
+                torch.cat([top_from_context, captioner.top.weight_hh], dim=1), way=products.top, bounded=False
+            )
 
             self._region_key = stored(captioner.compatibility.region_key.weight, way=dense)
             self._region_vector = vector(captioner.compatibility.score.weight[0])

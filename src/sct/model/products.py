@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -10,8 +11,14 @@ from torch.nn import functional
 
 Product = Callable[[Tensor], Tensor]
 """Multiplies rows with a fixed matrix: (rows, inputs) -> (rows, outputs)."""
-ProductFactory = Callable[[Tensor, Tensor | None], Product]
-"""Makes a product of a weight of shape (outputs, inputs) and perhaps a bias to be added."""
+
+
+class ProductFactory(Protocol):
+    """Makes a product of a weight and perhaps a bias to be added."""
+
+    def __call__(self, weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool = False) -> Product:
+        """A product with a weight of shape (outputs, inputs); ``bounded`` promises inputs from -1 to 1."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +31,20 @@ class Products:
     """From there to the words, where a small error changes what is said."""
 
 
-def dense(weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None) -> Product:
+def dense(weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool = False) -> Product:  # noqa: ARG001
     """Multiply with the weight as it is."""
     kept = weight.clone().contiguous()
     return lambda rows: functional.linear(rows, kept, bias)
 
 
-def int8(weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None) -> Product:
+def int8(weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool = False) -> Product:
     """Multiply on a CPU with weights of 8 bits, a scale for each output."""
-    return _Int8(weight, bias, levels=1)
+    return _Int8(weight, bias, levels=1, bounded=bounded)
 
 
-def int8_twice(weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None) -> Product:
+def int8_twice(weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool = False) -> Product:
     """The same with two numbers of 8 bits for each weight: what the first leaves over is rounded into the second."""
-    return _Int8(weight, bias, levels=2)
+    return _Int8(weight, bias, levels=2, bounded=bounded)
 
 
 DENSE = Products(dense, dense)
@@ -55,30 +62,34 @@ class _Int8:
     are read once all the same.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, levels: int) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, *, levels: int, bounded: bool) -> None:
         scales = (weight.abs().amax(dim=1) / 127).clamp(min=1e-12)
         coarse = (weight / scales[:, None]).round()
-        stored, stored_scales = coarse, scales
+        stored, stored_scales = coarse, scales / 127 if bounded else scales
         if levels == 2:
             rest = ((weight / scales[:, None] - coarse) * _FINER).round()
-            stored, stored_scales = torch.cat([coarse, rest]), torch.cat([scales, scales / _FINER])
+            stored, stored_scales = torch.cat([coarse, rest]), torch.cat([stored_scales, stored_scales / _FINER])
         zeros = torch.zeros(len(stored), dtype=torch.long)
         quantised = torch._make_per_channel_quantized_tensor(stored.to(torch.int8), stored_scales.double(), zeros, 0)
         self._packed = torch.ops.quantized.linear_prepack(quantised, None)
-        self._num_outputs, self._levels, self._bias = len(weight), levels, bias
+        self._num_outputs, self._levels, self._bounded, self._bias = len(weight), levels, bounded, bias
         # torch chooses the range of the rows from their extremes: this row fixes it, so that whole numbers stay whole.
         self._extremes = torch.zeros(1, weight.shape[1])
         self._extremes[0, 0], self._extremes[0, -1] = 127.0, -128.0
 
     def __call__(self, rows: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         num_rows = len(rows)
-        scale = rows.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127
-        scaled = rows / scale
+        # What is known to lie from -1 to 1 needs no scale of its own: it is part of the stored ones.
+        scale = None if self._bounded else rows.abs().amax(dim=1, keepdim=True).clamp_(min=1e-12).div_(127)
+        scaled = rows * 127 if scale is None else rows / scale
         coarse = scaled.round()
-        both = torch.cat([coarse, (scaled - coarse) * _FINER, self._extremes])
+        both = torch.cat([coarse, scaled.sub_(coarse).mul_(_FINER), self._extremes])
         parts: Tensor = torch.ops.quantized.linear_dynamic(both, self._packed, False)
-        outputs = torch.add(parts[:num_rows], parts[num_rows:-1], alpha=1 / _FINER)
+        outputs = torch.add(
+            parts[:num_rows, : self._num_outputs], parts[num_rows:-1, : self._num_outputs], alpha=1 / _FINER
+        )
         if self._levels == 2:
-            outputs = outputs[:, : self._num_outputs] + parts[:num_rows, self._num_outputs :]
-        outputs = outputs * scale
-        return outputs if self._bias is None else outputs + self._bias
+            outputs.add_(parts[:num_rows, self._num_outputs :])
+        if scale is not None:
+            outputs.mul_(scale)
+        return outputs if self._bias is None else outputs.add_(self._bias)
