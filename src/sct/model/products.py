@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -13,6 +13,7 @@ Product = Callable[[Tensor], Tensor]
 """Multiplies rows with a fixed matrix: (rows, inputs) -> (rows, outputs)."""
 
 
+@runtime_checkable
 class ProductFactory(Protocol):
     """Makes a product of a weight and perhaps a bias to be added."""
 
