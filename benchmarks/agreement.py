@@ -150,7 +150,8 @@ def compare(data: Path, weights: Path, options: argparse.Namespace, device: torc
         return beam_search(fused, fused.begin(inputs), settings)
 
     exact = search(FusedCaptioner(captioner))
-    other = search(FusedCaptioner(captioner, INT8 if options.int8 else DENSE, getattr(torch, options.dtype)))
+    other_way = FusedCaptioner(captioner, INT8 if options.int8 else DENSE, getattr(torch, options.dtype))
+    other = search(other_way)
     said = exact.spoken[:, 0] | other.spoken[:, 0]
     same = (exact.words[:, 0] == other.words[:, 0]) & said
     whole = (same == said).all(1).float().mean().item()
@@ -158,6 +159,15 @@ def compare(data: Path, weights: Path, options: argparse.Namespace, device: torc
     print(
         f"{what} and float32 on {device}: {same.sum() / said.sum():.2%} of words, {whole:.2%} of whole captions agree"
     )
+    if options.single:
+        for name, fused in (("float32", FusedCaptioner(captioner)), (what, other_way)):
+            times = []
+            for number in chosen[: options.single]:
+                one = examples.inputs(number[None])
+                start = time.perf_counter()
+                beam_search(fused, fused.begin(one), Settings())
+                times.append(1000 * (time.perf_counter() - start))
+            print(f"one caption at a time, {name}: {np.median(times[3:]):.1f} ms (beam 5, until all hypotheses end)")
     for ids in exact.words[:8, 0].tolist():
         print("   ", " ".join(examples.words[i] for i in ids if i > END))
 
@@ -172,6 +182,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=200)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--single", type=int, default=0, help="time so many captions, one at a time")
     parser.add_argument("--int8", action="store_true")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

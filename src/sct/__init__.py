@@ -1,7 +1,32 @@
 """Show, Control and Tell: captions whose noun chunks are each grounded on a region you point at."""
 
+from typing import TYPE_CHECKING, Any
+
 from sct.errors import InputError
+from sct.grounded_caption import GroundedCaption
 from sct.regions import Control, Region, RegionSet
 
-__all__ = ["Control", "InputError", "Region", "RegionSet"]
+if TYPE_CHECKING:
+    from sct.captioning import Captioner, CaptionOptions, CaptionRequest, load
+
+__all__ = [
+    "CaptionOptions",
+    "CaptionRequest",
+    "Captioner",
+    "Control",
+    "GroundedCaption",
+    "InputError",
+    "Region",
+    "RegionSet",
+    "load",
+]
 __version__ = "0.1.0.dev0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch only when it is asked for: reading and making datasets does without."""
+    if name in ("CaptionOptions", "CaptionRequest", "Captioner", "load"):
+        from sct import captioning  # noqa: PLC0415
+
+        return getattr(captioning, name)
+    raise AttributeError(f"module 'sct' has no attribute {name!r}")

@@ -194,7 +194,8 @@ class FusedCaptioner:
         if self.config.mode == "reference":
             stay_and_shift = torch.stack([gate_score, scores.float().masked_fill(~mask, 0.0).sum(dim=1)], dim=1)
         else:
-            stay_and_shift = torch.stack([torch.logsumexp(masked, dim=1), gate_score], dim=1)
+            all_regions = torch.logsumexp(masked, dim=1).masked_fill(~mask.any(dim=1), 0.0)
+            stay_and_shift = torch.stack([all_regions, gate_score], dim=1)
 
         if statics.top is not None:
             top_gates = top_gates + statics.top.index_select(0, example)

@@ -94,6 +94,7 @@ def _copy_into(static: ControlInputs, inputs: ControlInputs) -> None:
     static.regions[:rows].copy_(inputs.regions)
     static.image[:examples].copy_(inputs.image)
     static.set_mask.zero_()
+    static.set_rows.zero_()  # no row that an earlier batch has left: should it hold no numbers, it would spoil this one
     static.set_rows[:examples, :slots, :members].copy_(inputs.set_rows)
     static.set_mask[:examples, :slots, :members].copy_(inputs.set_mask)
     static.num_slots.fill_(1)

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from sct.errors import InputError
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ControlInputs:
@@ -55,6 +57,7 @@ def pack_controls(
     >>> pack_controls(torch.zeros(3, 2), torch.zeros(1, 2), [[[0, 1], [2]]]).set_mask.tolist()
     [[[True, True], [True, False]]]
     """
+    _refuse_bad_controls(controls, num_rows=len(features), num_images=len(image))
     num_slots = max(len(control) for control in controls)
     num_members = max(len(members) for control in controls for members in control)
     rows = torch.zeros(len(controls), num_slots, num_members, dtype=torch.long)
@@ -66,3 +69,25 @@ def pack_controls(
     options: dict[str, Any] = {"device": features.device}
     counts = torch.tensor([len(control) for control in controls])
     return ControlInputs(features, image, rows.to(**options), mask.to(**options), counts.to(**options))
+
+
+def _refuse_bad_controls(controls: list[list[list[int]]], *, num_rows: int, num_images: int) -> None:
+    if not controls:
+        raise InputError("there are no controls: wanted at least one; do not ask for captions of an empty batch")
+    if len(controls) != num_images:
+        raise InputError(
+            f"{len(controls)} controls came with {num_images} image descriptors: wanted one for each; repeat the "
+            "descriptor of an image that has several controls"
+        )
+    for example, control in enumerate(controls):
+        if not control:
+            raise InputError(f"control {example} is empty: wanted at least one region set; give it one or leave it out")
+        for slot, members in enumerate(control):
+            place = f"region set {slot} of control {example}"
+            if not members:
+                raise InputError(f"{place} is empty: wanted at least one region; leave the set out of the control")
+            bad = [row for row in members if not 0 <= row < num_rows]
+            if bad:
+                raise InputError(
+                    f"{place} names row {bad[0]}: wanted 0 to {num_rows - 1}; give rows of the features, or more features"
+                )

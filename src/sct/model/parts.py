@@ -105,8 +105,12 @@ def paper_gate(
     region_scores: Float[Tensor, "rows members"],
     mask: Bool[Tensor, "rows members"],
 ) -> Float[Tensor, "rows 2"]:
-    """Log-probabilities of staying and shifting: the chunk sentinel's weight against the regions', Eq. 6."""
-    regions = torch.logsumexp(region_scores.masked_fill(~mask, MASKED), dim=1)
+    """Log-probabilities of staying and shifting: the chunk sentinel's weight against the regions', Eq. 6.
+
+    The equation has no case for an empty set, where it would make staying impossible and its loss infinite: such a set
+    weighs as much as one region of score 0, as in the authors' code, and how long to stay there is learned.
+    """
+    regions = torch.logsumexp(region_scores.masked_fill(~mask, MASKED), dim=1).masked_fill(~mask.any(dim=1), 0.0)
     return torch.log_softmax(torch.stack([regions, sentinel_score], dim=1), dim=1)
 
 

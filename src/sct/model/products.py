@@ -1,5 +1,6 @@
 """Ways to store a matrix and multiply with it."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -71,7 +72,12 @@ class _Int8:
             rest = ((weight / scales[:, None] - coarse) * _FINER).round()
             stored, stored_scales = torch.cat([coarse, rest]), torch.cat([stored_scales, stored_scales / _FINER])
         zeros = torch.zeros(len(stored), dtype=torch.long)
-        quantised = torch._make_per_channel_quantized_tensor(stored.to(torch.int8), stored_scales.double(), zeros, 0)
+        with warnings.catch_warnings():
+            # torch announces that tensors of this kind will go, and has no other product of 8 bits that ran on our CPUs.
+            warnings.filterwarnings("ignore", message=".*quantized tensor creation functions")
+            quantised = torch._make_per_channel_quantized_tensor(
+                stored.to(torch.int8), stored_scales.double(), zeros, 0
+            )
         self._packed = torch.ops.quantized.linear_prepack(quantised, None)
         self._num_outputs, self._levels, self._bounded, self._bias = len(weight), levels, bounded, bias
         # torch chooses the range of the rows from their extremes: this row fixes it, so that whole numbers stay whole.

@@ -1,0 +1,72 @@
+"""A caption and what it rests on: the region set of each chunk, and where each word looked."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from sct.language.noun_part import noun_part
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenWord:
+    """A word and what the captioner did while it said it."""
+
+    text: str
+    region_set: int
+    """Which set of the control the pointer was on."""
+    attention: tuple[float, ...]
+    """Weight of each region of that set."""
+    sentinel_weight: float
+    """Weight of the visual sentinel: how textual the word is. With the attention it adds up to 1."""
+    shift_probability: float
+    """How surely the captioner would move on after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedChunk:
+    """A noun chunk and the region set it talks about."""
+
+    text: str
+    words: tuple[int, int]
+    """Its first word, and the one after its last."""
+    region_set: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedCaption:
+    """A caption whose chunks are each grounded on a region set of the control."""
+
+    words: tuple[SpokenWord, ...]
+    chunks: tuple[GroundedChunk, ...]
+    log_prob: float
+    """Of words and shifts together."""
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return " ".join(word.text for word in self.words)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"text": self.text, **asdict(self)}
+
+
+def grounded(words: Sequence[SpokenWord], log_prob: float) -> GroundedCaption:
+    """Find the chunk of each region set among the words that were said on it.
+
+    >>> sets = {"a": 0, "man": 0, "rides": 1, "the": 1, "horse": 1}
+    >>> said = [SpokenWord(text, region_set, (1.0,), 0.0, 0.0) for text, region_set in sets.items()]
+    >>> [(chunk.text, chunk.region_set) for chunk in grounded(said, -1.0).chunks]
+    [('a man', 0), ('the horse', 1)]
+    """
+    chunks = []
+    start = 0
+    for region_set, run in groupby(words, lambda word: word.region_set):
+        texts = [word.text for word in run]
+        places = noun_part(texts, ends_with_chunk=start + len(texts) < len(words))
+        if places:
+            text = " ".join(texts[places.start : places.stop])
+            chunks.append(GroundedChunk(text, (start + places.start, start + places.stop), region_set))
+        start += len(texts)
+    return GroundedCaption(tuple(words), tuple(chunks), log_prob)
