@@ -89,5 +89,5 @@ def _refuse_bad_controls(controls: list[list[list[int]]], *, num_rows: int, num_
             bad = [row for row in members if not 0 <= row < num_rows]
             if bad:
                 raise InputError(
-                    f"{place} names row {bad[0]}: wanted 0 to {num_rows - 1}; give rows of the features, or more features"
+                    f"{place} names row {bad[0]}: wanted one of the features, 0 to {num_rows - 1}; count rows from 0"
                 )
