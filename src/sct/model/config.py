@@ -33,7 +33,7 @@ class CaptionerConfig:
         """Refuse sizes that are no sizes."""
         for name in ("vocabulary_size", "feature_size", "word_size", "hidden_size", "attention_size"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"{name} is {value!r}: wanted a whole number above 0")
         if self.vocabulary_size <= 4:
             raise InputError(f"vocabulary_size is {self.vocabulary_size}: wanted words beyond the four special ones")

@@ -73,7 +73,7 @@ class _Int8:
             stored, stored_scales = torch.cat([coarse, rest]), torch.cat([stored_scales, stored_scales / _FINER])
         zeros = torch.zeros(len(stored), dtype=torch.long)
         with warnings.catch_warnings():
-            # torch announces that tensors of this kind will go; it has no other product of 8 bits that runs on these CPUs.
+            # torch announces that such tensors will go, but has no other product of 8 bits that runs on every CPU.
             warnings.filterwarnings("ignore", message=".*quantized tensor creation functions")
             quantised = torch._make_per_channel_quantized_tensor(
                 stored.to(torch.int8), stored_scales.double(), zeros, 0
