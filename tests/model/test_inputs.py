@@ -1,0 +1,76 @@
+import pytest
+import torch
+
+from sct.errors import InputError
+from sct.model.inputs import image_descriptor, pack_controls
+
+FEATURES = torch.tensor([[1.0, 10.0], [2.0, 20.0], [6.0, 60.0]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "mask", "mean"),
+    [
+        pytest.param([0, 0], [False, False], [0.0, 0.0], id="no detections"),
+        pytest.param([2, 0], [True, False], [6.0, 60.0], id="one"),
+        pytest.param([1, 2], [True, True], [4.0, 40.0], id="two: (2 + 6) / 2"),
+        pytest.param([1, 1], [True, True], [2.0, 20.0], id="one named twice"),
+    ],
+)
+def test_image_descriptor_is_the_mean_of_what_is_real(rows, mask, mean):
+    assert image_descriptor(FEATURES, torch.tensor([rows]), torch.tensor([mask])).tolist() == [mean]
+
+
+def test_image_descriptors_of_a_batch_do_not_mix():
+    rows, mask = torch.tensor([[0, 1], [2, 0], [0, 0]]), torch.tensor([[True, True], [True, False], [False, False]])
+    assert image_descriptor(FEATURES, rows, mask).tolist() == [[1.5, 15.0], [6.0, 60.0], [0.0, 0.0]]
+
+
+def test_a_detection_of_zeros_counts_where_the_mask_says_so():
+    """The authors' code would take it for padding."""
+    features = torch.tensor([[0.0, 0.0], [2.0, 20.0]])
+    found = image_descriptor(features, torch.tensor([[0, 1]]), torch.tensor([[True, True]]))
+    assert found.tolist() == [[1.0, 10.0]]
+
+
+def test_image_descriptor_keeps_the_precision():
+    found = image_descriptor(FEATURES.half(), torch.tensor([[0, 1]]), torch.tensor([[True, True]]))
+    assert found.dtype == torch.float16
+
+
+def test_pack_controls_of_different_sizes():
+    packed = pack_controls(FEATURES, torch.zeros(2, 2), [[[2]], [[0, 1], [1], [2, 2, 0]]])
+    assert packed.regions is FEATURES
+    assert packed.num_slots.tolist() == [1, 3]
+    assert packed.set_mask.sum(-1).tolist() == [[1, 0, 0], [2, 1, 3]]
+    kept = [[packed.set_rows[e, s][packed.set_mask[e, s]].tolist() for s in range(3)] for e in range(2)]
+    assert kept == [[[2], [], []], [[0, 1], [1], [2, 2, 0]]]
+    assert packed.set_rows.min() >= 0
+    assert packed.set_rows.max() < len(FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("controls", "message"),
+    [
+        pytest.param([], "there are no controls", id="no controls"),
+        pytest.param([[], [[0]]], "control 0 is empty", id="an empty control"),
+        pytest.param([[[0]], [[1], []]], "region set 1 of control 1 is empty", id="an empty set"),
+        pytest.param([[[0]], [[1, 3]]], "region set 0 of control 1 names row 3: wanted .* 0 to 2", id="a row too far"),
+        pytest.param([[[-1]], [[0]]], "region set 0 of control 0 names row -1", id="a row from the end"),
+        pytest.param([[[0]]], "1 controls came with 2 image descriptors", id="an image too many"),
+        pytest.param([[[0]], [[0]], [[0]]], "3 controls came with 2 image descriptors", id="an image too few"),
+    ],
+)
+def test_pack_controls_refuses(controls, message):
+    with pytest.raises(InputError, match=message):
+        pack_controls(FEATURES, torch.zeros(2, 2), controls)
+
+
+def test_to_changes_the_precision_of_features_alone():
+    packed = pack_controls(FEATURES, torch.ones(1, 2), [[[0, 1], [2]]])
+    moved = packed.to("cpu", torch.bfloat16)
+    assert moved.regions.dtype == moved.image.dtype == torch.bfloat16
+    assert moved.regions.tolist() == FEATURES.tolist()
+    assert torch.equal(moved.set_rows, packed.set_rows)
+    assert torch.equal(moved.set_mask, packed.set_mask)
+    assert torch.equal(moved.num_slots, packed.num_slots)
+    assert packed.to("cpu").regions.dtype == torch.float32
