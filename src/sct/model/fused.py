@@ -24,9 +24,9 @@ class FusedStatics:
 
     inputs: ControlInputs
     keys: Float[Tensor, "regions attention"]
-    bottom: Float[Tensor, "examples gates"]
+    bottom: Float[Tensor, "examples bottom_gates"]
     """Share of the image in the gates of the bottom layer and in the sentinels."""
-    top: Float[Tensor, "examples gates"] | None
+    top: Float[Tensor, "examples top_gates"] | None
     """Share of the image in the gates of the top layer, where it has one."""
 
 
