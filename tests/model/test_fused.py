@@ -20,16 +20,17 @@ def largest_error(
     captioner: Captioner, fused: FusedCaptioner, inputs: ControlInputs, seed: int = 0, num_steps: int = 8
 ) -> float:
     """Between log-probabilities along the same words and shifts, with rows reordered now and then."""
-    generator = torch.Generator().manual_seed(seed)
+    generator, device = torch.Generator().manual_seed(seed), inputs.regions.device
     state, fused_state = captioner.begin(inputs), fused.begin(inputs)
     error = 0.0
     for time in range(num_steps):
         if time % 3 == 2:
-            rows = torch.randint(len(state.example), (time + 2,), generator=generator)
+            rows = torch.randint(len(state.example), (time + 2,), generator=generator).to(device)
             state, fused_state = state.select(rows), fused_state.select(rows)
-        tokens, shifts = random_walk(seed + time, len(state.example), num_steps=1)
-        step = captioner.step(tokens[0], shifts[0], state)
-        fused_step = fused.step(tokens[0], shifts[0], fused_state)
+        walk = random_walk(seed + time, len(state.example), num_steps=1)
+        tokens, shifts = (values[0].to(device) for values in walk)
+        step = captioner.step(tokens, shifts, state)
+        fused_step = fused.step(tokens, shifts, fused_state)
         state, fused_state = step.state, fused_step.state
         assert torch.equal(state.example, fused_state.example)
         assert torch.equal(state.pointer, fused_state.pointer)
@@ -65,6 +66,15 @@ def test_half_precision_is_close(variant, mode, dtype):
     allowed = {torch.float16: 0.05, torch.bfloat16: 0.4}[dtype]
     fused = FusedCaptioner(captioner, dtype=dtype)
     assert 0 < largest_error(captioner, fused, random_inputs(), num_steps=5) < allowed
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="a GPU has a cell of its own, and there is no GPU")
+@pytest.mark.parametrize("choices", every_assembly)
+@pytest.mark.parametrize(("dtype", "allowed"), [(torch.float32, 1e-5), (torch.float16, 0.05)], ids=str)
+def test_says_the_same_on_a_gpu(choices, dtype, allowed):
+    captioner = random_captioner(**choices).cuda()
+    fused = FusedCaptioner(captioner, dtype=dtype)
+    assert largest_error(captioner, fused, random_inputs().to("cuda"), num_steps=5) < allowed
 
 
 @pytest.mark.parametrize("mode", MODES)
