@@ -29,20 +29,41 @@ def noun_part(words: Sequence[str], *, ends_with_chunk: bool) -> range:
     >>> noun_part(["on", "a", "horse", "in", "a", "field"], ends_with_chunk=False)
     range(1, 3)
     """
-    starts = [place for place, word in enumerate(words) if word in DETERMINERS]
+    starts = [place for place in range(len(words)) if _is_determiner(words, place)]
     if ends_with_chunk:
-        start = starts[-1] if starts else _after_links(words)
-        return range(start, len(words))
+        return range(starts[-1] if starts else _after_links(words), len(words))
     start = starts[0] if starts else _after_links(words)
-    end = start
-    while end < len(words) and not _is_link(words[end]) and (end == start or words[end] not in DETERMINERS):
+    end = min(start + 1, len(words))
+    while end < len(words) and end not in starts and not _ends_chunk(words, start, end):
         end += 1
     return range(start, end)
 
 
-def _is_link(word: str) -> bool:
-    return word in LINKS or (word.endswith("ing") and len(word) > 5)
+def _is_determiner(words: Sequence[str], place: int) -> bool:
+    """Tell "that man" from "a man that is": a determiner has something to determine."""
+    followed_by_noun = place + 1 < len(words) and words[place + 1] not in LINKS
+    return words[place] in DETERMINERS and followed_by_noun
+
+
+def _ends_chunk(words: Sequence[str], start: int, place: int) -> bool:
+    """Whether the chunk is over before this word.
+
+    Words in "-ing" are verbs after a noun ("a man riding"), but nouns or adjectives after a determiner ("a building",
+    "a living room"); and one that nothing follows names a thing ("a large building").
+    """
+    if words[place] in LINKS:
+        return True
+    is_first_after_determiner = place == start + 1 and words[start] in DETERMINERS
+    return _is_participle(words[place]) and not is_first_after_determiner and place + 1 < len(words)
+
+
+def _is_participle(word: str) -> bool:
+    return word.endswith("ing") and len(word) > 5
 
 
 def _after_links(words: Sequence[str]) -> int:
-    return next((place for place, word in enumerate(words) if not _is_link(word)), len(words))
+    """Skip what leads up to a chunk without a determiner: "riding on top of horses"."""
+    places = [
+        place for place, word in enumerate(words) if word in LINKS or (_is_participle(word) and place + 1 < len(words))
+    ]
+    return max(places, default=-1) + 1 if places != list(range(len(words))) else len(words)
