@@ -69,11 +69,13 @@ def test_rows_of_very_different_size_err_alike(way: ProductFactory, allowed):
     assert relative_error(way(weight)(rows), rows, weight).max() < allowed
 
 
-@pytest.mark.parametrize("way", [int8, int8_twice])
-def test_small_rows_within_bounds_err_like_one_level(way: ProductFactory):
-    """Bounded inputs share one scale: what is small lies in the second level, which meets only the weights' first."""
+@pytest.mark.parametrize(
+    ("way", "allowed"), [pytest.param(int8, 1.5e-2, id="int8"), pytest.param(int8_twice, 3e-3, id="int8_twice")]
+)
+def test_small_rows_within_bounds_keep_few_digits(way: ProductFactory, allowed):
+    """Bounded inputs share one scale: what is small has only the steps of the second level."""
     weight, rows = random(30, 400), 0.01 * torch.tanh(random(9, 400, seed=1))
-    assert relative_error(way(weight, bounded=True)(rows), rows, weight).max() < 1.5e-2
+    assert relative_error(way(weight, bounded=True)(rows), rows, weight).max() < allowed
 
 
 @pytest.mark.parametrize(("way", "_"), ROUNDED)

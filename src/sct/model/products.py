@@ -92,11 +92,10 @@ class _Int8:
         coarse = scaled.round()
         both = torch.cat([coarse, scaled.sub_(coarse).mul_(_FINER), self._extremes])
         parts: Tensor = torch.ops.quantized.linear_dynamic(both, self._packed, False)
-        outputs = torch.add(
-            parts[:num_rows, : self._num_outputs], parts[num_rows:-1, : self._num_outputs], alpha=1 / _FINER
-        )
+        sums = torch.add(parts[:num_rows], parts[num_rows:-1], alpha=1 / _FINER)
+        outputs = sums[:, : self._num_outputs]
         if self._levels == 2:
-            outputs.add_(parts[:num_rows, self._num_outputs :])
+            outputs = outputs + sums[:, self._num_outputs :]
         if scale is not None:
             outputs.mul_(scale)
         return outputs if self._bias is None else outputs.add_(self._bias)
