@@ -1,9 +1,10 @@
 """The public face: load a bundle, hand it a control, get grounded captions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ import torch
 from sct.decoding import Decoded, Guarantees, Settings, beam_search
 from sct.errors import InputError
 from sct.grounded_caption import GroundedCaption, SpokenWord, grounded
-from sct.language.vocabulary import UNKNOWN, Vocabulary
+from sct.language.vocabulary import Vocabulary
 from sct.model.bundle import load_bundle
 from sct.model.captioner import Captioner as CaptionNetwork
 from sct.model.explain import Explanation, explain
@@ -22,6 +23,7 @@ from sct.model.products import DENSE, INT8
 from sct.regions import Control, Region
 
 Precision = Literal["float32", "float16", "int8"]
+_LARGEST_HALF = 65504.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +42,20 @@ class CaptionOptions:
     no_repeat: int = 0
     """Never say the same so many words in a row twice; 0 is off."""
     banned: tuple[str, ...] = ()
+    """Words that are never said; "<unk>" may be one of them."""
     required: tuple[str, ...] = ()
+    """Words that are all said."""
+
+    def __post_init__(self) -> None:
+        """Refuse values of the wrong kind; what clashes is told by the search."""
+        for name in ("beam_size", "n_best", "max_length", "min_length", "no_repeat"):
+            if type(getattr(self, name)) is not int:
+                raise InputError(f"{name} is {getattr(self, name)!r}: wanted a whole number")
+        if not isfinite(self.length_power):
+            raise InputError(f"length_power is {self.length_power}: wanted 0 (off) or more")
+        for name in ("banned", "required"):
+            if isinstance(getattr(self, name), str):
+                raise InputError(f"{name} is {getattr(self, name)!r}: wanted a tuple of words")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +75,16 @@ class Captioner:
     ) -> None:
         """Lay the network out for a device: ``float16`` is for GPUs, ``int8`` for CPUs."""
         self.vocabulary = vocabulary
-        self.device = torch.device(device)
+        self.device = _checked_device(device)
+        if precision not in get_args(Precision):
+            raise InputError(f"precision {precision!r}: wanted {', '.join(get_args(Precision))}")
         if precision == "float16" and self.device.type == "cpu":
             raise InputError("float16 is slower than float32 on a CPU: wanted float32 or int8 there")
         if precision == "int8" and self.device.type != "cpu":
             raise InputError(f"int8 weights are for CPUs, not for {device}: wanted float32 or float16 there")
-        self._network = network.to(self.device).eval()
         dtype = torch.float16 if precision == "float16" else torch.float32
-        self._fused = FusedCaptioner(self._network, INT8 if precision == "int8" else DENSE, dtype)
+        self._config = network.config
+        self._fused = FusedCaptioner(network.to(self.device), INT8 if precision == "int8" else DENSE, dtype)
         self._graphed: dict[Settings, GraphedSearch] = {}
 
     def caption_regions(
@@ -77,18 +94,26 @@ class Captioner:
         [[best, *_]] = self.caption_batch([CaptionRequest(control, tuple(detections))], options or CaptionOptions())
         return best
 
-    def caption_batch(self, requests: Sequence[CaptionRequest], options: CaptionOptions) -> list[list[GroundedCaption]]:
+    def caption_batch(
+        self, requests: Sequence[CaptionRequest], options: CaptionOptions | None = None
+    ) -> list[list[GroundedCaption]]:
         """The ``n_best`` captions of each request, best first; images and controls may differ in size."""
         if not requests:
             return []
+        options = options or CaptionOptions()
         inputs = self._inputs(requests)
         decoded = self._search(inputs, options)
         examples, n_best, _ = decoded.words.shape
-        rows = torch.arange(examples, device=self.device).repeat_interleave(n_best)
+        longest = int(decoded.spoken.sum(-1).max())
         explanation = explain(
-            self._network, inputs, rows, decoded.words.flatten(0, 1), decoded.shifts.flatten(0, 1), Settings().begin
+            self._fused,
+            inputs,
+            torch.arange(examples, device=self.device).repeat_interleave(n_best),
+            decoded.words.flatten(0, 1)[:, :longest],
+            decoded.shifts.flatten(0, 1)[:, :longest],
+            Settings().begin,
         )
-        return _grounded_captions(decoded, explanation, inputs, self.vocabulary)
+        return _grounded_captions(decoded, explanation, inputs, self.vocabulary, options)
 
     def _search(self, inputs: ControlInputs, options: CaptionOptions) -> Decoded:
         on_gpu = self.device.type == "cuda"
@@ -107,13 +132,16 @@ class Captioner:
             required_words=self._ids(options.required),
         )
         constraints = guarantees.constraints(settings, inputs.num_slots, self.device)
+        if self._config.mode == "reference" and constraints is None and not options.length_power:
+            # Who comes with the authors' weights gets the authors' search as well.
+            settings = replace(settings, freeze=False, early_stop=False)
         if on_gpu and constraints is None:
             return self._graphed.setdefault(settings, GraphedSearch(self._fused, settings))(inputs)
         return beam_search(self._fused, self._fused.begin(inputs), settings, constraints)
 
     def _ids(self, words: Sequence[str]) -> tuple[int, ...]:
         for word in words:
-            if self.vocabulary.ids.get(word, UNKNOWN) == UNKNOWN:
+            if word not in self.vocabulary.ids:
                 raise InputError(
                     f"word {word!r} is not in the vocabulary of {len(self.vocabulary)} words: wanted one it has"
                 )
@@ -121,44 +149,79 @@ class Captioner:
 
     def _inputs(self, requests: Sequence[CaptionRequest]) -> ControlInputs:
         features: list[np.ndarray] = []
+        row_of_feature: dict[int, int] = {}
+
+        def row(region: Region) -> int:
+            key = id(region.feature)
+            if key not in row_of_feature:
+                row_of_feature[key] = len(features)
+                features.append(self._feature(region))
+            return row_of_feature[key]
+
         images, controls = [], []
         for request in requests:
             if not request.control.ordered:
                 raise InputError("the control is a set, and no sorter is at hand: wanted regions in order")
-            sets = []
-            for region_set in request.control.region_sets:
-                sets.append(list(range(len(features), len(features) + len(region_set.regions))))
-                features += [self._feature(region) for region in region_set.regions]
+            sets = [[row(region) for region in region_set.regions] for region_set in request.control.region_sets]
             controls.append(sets)
-            described = request.detections or [r for s in request.control.region_sets for r in s.regions]
-            images.append(np.mean([self._feature(region) for region in described], axis=0))
+            described = [row(region) for region in request.detections] or [
+                place for members in sets for place in members
+            ]
+            images.append(self._image([features[place] for place in described]))
         packed = pack_controls(torch.from_numpy(np.stack(features)), torch.from_numpy(np.stack(images)), controls)
         return packed.to(self.device)
 
+    def _image(self, features: Sequence[np.ndarray]) -> np.ndarray:
+        """Mean feature; like the authors' code, reference mode leaves out rows of zeros."""
+        kept = [feature for feature in features if feature.any()] if self._config.mode == "reference" else features
+        mean: np.ndarray = np.mean(kept or features, axis=0, dtype=np.float64).astype(np.float32)
+        return mean
+
     def _feature(self, region: Region) -> np.ndarray:
-        wanted = self._network.config.feature_size
+        place, wanted = f"the feature of region {tuple(region.box)}", self._config.feature_size
         if region.feature is None:
             raise InputError(f"region {tuple(region.box)} has no feature: wanted {wanted} numbers")
-        if region.feature.shape != (wanted,) or not np.isfinite(region.feature).all():
-            raise InputError(
-                f"the feature of region {tuple(region.box)} has shape {region.feature.shape}: "
-                f"wanted {wanted} finite numbers"
-            )
-        return region.feature.astype(np.float32)
+        try:
+            with np.errstate(over="ignore"):  # becomes infinite, which is refused below
+                feature = np.asarray(region.feature, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{place} is no array of numbers ({error}): wanted {wanted} of them") from error
+        if feature.shape != (wanted,):
+            raise InputError(f"{place} has shape {feature.shape}: wanted ({wanted},)")
+        if not (np.abs(feature) <= _LARGEST_HALF).all():
+            raise InputError(f"{place} has values that are not finite or beyond {_LARGEST_HALF:g}: wanted smaller ones")
+        return feature
 
 
-def load(folder: str | Path, *, device: str = "cpu", precision: Precision = "float32") -> Captioner:
+def _checked_device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device {name!r} is unknown: wanted cpu or cuda") from error
+    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
+        raise InputError(f"device {name!r} is not at hand: wanted cpu{' or cuda' if torch.cuda.is_available() else ''}")
+    return device
+
+
+def load(folder: str | Path = "default", *, device: str = "cpu", precision: Precision = "float32") -> Captioner:
     """Load a bundle."""
+    if str(folder) == "default":
+        raise InputError("no default bundle ships yet: name the folder of one, such as sct import-reference makes")
     bundle = load_bundle(Path(folder))
     return Captioner(bundle.captioner, bundle.vocabulary, device=device, precision=precision)
 
 
 def _grounded_captions(
-    decoded: Decoded, explanation: Explanation, inputs: ControlInputs, vocabulary: Vocabulary
+    decoded: Decoded,
+    explanation: Explanation,
+    inputs: ControlInputs,
+    vocabulary: Vocabulary,
+    options: CaptionOptions,
 ) -> list[list[GroundedCaption]]:
     """Turn tensors into records; what stands for a caption that could not be found is left out."""
     examples, n_best, _ = decoded.words.shape
-    words, scores = decoded.words.tolist(), (decoded.word_log_probs + decoded.shift_log_probs).sum(-1).tolist()
+    summed = (decoded.word_log_probs + decoded.shift_log_probs).sum(-1)
+    words, scores = decoded.words.tolist(), (summed if options.length_power else decoded.scores).tolist()
     spoken = (decoded.spoken & (decoded.words != Settings().end)).tolist()
     alive = (decoded.scores > -torch.inf).tolist()
     sizes = inputs.set_mask.sum(-1).tolist()

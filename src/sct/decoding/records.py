@@ -77,7 +77,7 @@ def decoded(
     """
     alive = scores > -torch.inf
     if not _is_recording(scores.device):
-        _refuse_hopeless(alive)
+        refuse_hopeless(alive)
     missing = settings.max_length - words.shape[-1]
     dead = ~alive[..., None]
     words = functional.pad(words, (0, missing), value=settings.pad).masked_fill(dead, settings.pad)
@@ -96,7 +96,8 @@ def _is_recording(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
-def _refuse_hopeless(alive: Bool[Tensor, "examples beams"]) -> None:
+def refuse_hopeless(alive: Bool[Tensor, "examples beams"]) -> None:
+    """Raise where an example has no caption at all; looking makes a GPU wait."""
     hopeless = (~alive.any(-1)).nonzero().flatten().tolist()
     if hopeless:
         raise InputError(

@@ -1,12 +1,13 @@
 """What a captioner looked at while it said a caption: one more pass over the words that a search found."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sct.model.captioner import Captioner
+from sct.decoding.contract import SHIFT
+from sct.model.fused import FusedCaptioner
 from sct.model.inputs import ControlInputs
 
 
@@ -22,7 +23,7 @@ class Explanation:
 
 @torch.inference_mode()
 def explain(
-    captioner: Captioner,
+    captioner: FusedCaptioner,
     inputs: ControlInputs,
     example: Int[Tensor, " captions"],
     words: Int[Tensor, "captions time"],
@@ -31,18 +32,16 @@ def explain(
 ) -> Explanation:
     """Say captions again, each on the control of its example, and keep what a search throws away."""
     state = captioner.begin(inputs).select(example)
-    last = inputs.num_slots[example] - 1
-    before = torch.full_like(words[:, 0], begin)
-    pointer = torch.zeros_like(before)
-    steps = []
+    last_word, last_shift = torch.full_like(words[:, 0], begin), torch.zeros_like(shifts[:, 0])
+    pointers, looks, probabilities = [], [], []
     for time in range(words.shape[1]):
-        thought = captioner.think(before, replace(state, pointer=pointer))
-        steps.append((pointer, thought.attended, thought.shift_log_probs[:, 1].exp()))
-        state, before = thought.state, words[:, time]
-        pointer = torch.minimum(pointer + shifts[:, time], last)
+        step = captioner.step(last_word, last_shift, state)
+        state, last_word, last_shift = step.state, words[:, time], shifts[:, time]
+        assert step.shift_log_probs is not None
+        pointers.append(state.pointer)
+        looks.append(state.looked)
+        probabilities.append(step.shift_log_probs[:, SHIFT].exp())
+    looked = torch.stack(looks, dim=1).float()
     return Explanation(
-        torch.stack([place for place, _, _ in steps], dim=1),
-        torch.stack([attended.region_weights for _, attended, _ in steps], dim=1),
-        torch.stack([attended.sentinel_weight for _, attended, _ in steps], dim=1),
-        torch.stack([probability for _, _, probability in steps], dim=1),
+        torch.stack(pointers, dim=1), looked[..., :-1], looked[..., -1], torch.stack(probabilities, dim=1)
     )

@@ -41,6 +41,8 @@ class FusedState:
     """Of the top layer, then of the bottom layer."""
     memory: Float[Tensor, "rows both"]
     """Likewise."""
+    looked: Float[Tensor, "rows looked"] | None = None
+    """What the step before this state attended to: the members of its set, then the visual sentinel."""
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "FusedState":
         """The state of the chosen rows."""
@@ -50,6 +52,7 @@ class FusedState:
             pointer=self.pointer.index_select(0, rows),
             hidden=self.hidden.index_select(0, rows),
             memory=self.memory.index_select(0, rows),
+            looked=None,  # of interest to whoever took the step, not to the next one
         )
 
 
@@ -183,6 +186,7 @@ class FusedCaptioner:
             is_empty = ~mask.any(dim=1, keepdim=True)
             weights = torch.softmax(masked.masked_fill(is_empty, 0.0), dim=1).masked_fill(is_empty, 0.0)
             context = torch.bmm(weights.to(regions.dtype)[:, None], regions).squeeze(1)
+            weights = torch.cat([weights, torch.zeros_like(weights[:, :1])], dim=1)
         if self._chunk_key is not None:
             if self._chunk_reads_new:
                 sentinel_gates = sentinel_gates + read[:, self._attention + 4 * size :]
@@ -211,6 +215,7 @@ class FusedCaptioner:
                 pointer,
                 torch.cat([hidden_2, hidden_1], dim=1),
                 torch.cat([memory_2, memory_1], dim=1),
+                weights,
             ),
         )
 

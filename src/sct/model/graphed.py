@@ -6,12 +6,14 @@ from dataclasses import dataclass, fields
 import torch
 
 from sct.decoding.beam import beam_search
-from sct.decoding.records import Decoded
+from sct.decoding.records import Decoded, refuse_hopeless
 from sct.decoding.settings import Settings
 from sct.errors import InputError
 from sct.model.fused import FusedCaptioner, FusedState
 from sct.model.inputs import ControlInputs
 
+MOST_RECORDINGS = 32
+"""Sizes that are kept; each has memory of its own on the device."""
 Search = Callable[[FusedCaptioner, FusedState, Settings], Decoded]
 
 
@@ -42,11 +44,13 @@ class GraphedSearch:
         """The same as the search itself finds."""
         rows, (examples, slots, members) = len(inputs.regions), inputs.set_rows.shape
         shape = tuple(_rounded_up(size) for size in (rows, examples, slots, members))
-        recording = self._recordings.get(shape)
-        if recording is None:
-            recording = self._recordings[shape] = self._record(inputs, shape)
+        recording = self._recordings.pop(shape, None) or self._record(inputs, shape)
+        self._recordings[shape] = recording  # the last one used stands last
+        if len(self._recordings) > MOST_RECORDINGS:
+            del self._recordings[next(iter(self._recordings))]
         _copy_into(recording.inputs, inputs)
         recording.graph.replay()
+        refuse_hopeless(recording.result.scores[:examples] > -torch.inf)
         values = {field.name: getattr(recording.result, field.name)[:examples].clone() for field in fields(Decoded)}
         return Decoded(**values)
 
