@@ -23,7 +23,7 @@ from sct.decoding.records import Decoded
 from sct.decoding.settings import Settings
 from sct.language.shifts import shift_targets, slots
 from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN
-from sct.model.captioner import Captioner
+from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
 from sct.model.fused import FusedCaptioner
 from sct.model.graphed import GraphedSearch
@@ -110,7 +110,7 @@ def train(data: Path, out: Path, seconds: float, batch: int, device: torch.devic
     """Cross-entropy over words and shifts until the time is up."""
     examples = Examples(data, device)
     torch.manual_seed(1)
-    captioner = Captioner(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES)).to(device)
+    captioner = assemble(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES)).to(device)
     optimiser = torch.optim.Adam(captioner.parameters(), lr=5e-4, fused=device.type == "cuda")
     training = (~examples.is_val).nonzero().flatten()
     start, step = time.perf_counter(), 0
@@ -137,7 +137,7 @@ def train(data: Path, out: Path, seconds: float, batch: int, device: torch.devic
 def compare(data: Path, weights: Path, options: argparse.Namespace, device: torch.device) -> None:
     """Beam 5 in float32 and in the other way, on validation controls."""
     examples = Examples(data, device)
-    captioner = Captioner(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
+    captioner = assemble(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
     captioner.load_state_dict({name: weight.float() for name, weight in load_file(weights).items()})
     captioner.to(device)
     chosen = examples.is_val.nonzero().flatten()[: options.examples]

@@ -4,8 +4,8 @@
 
 Sizes: the paper's layers (1000 / 1000 / 512) with 10,000 words and 2,048 features, and with 2,600 words and 1,280
 features, the size at which the authors' code was measured on one H200 (beam 5, 20 steps: 102 ms for a batch of 100,
-980 captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms). Weights are random, so that no
-caption ends early: all 20 steps are taken. The limit is counted: operations of the matrix products over the measured
+980 captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms). All 20 steps are taken. Only the
+search is timed: a GroundedCaption takes one more pass over the words that were found. The limit is counted: operations of the matrix products over the measured
 rate of a large one, or bytes of weights read each step over the measured rate of a copy, whichever takes longer.
 """
 
@@ -23,7 +23,7 @@ import torch
 from sct.decoding.beam import beam_search
 from sct.decoding.greedy import greedy
 from sct.decoding.settings import Settings
-from sct.model.captioner import Captioner
+from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
 from sct.model.fused import FusedCaptioner
 from sct.model.graphed import GraphedSearch, Search
@@ -32,8 +32,6 @@ from sct.model.products import DENSE, INT8
 
 SIZES = {"V 2,600 / features 1,280": (2600, 1280), "V 10,000 / features 2,048": (10_000, 2048)}
 STEPS, DETECTIONS, SLOTS, MEMBERS = 20, 10, 4, 4
-AUTHORS = {(100, 5): 980.0, (100, 1): 1695.0, (1, 5): 56.0}
-"""Captions/s of the authors' code on one H200 at V 2,600 / features 1,280, by batch and beam."""
 
 
 def random_inputs(examples: int, features: int, device: torch.device) -> ControlInputs:
@@ -63,7 +61,7 @@ def seconds(run: Callable[[], object], device: torch.device, least: float = 0.5)
         times.append(time.perf_counter() - start)
         if len(times) > 200:
             break
-    return statistics.median(times[2:] if len(times) > 4 else times)
+    return statistics.median(times[2:])
 
 
 def ceilings(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
@@ -84,11 +82,11 @@ def _plain(search: Search, captioner: FusedCaptioner, inputs: ControlInputs, set
     return search(captioner, captioner.begin(inputs), settings)
 
 
-def weights_per_step(config: CaptionerConfig) -> int:
-    """Weights that every step multiplies with, once words and image are computed beforehand."""
+def weights_per_step(config: CaptionerConfig) -> tuple[int, int]:
+    """Weights that every step multiplies with, into the bottom layer and from there to the words."""
     h, f, a = config.hidden_size, config.feature_size, config.attention_size
-    recurrent, from_hidden, sentinels = 2 * h * 6 * h, h * (a + 4 * h), h * (a + f) + h * a
-    return recurrent + from_hidden + sentinels + (f + h) * 4 * h + h * config.vocabulary_size
+    bottom = 2 * h * 6 * h + h * (a + f) + h * a
+    return bottom, h * (a + 4 * h) + (f + h) * 4 * h + h * config.vocabulary_size
 
 
 def measure(options: argparse.Namespace) -> list[dict[str, object]]:
@@ -99,8 +97,8 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
     for label, (vocabulary, features) in SIZES.items():
         config = CaptionerConfig(vocabulary_size=vocabulary, feature_size=features)
         torch.manual_seed(1)
-        captioner = FusedCaptioner(Captioner(config).to(device), INT8 if options.int8 else DENSE, dtype)
-        weights = weights_per_step(config)
+        captioner = FusedCaptioner(assemble(config).to(device), INT8 if options.int8 else DENSE, dtype)
+        bottom, top = weights_per_step(config)
         for batch in options.batches:
             inputs = random_inputs(batch, features, device)
             for beam in (1, 5):
@@ -110,8 +108,9 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
                     elapsed = seconds(partial(GraphedSearch(captioner, settings, search), inputs), device)
                 else:
                     elapsed = seconds(partial(_plain, search, captioner, inputs, settings), device)
-                item = 1 if options.int8 else torch.finfo(dtype).bits // 8
-                floor = STEPS * max(2 * weights * batch * beam / rate, weights * item / bandwidth)
+                item = torch.finfo(dtype).bits // 8
+                read = bottom + 2 * top if options.int8 else item * (bottom + top)
+                floor = STEPS * max(2 * (bottom + top) * batch * beam / rate, read / bandwidth)
                 rows.append(
                     {
                         "size": label,

@@ -8,11 +8,13 @@ import torch
 
 import sct
 from sct.captioning import CaptionOptions, CaptionRequest
+from sct.decoding import Settings, beam_search
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
+from sct.model.assembly import assemble
 from sct.model.bundle import save_bundle
-from sct.model.captioner import Captioner as CaptionNetwork
 from sct.model.config import CaptionerConfig
+from sct.model.inputs import pack_controls
 from sct.regions import Box, Control, Region, RegionSet
 
 FEATURES = 6
@@ -23,7 +25,7 @@ WORDS = ("a", "the", "man", "horse", "dog", "rides", "on", "with")
 def bundle(tmp_path_factory):
     vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
     torch.manual_seed(3)
-    network = CaptionNetwork(
+    network = assemble(
         CaptionerConfig(
             vocabulary_size=len(vocabulary), feature_size=FEATURES, word_size=5, hidden_size=7, attention_size=4
         )
@@ -110,7 +112,9 @@ def test_int8_says_nearly_the_same(bundle, captioner):
             id="a short feature",
         ),
         pytest.param(
-            lambda: Control((RegionSet((Region(Box(0, 0, 5, 5), feature=np.full(6, np.nan)),)),)), "finite", id="NaN"
+            lambda: Control((RegionSet((Region(Box(0, 0, 5, 5), feature=np.full(6, 1e300)),)),)),
+            "finite",
+            id="too large",
         ),
     ],
 )
@@ -126,6 +130,9 @@ def test_refuses_a_control_it_cannot_use(captioner, make, message):
         pytest.param({"cover": True, "max_length": 2}, "region sets", id="too short to cover"),
         pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
         pytest.param({"n_best": 9}, "n_best is 9", id="more than a beam holds"),
+        pytest.param({"max_length": 5.5}, "max_length is 5.5: wanted a whole", id="half a word"),
+        pytest.param({"length_power": float("nan")}, "length_power is nan", id="not a number"),
+        pytest.param({"banned": "man"}, "wanted a tuple of words", id="a word for words"),
     ],
 )
 def test_refuses_options_that_clash(captioner, options, message):
@@ -133,9 +140,23 @@ def test_refuses_options_that_clash(captioner, options, message):
         captioner.caption_regions(control(1, 1), options=CaptionOptions(**options))
 
 
-def test_refuses_a_precision_that_does_not_fit_the_device(bundle):
-    with pytest.raises(InputError, match="wanted float32 or int8"):
-        sct.load(bundle, precision="float16")
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        pytest.param({"precision": "float16"}, "wanted float32 or int8", id="half precision on a CPU"),
+        pytest.param({"precision": "fp16"}, "precision 'fp16': wanted", id="an unknown precision"),
+        pytest.param({"device": "gpu"}, "device 'gpu' is unknown", id="an unknown device"),
+        pytest.param({"device": "meta"}, "device 'meta' is not at hand", id="a device that holds nothing"),
+    ],
+)
+def test_refuses_what_it_cannot_run_on(bundle, choices, message):
+    with pytest.raises(InputError, match=message):
+        sct.load(bundle, **choices)
+
+
+def test_there_is_no_default_bundle_yet():
+    with pytest.raises(InputError, match="no default bundle ships yet"):
+        sct.load()
 
 
 def test_a_missing_bundle_is_named(tmp_path):
@@ -146,3 +167,36 @@ def test_a_missing_bundle_is_named(tmp_path):
 def test_the_face_has_no_other_names():
     with pytest.raises(AttributeError, match="no attribute 'captoiner'"):
         sct.captoiner  # noqa: B018
+
+
+def test_the_authors_weights_get_the_authors_search(tmp_path):
+    """A reference bundle captions as the released code: beams are never frozen, zero rows do not count in the mean."""
+    vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
+    torch.manual_seed(5)
+    sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
+    network = assemble(CaptionerConfig(vocabulary_size=len(vocabulary), mode="reference", **sizes))
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    save_bundle(tmp_path / "theirs", network, vocabulary)
+    said = sct.load(tmp_path / "theirs").caption_regions(control(2, 1), [region(7), region(8)])
+    padded = [region(7), Region(Box(0, 0, 1, 1), feature=np.zeros(FEATURES)), region(8)]
+    assert sct.load(tmp_path / "theirs").caption_regions(control(2, 1), padded) == said
+    features = torch.from_numpy(np.stack([region(seed).feature for seed in range(3)]))
+    image = torch.from_numpy(np.stack([region(7).feature, region(8).feature]).mean(0))[None]
+    found = beam_search(network, network.begin(pack_controls(features, image, [[[0, 1], [2]]])), Settings.reference())
+    assert said.text.split() == vocabulary.decode(found.words[0, 0].tolist())
+    assert said.log_prob == pytest.approx(found.scores[0, 0].item(), abs=1e-4)
+
+
+def test_a_region_named_twice_is_there_once(captioner):
+    twice = region(1)
+    inputs = captioner._inputs(
+        [CaptionRequest(Control((RegionSet((twice,)), RegionSet((twice, region(2))))), (twice,))]
+    )
+    assert len(inputs.regions) == 2
+    assert inputs.set_rows[0, :, 0].tolist() == [0, 0]
+
+
+def test_the_unknown_word_can_be_banned(captioner):
+    [captions] = captioner.caption_batch([CaptionRequest(control(1, 2))], CaptionOptions(banned=("<unk>",), n_best=5))
+    assert all("<unk>" not in caption.text for caption in captions)

@@ -14,12 +14,12 @@ from sct.errors import InputError
 from sct.grounded_caption import GroundedCaption, SpokenWord, grounded
 from sct.language.vocabulary import Vocabulary
 from sct.model.bundle import load_bundle
-from sct.model.captioner import Captioner as CaptionNetwork
 from sct.model.explain import Explanation, explain
 from sct.model.fused import FusedCaptioner
 from sct.model.graphed import GraphedSearch
 from sct.model.inputs import ControlInputs, pack_controls
-from sct.model.products import DENSE, INT8
+from sct.model.network import CaptionNetwork
+from sct.model.products import DENSE, INT8, check_int8
 from sct.regions import Control, Region
 
 Precision = Literal["float32", "float16", "int8"]
@@ -82,6 +82,8 @@ class Captioner:
             raise InputError("float16 is slower than float32 on a CPU: wanted float32 or int8 there")
         if precision == "int8" and self.device.type != "cpu":
             raise InputError(f"int8 weights are for CPUs, not for {device}: wanted float32 or float16 there")
+        if precision == "int8":
+            check_int8()
         dtype = torch.float16 if precision == "float16" else torch.float32
         self._config = network.config
         self._fused = FusedCaptioner(network.to(self.device), INT8 if precision == "int8" else DENSE, dtype)
@@ -174,8 +176,7 @@ class Captioner:
     def _image(self, features: Sequence[np.ndarray]) -> np.ndarray:
         """Mean feature; like the authors' code, reference mode leaves out rows of zeros."""
         kept = [feature for feature in features if feature.any()] if self._config.mode == "reference" else features
-        mean: np.ndarray = np.mean(kept or features, axis=0, dtype=np.float64).astype(np.float32)
-        return mean
+        return np.stack(kept or features).mean(axis=0, dtype=np.float64).astype(np.float32)
 
     def _feature(self, region: Region) -> np.ndarray:
         place, wanted = f"the feature of region {tuple(region.box)}", self._config.feature_size

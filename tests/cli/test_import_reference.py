@@ -9,8 +9,8 @@ import torch
 
 from sct.cli.main import run
 from sct.language.vocabulary import Vocabulary
+from sct.model.assembly import assemble
 from sct.model.bundle import load_bundle
-from sct.model.captioner import Captioner
 from sct.model.config import CaptionerConfig
 from sct.model.reference_checkpoint import OUR_NAMES
 
@@ -19,7 +19,7 @@ from sct.model.reference_checkpoint import OUR_NAMES
 def checkpoint(tmp_path):
     sizes = {"feature_size": 6, "word_size": 4, "hidden_size": 5, "attention_size": 3}
     torch.manual_seed(1)
-    captioner = Captioner(CaptionerConfig(vocabulary_size=7, **sizes, mode="reference", image_in_top_layer=True))
+    captioner = assemble(CaptionerConfig(vocabulary_size=7, **sizes, mode="reference", image_in_top_layer=True))
     theirs = {ours: theirs for theirs, ours in OUR_NAMES.items()}
     weights = {}
     for name, weight in captioner.state_dict().items():

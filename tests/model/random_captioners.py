@@ -2,19 +2,20 @@
 
 import torch
 
-from sct.model.captioner import Captioner
+from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs, pack_controls
+from sct.model.network import CaptionNetwork
 
 VARIANTS = ["ours", "single_sentinel", "no_visual_sentinel"]
 MODES = ["paper", "reference"]
 SIZES = {"vocabulary_size": 11, "feature_size": 6, "word_size": 5, "hidden_size": 8, "attention_size": 4}
 
 
-def random_captioner(seed: int = 0, **choices) -> Captioner:
+def random_captioner(seed: int = 0, **choices) -> CaptionNetwork:
     """Biases are random too and weights twice their size, so that nothing can be left out without being noticed."""
     torch.manual_seed(seed)
-    captioner = Captioner(CaptionerConfig(**(SIZES | choices)))
+    captioner = assemble(CaptionerConfig(**(SIZES | choices)))
     with torch.no_grad():
         for parameter in captioner.parameters():
             parameter.mul_(2).add_(torch.randn_like(parameter), alpha=0.3)

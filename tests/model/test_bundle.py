@@ -9,8 +9,8 @@ import torch
 import sct
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
+from sct.model.assembly import assemble
 from sct.model.bundle import load_bundle, save_bundle
-from sct.model.captioner import Captioner
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import pack_controls
 
@@ -20,7 +20,7 @@ SIZES = {"vocabulary_size": 7, "feature_size": 6, "word_size": 4, "hidden_size":
 
 def make_captioner(**settings):
     torch.manual_seed(1)
-    return Captioner(CaptionerConfig(**SIZES, **settings))
+    return assemble(CaptionerConfig(**SIZES, **settings))
 
 
 @pytest.fixture

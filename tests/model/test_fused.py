@@ -3,9 +3,9 @@ import torch
 from random_captioners import MODES, VARIANTS, random_captioner, random_inputs, random_walk
 
 from sct.decoding import Settings, StepModel, beam_search
-from sct.model.captioner import Captioner
 from sct.model.fused import FusedCaptioner
 from sct.model.inputs import ControlInputs
+from sct.model.network import CaptionNetwork
 from sct.model.products import INT8
 
 every_assembly = [
@@ -17,7 +17,7 @@ every_assembly = [
 
 
 def largest_error(
-    captioner: Captioner, fused: FusedCaptioner, inputs: ControlInputs, seed: int = 0, num_steps: int = 8
+    captioner: CaptionNetwork, fused: FusedCaptioner, inputs: ControlInputs, seed: int = 0, num_steps: int = 8
 ) -> float:
     """Between log-probabilities along the same words and shifts, with rows reordered now and then."""
     generator, device = torch.Generator().manual_seed(seed), inputs.regions.device

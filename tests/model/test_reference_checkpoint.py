@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from sct.errors import InputError
-from sct.model.captioner import Captioner
+from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
 from sct.model.reference_checkpoint import OUR_NAMES, import_reference, read_reference
 
@@ -23,7 +23,7 @@ THEIR_NAMES = {ours: theirs for theirs, ours in OUR_NAMES.items()}
 
 def their_weights(variant="ours", image_in_top_layer=False):
     torch.manual_seed(1)
-    captioner = Captioner(
+    captioner = assemble(
         CaptionerConfig(**SIZES, variant=variant, mode="reference", image_in_top_layer=image_in_top_layer)
     )
     parts = ((*name.rpartition("."), weight) for name, weight in captioner.state_dict().items())

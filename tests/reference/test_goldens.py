@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from sct.decoding import Settings, beam_search, greedy
-from sct.model.captioner import Captioner, TeacherForced
 from sct.model.inputs import ControlInputs, image_descriptor
+from sct.model.network import CaptionNetwork, TeacherForced
 from sct.model.reference_checkpoint import read_reference
 from sct.model.weights import captioner_of
 
@@ -29,7 +29,7 @@ class Golden:
     """What the file holds of one variant, and our captioner with its weights."""
 
     variant: str
-    captioner: Captioner
+    captioner: CaptionNetwork
     at_training: ControlInputs
     at_test: ControlInputs
     captions: torch.Tensor

@@ -21,8 +21,8 @@ import sct
 from sct.atomic import flush_folder, written_whole
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
-from sct.model.captioner import Captioner
 from sct.model.config import CaptionerConfig
+from sct.model.network import CaptionNetwork
 from sct.model.weights import captioner_of, check_weights, weight_shapes
 from sct.toml_text import TomlValue, toml_text
 
@@ -41,7 +41,7 @@ class Bundle:
     """What a bundle holds, ready to use."""
 
     folder: Path
-    captioner: Captioner
+    captioner: CaptionNetwork
     vocabulary: Vocabulary
     provenance: Mapping[str, TomlValue]
     """Where the weights come from: free words for people, no program depends on them."""
@@ -49,7 +49,7 @@ class Bundle:
 
 def save_bundle(
     folder: Path,
-    captioner: Captioner,
+    captioner: CaptionNetwork,
     vocabulary: Vocabulary,
     *,
     provenance: Mapping[str, TomlValue] | None = None,

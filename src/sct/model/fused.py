@@ -1,8 +1,8 @@
 """The same captioner, put together for speed: what does not change over time is computed once.
 
-Per step ``Captioner`` multiplies the image, the word and the states with a dozen matrices. Here the image's share is
-computed once an example, a word's share once a vocabulary, and all products of one input are a single one. The numbers
-are the same up to rounding; ``tests/model/test_fused.py`` holds the two against each other.
+Per step ``CaptionNetwork`` multiplies the image, the word and the states with a dozen matrices. Here the image's share
+is computed once an example, a word's share once a vocabulary, and all products of one input are a single one. The
+numbers are the same up to rounding; ``tests/model/test_fused.py`` holds the two against each other.
 """
 
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sct.decoding.contract import Step
-from sct.model.captioner import Captioner
 from sct.model.inputs import ControlInputs
+from sct.model.network import CaptionNetwork
 from sct.model.parts import MASKED
 from sct.model.products import DENSE, Product, ProductFactory, Products, dense
 
@@ -63,7 +63,9 @@ class FusedCaptioner:
     stay as they are. ``dtype`` is the precision of everything but scores and log-probabilities, which stay in float32.
     """
 
-    def __init__(self, captioner: Captioner, products: Products = DENSE, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, captioner: CaptionNetwork, products: Products = DENSE, dtype: torch.dtype = torch.float32
+    ) -> None:
         config = captioner.config
         self.config = config
         self.dtype = dtype
@@ -83,7 +85,7 @@ class FusedCaptioner:
 
         hidden, features = config.hidden_size, config.feature_size
         self._hidden, self._attention = hidden, config.attention_size
-        self._chunk_reads_new = config.mode == "reference" and captioner.chunk_sentinel is not None
+        self._chunk_reads_new = captioner.chunk_reads_new_state and captioner.chunk_sentinel is not None
         with torch.no_grad():
             sentinels = [part for part in (captioner.visual_sentinel, captioner.chunk_sentinel) if part is not None]
             from_input = torch.cat([captioner.bottom.weight_ih, *(part.from_input.weight for part in sentinels)])

@@ -3,6 +3,7 @@
 Each part computes what its equation says. ``paper`` and ``reference`` differ in which parts are handed in.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -98,6 +99,10 @@ def attend(
     region_weights, sentinel_weight = weights[:, :-1], weights[:, -1]
     context = torch.einsum("rmf,rm->rf", regions, region_weights) + sentinel_weight[:, None] * sentinel
     return Attended(context, region_weights, sentinel_weight)
+
+
+Gate = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""From the sentinel's score, the regions' scores and their mask to log-probabilities of staying and shifting."""
 
 
 def paper_gate(

@@ -3,12 +3,15 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
+
+from sct.errors import InputError
 
 Product = Callable[[Tensor], Tensor]
 """Multiplies rows with a fixed matrix: (rows, inputs) -> (rows, outputs)."""
@@ -37,6 +40,14 @@ def dense(weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool = Fals
     """Multiply with the weight as it is."""
     kept = weight.clone().contiguous()
     return lambda rows: functional.linear(rows, kept, bias)
+
+
+@cache
+def check_int8() -> None:
+    """Refuse a CPU whose products of 8 bits are wrong: those without VNNI add pairs in 16 bits, where they overflow."""
+    largest = _Int8(torch.ones(16, 64), None, levels=1, bounded=True)(torch.ones(4, 64))
+    if not torch.allclose(largest, torch.full_like(largest, 64.0), rtol=1e-3):
+        raise InputError("this CPU gets products of 8 bits wrong (no VNNI?): wanted precision float32 on it")
 
 
 def int8(weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool = False) -> Product:
@@ -73,7 +84,7 @@ class _Int8:
             stored, stored_scales = torch.cat([coarse, rest]), torch.cat([stored_scales, stored_scales / _FINER])
         zeros = torch.zeros(len(stored), dtype=torch.long)
         with warnings.catch_warnings():
-            # torch announces that such tensors will go, but has no other product of 8 bits that runs on every CPU.
+            # torch announces that such tensors will go, but has no other product of 8 bits that ran on our CPUs.
             warnings.filterwarnings("ignore", message=".*quantized tensor creation functions")
             quantised = torch._make_per_channel_quantized_tensor(
                 stored.to(torch.int8), stored_scales.double(), zeros, 0

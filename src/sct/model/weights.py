@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from sct.errors import InputError
-from sct.model.captioner import Captioner
+from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
+from sct.model.network import CaptionNetwork
 
 Shapes = Mapping[str, tuple[int, ...]]
 _KINDS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -18,7 +19,7 @@ def weight_shapes(config: CaptionerConfig) -> dict[str, tuple[int, ...]]:
     return {name: tuple(weight.shape) for name, weight in _without_memory(config).state_dict().items()}
 
 
-def captioner_of(config: CaptionerConfig, weights: Mapping[str, Tensor]) -> Captioner:
+def captioner_of(config: CaptionerConfig, weights: Mapping[str, Tensor]) -> CaptionNetwork:
     """The captioner with these weights, in float32 and ready to caption; they must have passed ``check_weights``."""
     captioner = _without_memory(config)
     captioner.load_state_dict({name: weight.float() for name, weight in weights.items()}, strict=True, assign=True)
@@ -53,10 +54,10 @@ def check_weights(weights: Mapping[str, object], wanted: Shapes, source: object)
             )
 
 
-def _without_memory(config: CaptionerConfig) -> Captioner:
+def _without_memory(config: CaptionerConfig) -> CaptionNetwork:
     # Weights that are about to be replaced need neither memory nor the dear orthogonal start.
     with torch.device("meta"):
-        return Captioner(config)
+        return assemble(config)
 
 
 def _named(names: Iterable[str]) -> str:

@@ -8,9 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from sct.decoding.contract import Step
+from sct.errors import InputError
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
-from sct.model.parts import Attended, Compatibility, Sentinel, SentinelScore, attend, paper_gate, reference_gate
+from sct.model.parts import Attended, Compatibility, Gate, Sentinel, SentinelScore, attend
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,37 +53,39 @@ class TeacherForced(NamedTuple):
     shift_log_probs: Float[Tensor, "examples time 2"]
 
 
-class Captioner(nn.Module):
+class CaptionNetwork(nn.Module):
     """Says a caption word by word while a pointer walks along the control.
 
-    The variants are assemblies of parts: ``ours`` has both sentinels, ``single_sentinel`` lets the visual one decide
-    the shift as well, ``no_visual_sentinel`` attends to regions alone.
+    Its sentinels and its gate are handed in (``sct.model.assembly`` makes them): without a visual one it attends to
+    regions alone, without a chunk sentinel the visual one decides the shift as well.
     """
 
-    def __init__(self, config: CaptionerConfig) -> None:
+    def __init__(
+        self,
+        config: CaptionerConfig,
+        *,
+        visual_sentinel: Sentinel | None,
+        visual_score: SentinelScore | None,
+        chunk_sentinel: Sentinel | None,
+        chunk_score: SentinelScore | None,
+        gate: Gate,
+        chunk_reads_new_state: bool,
+    ) -> None:
         super().__init__()
+        if visual_sentinel is None and chunk_sentinel is None:
+            raise InputError("a captioner without any sentinel cannot decide when to shift: wanted at least one")
         self.config = config
-        hidden, attention, features = config.hidden_size, config.attention_size, config.feature_size
-        is_reference = config.mode == "reference"
-        bottom_size = hidden + features + config.word_size
+        hidden, features = config.hidden_size, config.feature_size
         self.words = nn.Embedding(config.vocabulary_size, config.word_size)
-        self.bottom = nn.LSTMCell(bottom_size, hidden)
+        self.bottom = nn.LSTMCell(hidden + features + config.word_size, hidden)
         self.top = nn.LSTMCell(hidden + features * (2 if config.image_in_top_layer else 1), hidden)
-        self.compatibility = Compatibility(features, hidden, attention)
-        self.visual_sentinel: Sentinel | None = None
-        self.visual_score: SentinelScore | None = None
-        self.chunk_sentinel: Sentinel | None = None
-        self.chunk_score: SentinelScore | None = None
-        self.sentinel_value: nn.Linear | None = None
-        if config.variant != "no_visual_sentinel":
-            self.visual_sentinel = Sentinel(bottom_size, hidden, bias=is_reference)
-            self.visual_score = SentinelScore(hidden, attention, own_vector=is_reference)
-            # Eq. 10 adds the sentinel to regions of another size; like the authors' code, this brings it to theirs.
-            self.sentinel_value = nn.Linear(hidden, features)
-        if config.variant != "single_sentinel":
-            self.chunk_sentinel = Sentinel(bottom_size, hidden, bias=is_reference)
-            self.chunk_score = SentinelScore(hidden, attention, own_vector=is_reference)
-        self.gate = reference_gate if is_reference else paper_gate
+        self.compatibility = Compatibility(features, hidden, config.attention_size)
+        self.visual_sentinel, self.visual_score = visual_sentinel, visual_score
+        self.chunk_sentinel, self.chunk_score = chunk_sentinel, chunk_score
+        self.chunk_reads_new_state = chunk_reads_new_state
+        # Eq. 10 adds the sentinel to regions of another size; like the authors' code, this brings it to theirs.
+        self.sentinel_value = None if visual_sentinel is None else nn.Linear(hidden, features)
+        self.gate = gate
         self.output = nn.Linear(hidden, config.vocabulary_size)
         self.reset_parameters()
 
@@ -137,8 +140,7 @@ class Captioner(nn.Module):
         attended = attend(inputs.regions[members], region_scores, mask, value, visual_score)
 
         if self.chunk_sentinel is not None and self.chunk_score is not None:
-            # The paper's chunk sentinel reads the previous hidden state, the authors' code the new one.
-            read = new_hidden if self.config.mode == "reference" else hidden_1
+            read = new_hidden if self.chunk_reads_new_state else hidden_1
             chunk = self.chunk_sentinel(bottom_input, read, memory)
             gate_score = self.chunk_score(chunk, query, self.compatibility.score)
         else:

@@ -9,9 +9,10 @@ from random_captioners import MODES, SIZES, VARIANTS, random_captioner, random_c
 from torch import Tensor
 
 from sct.decoding import StepModel
-from sct.model.captioner import Captioner
+from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs, pack_controls
+from sct.model.network import CaptionNetwork
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 every_mode = pytest.mark.parametrize("mode", MODES)
@@ -48,7 +49,7 @@ def lstm(weights: dict[str, Tensor], layer: str, inputs: Tensor, hidden: Tensor,
 
 
 def step_as_printed(
-    captioner: Captioner, word: int, image: Tensor, region_set: list[Tensor], before: Remembered
+    captioner: CaptionNetwork, word: int, image: Tensor, region_set: list[Tensor], before: Remembered
 ) -> Said:
     """Eq. 2-10, with the paper's symbols beside the weights they stand for."""
     weights, variant = captioner.state_dict(), captioner.config.variant
@@ -205,7 +206,7 @@ def test_padding_changes_nothing(variant, mode, padding):
     assert torch.allclose(more_forced.shift_log_probs[own], forced.shift_log_probs, atol=1e-5)
 
 
-def gradients(captioner: Captioner, inputs: ControlInputs, tokens: Tensor, slots: Tensor):
+def gradients(captioner: CaptionNetwork, inputs: ControlInputs, tokens: Tensor, slots: Tensor):
     captioner.requires_grad_(True).zero_grad()
     forced = captioner.teacher_forced(inputs, tokens, slots)
     (forced.word_log_probs[..., 4].sum() + forced.shift_log_probs[..., 1].sum()).backward()
@@ -329,7 +330,7 @@ def test_gradients_reach_every_parameter(variant, mode, image_in_top_layer):
 @every_mode
 def test_starts_as_documented(mode):
     torch.manual_seed(0)
-    captioner = Captioner(CaptionerConfig(**(SIZES | {"hidden_size": 40, "feature_size": 60}), mode=mode))
+    captioner = assemble(CaptionerConfig(**(SIZES | {"hidden_size": 40, "feature_size": 60}), mode=mode))
     for name, parameter in captioner.named_parameters():
         if name.endswith("weight_hh"):
             for block in parameter.split(40):
@@ -349,7 +350,7 @@ def test_starts_as_documented(mode):
 def test_the_same_seed_gives_the_same_captioner():
     def weights(seed: int) -> dict[str, Tensor]:
         torch.manual_seed(seed)
-        return Captioner(CaptionerConfig(**SIZES)).state_dict()
+        return assemble(CaptionerConfig(**SIZES)).state_dict()
 
     first, again, other = weights(3), weights(3), weights(4)
     assert all(torch.equal(first[name], again[name]) for name in first)
@@ -359,7 +360,7 @@ def test_the_same_seed_gives_the_same_captioner():
 @every_variant
 def test_has_the_papers_sizes_by_default(variant):
     with torch.device("meta"):
-        captioner = Captioner(CaptionerConfig(vocabulary_size=10_000, variant=variant))
+        captioner = assemble(CaptionerConfig(vocabulary_size=10_000, variant=variant))
     shapes = {name: tuple(parameter.shape) for name, parameter in captioner.named_parameters()}
     wanted = {
         "words.weight": (10_000, 1000),
