@@ -4,9 +4,10 @@
 
 Sizes: the paper's layers (1000 / 1000 / 512) with 10,000 words and 2,048 features, and with 2,600 words and 1,280
 features, the size at which the authors' code was measured on one H200 (beam 5, 20 steps: 102 ms for a batch of 100,
-980 captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms). All 20 steps are taken. Only the
-search is timed: a GroundedCaption takes one more pass over the words that were found. The limit is counted: operations of the matrix products over the measured
-rate of a large one, or bytes of weights read each step over the measured rate of a copy, whichever takes longer.
+980 captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms). All 20 steps are taken, and only the
+search is timed: a GroundedCaption takes one more pass over the words that were found. The limit is counted: operations
+of the matrix products over the measured rate of a large one, or bytes of weights read each step over the measured rate
+of a copy, whichever takes longer.
 """
 
 import argparse

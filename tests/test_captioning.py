@@ -1,6 +1,8 @@
 """The public face on a bundle of a small untrained network: records, options, refusals."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -130,9 +132,7 @@ def test_refuses_a_control_it_cannot_use(captioner, make, message):
         pytest.param({"cover": True, "max_length": 2}, "region sets", id="too short to cover"),
         pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
         pytest.param({"n_best": 9}, "n_best is 9", id="more than a beam holds"),
-        pytest.param({"max_length": 5.5}, "max_length is 5.5: wanted a whole", id="half a word"),
         pytest.param({"length_power": float("nan")}, "length_power is nan", id="not a number"),
-        pytest.param({"banned": "man"}, "wanted a tuple of words", id="a word for words"),
     ],
 )
 def test_refuses_options_that_clash(captioner, options, message):
@@ -144,7 +144,6 @@ def test_refuses_options_that_clash(captioner, options, message):
     ("choices", "message"),
     [
         pytest.param({"precision": "float16"}, "wanted float32 or int8", id="half precision on a CPU"),
-        pytest.param({"precision": "fp16"}, "precision 'fp16': wanted", id="an unknown precision"),
         pytest.param({"device": "gpu"}, "device 'gpu' is unknown", id="an unknown device"),
         pytest.param({"device": "meta"}, "device 'meta' is not at hand", id="a device that holds nothing"),
     ],
@@ -152,6 +151,23 @@ def test_refuses_options_that_clash(captioner, options, message):
 def test_refuses_what_it_cannot_run_on(bundle, choices, message):
     with pytest.raises(InputError, match=message):
         sct.load(bundle, **choices)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        pytest.param(
+            "sct.CaptionOptions(max_length=5.5)", "max_length is 5.5: wanted a whole number", id="half a word"
+        ),
+        pytest.param("sct.CaptionOptions(banned='man')", "banned is 'man': wanted a tuple of words", id="one word"),
+        pytest.param("sct.load({bundle!r}, precision='fp16')", "precision 'fp16': wanted float32", id="precision"),
+    ],
+)
+def test_refuses_values_of_the_wrong_kind(bundle, call, message):
+    """In a process of its own, where no type checker of the tests stands before the code."""
+    code = f"import sct\ntry:\n    {call.format(bundle=str(bundle))}\nexcept sct.InputError as error:\n    print(error)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert message in found.stdout
 
 
 def test_there_is_no_default_bundle_yet():

@@ -176,7 +176,8 @@ class Captioner:
     def _image(self, features: Sequence[np.ndarray]) -> np.ndarray:
         """Mean feature; like the authors' code, reference mode leaves out rows of zeros."""
         kept = [feature for feature in features if feature.any()] if self._config.mode == "reference" else features
-        return np.stack(kept or features).mean(axis=0, dtype=np.float64).astype(np.float32)
+        mean: np.ndarray = np.stack(kept or features).mean(axis=0, dtype=np.float64)
+        return mean.astype(np.float32)
 
     def _feature(self, region: Region) -> np.ndarray:
         place, wanted = f"the feature of region {tuple(region.box)}", self._config.feature_size
