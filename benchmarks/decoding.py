@@ -49,10 +49,10 @@ def random_inputs(examples: int, features: int, device: torch.device) -> Control
     return inputs.to(device)
 
 
-def seconds(run: Callable[[], object], device: torch.device, least: float = 0.5) -> float:
-    """Median time of a run, after two that do not count."""
+def seconds(run: Callable[[], object], device: torch.device, least: float = 0.5, most: float = 10.0) -> float:
+    """Median time of a run, after one that does not count; of two runs at least, and of few where they are long."""
     times: list[float] = []
-    while len(times) < 5 or sum(times) < least:
+    while len(times) < 3 or (sum(times) < most and (len(times) < 6 or sum(times) < least)):
         if device.type == "cuda":
             torch.cuda.synchronize()
         start = time.perf_counter()
@@ -60,9 +60,7 @@ def seconds(run: Callable[[], object], device: torch.device, least: float = 0.5)
         if device.type == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
-        if len(times) > 200:
-            break
-    return statistics.median(times[2:])
+    return statistics.median(times[1:])
 
 
 def ceilings(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
