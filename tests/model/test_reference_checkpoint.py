@@ -93,6 +93,7 @@ def test_reads_files_as_old_as_the_authors(numpy_name, save, monkeypatch):
         pytest.param({"epoch": np.int64(3), "val_cider": np.array(2, ">f4")[()]}, 3, 2.0, id="NumPy's numbers"),
         pytest.param({"epoch": torch.tensor(3), "val_cider": float("nan")}, 3, None, id="a tensor, and no number"),
         pytest.param({"epoch": "third", "val_cider": [1]}, None, None, id="no numbers at all"),
+        pytest.param({"epoch": True, "val_cider": 10**400}, None, None, id="a truth, and a number past all bounds"),
         pytest.param({"opt": argparse.Namespace(lr=1)}, 12, 1.25, id="options that say nothing of layers"),
     ],
 )
@@ -253,3 +254,15 @@ def test_imported_as_a_bundle(save, tmp_path):
     assert bundle.vocabulary.words[4:] == ("a", "dog", "sleeps")
     assert torch.equal(bundle.captioner.output.weight, weights["out_fc.weight"])
     assert (bundle.provenance["source"], bundle.provenance["epoch"]) == ("theirs.pth", 12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"img_second_lstm": 1}, id="a dict that contradicts the weights"),
+        pytest.param(argparse.Namespace(h2_first_lstm=torch.ones(3)), id="an option that is no truth"),
+    ],
+)
+def test_options_that_contradict_the_weights_are_refused(options, save):
+    with pytest.raises(InputError, match="in opt, but its weights say"):
+        read_reference(save(checkpoint(opt=options)))

@@ -6,7 +6,6 @@ names below are let through, and those stand for harmless things.
 
 import argparse
 import hashlib
-import math
 import re
 import struct
 import warnings
@@ -175,8 +174,8 @@ def _check_options(options: object, config: CaptionerConfig, path: Path) -> None
     """Refuse a file whose training options, where it has them, and weights contradict each other."""
     wanted = {"h2_first_lstm": True, "img_second_lstm": config.image_in_top_layer}
     for name, by_weights in wanted.items():
-        said = getattr(options, name, None)
-        if said is not None and bool(said) != by_weights:
+        said = options.get(name) if isinstance(options, Mapping) else getattr(options, name, None)
+        if said is not None and (not isinstance(said, bool | int) or bool(said) != by_weights):
             raise InputError(
                 f"{path} says {name}={said} in opt, but its weights say {by_weights}: wanted a file that agrees with "
                 "itself; get it again"
@@ -187,7 +186,9 @@ def _real(value: object) -> float | None:
     """A plain number; the scores that a file brings along are for people, so what is none is passed over."""
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 1e300 else None
 
 
 def _ours(name: str) -> str:
