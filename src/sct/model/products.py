@@ -62,7 +62,7 @@ def int8_twice(weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool =
 
 DENSE = Products(dense, dense)
 INT8 = Products(int8, int8_twice)
-"""Chosen on agreement with float32 (``benchmarks/agreement.py``): with one level throughout, 3.5 % of words differ."""
+"""Chosen on agreement with float32 (``benchmarks/agreement.py``): with one level throughout too many words differ."""
 
 _FINER = 254.0
 """How much finer the second level is: its whole range is one step of the first."""
