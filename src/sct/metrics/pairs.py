@@ -2,31 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Int
 
 from sct.errors import InputError
-from sct.language.tokens import words_of
+from sct.metrics.numbering import Numbering
+from sct.metrics.overlap import Overlap, count_overlap
+from sct.metrics.ragged import Ragged
+
+__all__ = ["Pairs", "Ragged", "pair", "pair_words"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ragged:
-    """Lists of different lengths, end to end: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
-
-    values: Int[np.ndarray, " values"]
-    offsets: Int[np.ndarray, " lists_and_one"]
-
-    def __len__(self) -> int:
-        """Count the lists."""
-        return len(self.offsets) - 1
-
-    def __getitem__(self, row: int) -> Int[np.ndarray, " list"]:
-        """One of the lists."""
-        return self.values[self.offsets[row] : self.offsets[row + 1]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Pairs:
     """Each candidate caption with the references it is judged by, at least one."""
 
@@ -52,6 +41,11 @@ class Pairs:
         rows = range(self.reference_rows[row], self.reference_rows[row + 1])
         return [[self.words[number] for number in self.references[reference].tolist()] for reference in rows]
 
+    @cached_property
+    def overlap(self) -> Overlap:
+        """The n-grams that candidates share with their references: counted at first use, for BLEU and CIDEr alike."""
+        return count_overlap(self.candidates, self.references, self.reference_rows, len(self.words))
+
 
 def pair(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Pairs:
     """Cut captions into words as the official tokeniser does.
@@ -60,28 +54,41 @@ def pair(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Pair
     >>> pairs.candidate(0), pairs.references_of(0)
     (['a', 'dog'], [['a', 'dog', 'runs'], ['the', 'dog']])
     """
-    return pair_words(
-        [words_of(candidate) for candidate in candidates], [[words_of(text) for text in group] for group in references]
+    rows = _reference_rows(candidates, references)
+    numbering = Numbering()
+    numbered = numbering.texts(candidates)
+    return Pairs(
+        candidates=numbered,
+        references=numbering.texts(text for group in references for text in group),
+        reference_rows=rows,
+        words=numbering.words(),
     )
 
 
 def pair_words(candidates: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Pairs:
     """Number captions that are cut into words already."""
+    rows = _reference_rows(candidates, references)
+    numbering = Numbering()
+    numbered = numbering.captions(candidates)
+    return Pairs(
+        candidates=numbered,
+        references=numbering.captions(words for group in references for words in group),
+        reference_rows=rows,
+        words=numbering.words(),
+    )
+
+
+def _reference_rows(
+    candidates: Sequence[object], references: Sequence[Sequence[object]]
+) -> Int[np.ndarray, " candidates_and_one"]:
+    """Where the references of each candidate begin and end, once it is sure that each has some."""
+    if not candidates:
+        raise InputError("no candidates came: wanted at least one caption to judge")
     if len(candidates) != len(references):
         raise InputError(
             f"{len(candidates)} candidates came with {len(references)} groups of references: wanted one group for each"
         )
-    alone = next((row for row, group in enumerate(references) if not group), None)
-    if alone is not None:
-        raise InputError(f"candidate {alone} has no reference: wanted at least one; leave the candidate out")
-    numbers: dict[str, int] = {}
-    flat_candidates = _number(candidates, numbers)
-    flat_references = _number([words for group in references for words in group], numbers)
-    rows = np.cumsum([0] + [len(group) for group in references])
-    return Pairs(tuple(numbers), flat_candidates, flat_references, rows)
-
-
-def _number(captions: Sequence[Sequence[str]], numbers: dict[str, int]) -> Ragged:
-    values = [numbers.setdefault(word, len(numbers)) for words in captions for word in words]
-    offsets = np.cumsum([0] + [len(words) for words in captions])
-    return Ragged(np.array(values, dtype=np.int64), offsets)
+    sizes = list(map(len, references))
+    if 0 in sizes:
+        raise InputError(f"candidate {sizes.index(0)} has no reference: wanted at least one; leave the candidate out")
+    return np.cumsum([0, *sizes])
