@@ -14,7 +14,7 @@ from torch import Tensor
 from sct.decoding.contract import Step
 from sct.model.inputs import ControlInputs
 from sct.model.network import CaptionNetwork
-from sct.model.parts import MASKED
+from sct.model.parts import MASKED, lstm_step
 from sct.model.products import DENSE, Product, ProductFactory, Products, dense
 
 
@@ -167,7 +167,7 @@ class FusedCaptioner:
 
         recurrent = self._recurrent(state.hidden)
         given = statics.bottom.index_select(0, example) + self._words.index_select(0, tokens)
-        hidden_1, memory_1 = _lstm(recurrent[:, : 4 * size], given[:, : 4 * size], memory_1)
+        hidden_1, memory_1 = lstm_step(recurrent[:, : 4 * size], given[:, : 4 * size], memory_1)
         sentinel_gates = recurrent[:, 4 * size :] + given[:, 4 * size :]
         read = self._from_hidden(hidden_1)
         query, top_gates = read[:, : self._attention], read[:, self._attention : self._attention + 4 * size]
@@ -206,7 +206,7 @@ class FusedCaptioner:
         if statics.top is not None:
             top_gates = top_gates + statics.top.index_select(0, example)
         from_context = self._from_context(torch.cat([context, state.hidden[:, :size]], dim=1))
-        hidden_2, memory_2 = _lstm(top_gates, from_context, memory_2)
+        hidden_2, memory_2 = lstm_step(top_gates, from_context, memory_2)
         logits = self._output(hidden_2)
         return Step(
             torch.log_softmax(logits, dim=1, dtype=torch.float32),
@@ -227,15 +227,3 @@ def _rows(
 ) -> Float[Tensor, "rows members width"]:
     """Rows of a table, gathered as whole rows, which is faster than indexing with a matrix."""
     return table.index_select(0, index.flatten()).view(*index.shape, -1)
-
-
-def _lstm(
-    gates: Float[Tensor, "rows gates"], more: Float[Tensor, "rows gates"], memory: Float[Tensor, "rows hidden"]
-) -> tuple[Float[Tensor, "rows hidden"], Float[Tensor, "rows hidden"]]:
-    """Hidden state and memory from the two sums that come into the four gates, in the order of ``nn.LSTMCell``."""
-    if gates.is_cuda:  # one kernel for all of it, which torch has for its own cells
-        hidden, memory, _ = torch.ops.aten._thnn_fused_lstm_cell(gates, more, memory, None, None)
-        return hidden, memory
-    take, forget, new, give = (gates + more).chunk(4, dim=1)
-    memory = torch.sigmoid(forget) * memory + torch.sigmoid(take) * torch.tanh(new)
-    return torch.sigmoid(give) * torch.tanh(memory), memory

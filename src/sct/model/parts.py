@@ -101,6 +101,18 @@ def attend(
     return Attended(context, region_weights, sentinel_weight)
 
 
+def lstm_step(
+    gates: Float[Tensor, "rows gates"], more: Float[Tensor, "rows gates"], memory: Float[Tensor, "rows hidden"]
+) -> tuple[Float[Tensor, "rows hidden"], Float[Tensor, "rows hidden"]]:
+    """Hidden state and memory from the two sums that come into the four gates, in the order of ``nn.LSTMCell``."""
+    if gates.is_cuda:  # one kernel for all of it, which torch has for its own cells
+        hidden, memory, _ = torch.ops.aten._thnn_fused_lstm_cell(gates, more, memory, None, None)
+        return hidden, memory
+    take, forget, new, give = (gates + more).chunk(4, dim=1)
+    memory = torch.sigmoid(forget) * memory + torch.sigmoid(take) * torch.tanh(new)
+    return torch.sigmoid(give) * torch.tanh(memory), memory
+
+
 Gate = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From the sentinel's score, the regions' scores and their mask to log-probabilities of staying and shifting."""
 

@@ -1,0 +1,212 @@
+"""How likely a captioner finds given captions, laid out for training: what does not recur is computed for all steps.
+
+``CaptionNetwork.teacher_forced`` takes one step after the other. Here the shares of words and image, the keys of
+regions, the chunk sentinel with its gate and the words are computed for all steps at once, and the four products that
+do recur learn late (``sct.model.late_products``). ``tests/model/test_following.py`` holds the two against each other.
+
+Under autocast everything but scores and log-probabilities is in its precision.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from sct.model.inputs import ControlInputs
+from sct.model.late_products import LateProduct
+from sct.model.network import CaptionNetwork
+from sct.model.parts import MASKED, lstm_step
+
+
+class Followed(NamedTuple):
+    """Log-probabilities along given captions."""
+
+    word_log_probs: Float[Tensor, "examples time"]
+    """Of the word that comes next."""
+    shift_log_probs: Float[Tensor, "examples time 2"]
+    """Of staying and shifting after it."""
+
+
+class _Members(NamedTuple):
+    """The regions of the set that the pointer is on, at each step."""
+
+    regions: Float[Tensor, "examples time members features"]
+    keys: Float[Tensor, "examples time members attention"]
+    mask: Bool[Tensor, "examples time members"]
+
+
+class _Recurrence(NamedTuple):
+    """What the steps leave behind, one below the other: rows of the first step, then of the second."""
+
+    hidden_1: Float[Tensor, "rows hidden"]
+    hidden_2: Float[Tensor, "rows hidden"]
+    memory_1: Float[Tensor, "rows hidden"]
+    query: Float[Tensor, "rows attention"]
+    region_scores: Float[Tensor, "rows members"]
+    visual_scores: Float[Tensor, " rows"] | None
+
+
+def follow(
+    network: CaptionNetwork,
+    inputs: ControlInputs,
+    words: Int[Tensor, "examples time_and_one"],
+    slots: Int[Tensor, "examples time"],
+) -> Followed:
+    """Log-probabilities of ``words`` after the first, each given those before it, with the pointer on ``slots``."""
+    device = words.device.type
+    enabled = torch.is_autocast_enabled(device)
+    dtype = torch.get_autocast_dtype(device) if enabled else network.output.weight.dtype
+    with torch.autocast(device, enabled=False):
+        return _follow(network, inputs, words, slots, dtype)
+
+
+def _follow(
+    network: CaptionNetwork, inputs: ControlInputs, words: Tensor, slots: Tensor, dtype: torch.dtype
+) -> Followed:
+    num_examples, num_steps = slots.shape
+    size, features = network.config.hidden_size, network.config.feature_size
+    members = _members(network, inputs, slots, dtype)
+    image = inputs.image.to(dtype)
+
+    sentinels = [part for part in (network.visual_sentinel, network.chunk_sentinel) if part is not None]
+    readers = [network.bottom.weight_ih, *(part.from_input.weight for part in sentinels)]
+    shares = (reader.split([size, features, network.config.word_size], dim=1) for reader in readers)
+    from_top, from_image, from_word = (torch.cat(parts).to(dtype) for parts in zip(*shares, strict=True))
+    biases = [network.bottom.bias_ih + network.bottom.bias_hh]
+    for part in sentinels:
+        own = part.from_input.bias
+        biases.append(own + part.from_hidden.bias if own is not None else torch.zeros_like(biases[0][:size]))
+    spoken = functional.embedding(words[:, :-1].T, network.words.weight.to(dtype))  # time first
+    given = functional.linear(spoken, from_word) + functional.linear(image, from_image, torch.cat(biases).to(dtype))
+
+    recurring = 4 * size if network.visual_sentinel is None else 5 * size
+    past = _recur(network, members, image, given[..., :recurring], from_top[:recurring], dtype)
+    chunk_given = given[..., recurring:].flatten(0, 1)
+    gate_scores = _gate_scores(network, past, chunk_given, from_top[recurring:], num_examples)
+
+    region_scores, mask = past.region_scores, members.mask.transpose(0, 1).flatten(0, 1)
+    shifts = network.gate(gate_scores, region_scores, mask).view(num_steps, num_examples, 2)
+    logits = functional.linear(past.hidden_2, network.output.weight.to(dtype), network.output.bias.to(dtype))
+    lost = functional.cross_entropy(_exact(logits), words[:, 1:].T.flatten(), reduction="none")
+    return Followed(-lost.view(num_steps, num_examples).T, shifts.transpose(0, 1))
+
+
+def _members(network: CaptionNetwork, inputs: ControlInputs, slots: Tensor, dtype: torch.dtype) -> _Members:
+    (num_examples, num_slots, num_members), num_steps = inputs.set_rows.shape, slots.shape[1]
+    regions = inputs.regions.to(dtype)
+    of_sets = regions.index_select(0, inputs.set_rows.flatten())
+    keys = functional.linear(of_sets, network.compatibility.region_key.weight.to(dtype))
+    # A product with ones and zeros picks the set of each step: exact, and its gradient needs no scattered additions.
+    picked = functional.one_hot(slots, num_slots).to(dtype)
+    keys_of_steps = picked @ keys.view(num_examples, num_slots, -1)
+    example = torch.arange(num_examples, device=slots.device)[:, None]
+    rows = inputs.set_rows[example, slots]
+    return _Members(
+        regions.index_select(0, rows.flatten()).view(*rows.shape, -1),
+        keys_of_steps.view(num_examples, num_steps, num_members, -1),
+        inputs.set_mask[example, slots],
+    )
+
+
+def _recur(
+    network: CaptionNetwork,
+    members: _Members,
+    image: Float[Tensor, "examples features"],
+    given: Float[Tensor, "time examples gates"],
+    from_top: Float[Tensor, "gates hidden"],
+    dtype: torch.dtype,
+) -> _Recurrence:
+    """Walk through the steps, computing no more in each than the next one needs."""
+    size, attention = network.config.hidden_size, network.config.attention_size
+    features = network.config.feature_size
+    from_hidden = [network.bottom.weight_hh] + (
+        [] if network.visual_sentinel is None else [network.visual_sentinel.from_hidden.weight]
+    )
+    recurrent = LateProduct(torch.cat([from_top, torch.cat(from_hidden).to(dtype)], dim=1))
+    top_from_hidden, top_from_context, *top_from_image = network.top.weight_ih.split(
+        [size] + [features] * (2 if network.config.image_in_top_layer else 1), dim=1
+    )
+    read = LateProduct(torch.cat([network.compatibility.query.weight, top_from_hidden]).to(dtype))
+    top_bias = (network.top.bias_ih + network.top.bias_hh).to(dtype)
+    into_top = LateProduct(torch.cat([top_from_context, network.top.weight_hh], dim=1).to(dtype), top_bias)
+    top_share = functional.linear(image, top_from_image[0].to(dtype)) if top_from_image else None
+    vector = network.compatibility.score.weight[0].to(dtype)
+    visual_product, visual_vector = None, vector
+    if network.visual_score is not None and network.sentinel_value is not None:
+        value = network.sentinel_value
+        visual_product = LateProduct(
+            torch.cat([network.visual_score.key.weight, value.weight]).to(dtype),
+            torch.cat([torch.zeros_like(value.bias[:1]).expand(attention), value.bias]).to(dtype),
+        )
+        if network.visual_score.score is not None:
+            visual_vector = network.visual_score.score.weight[0].to(dtype)
+
+    hidden_1 = hidden_2 = memory_1 = memory_2 = image.new_zeros(len(image), size)
+    all_hidden_1, all_hidden_2, all_memory_1, queries, all_scores, all_visual = [], [], [], [], [], []
+    for time in range(len(given)):
+        gates, share = recurrent(torch.cat([hidden_2, hidden_1], dim=1)), given[time]
+        hidden_1, memory_1 = lstm_step(gates[:, : 4 * size], share[:, : 4 * size], memory_1)
+        query, top_gates = read(hidden_1).split([attention, 4 * size], dim=1)
+        scores = _exact(torch.tanh(members.keys[:, time] + query[:, None]) @ vector)
+        mask, regions = members.mask[:, time], members.regions[:, time]
+        masked = scores.masked_fill(~mask, MASKED)
+        if visual_product is not None:
+            visual = torch.sigmoid(gates[:, 4 * size :] + share[:, 4 * size :]) * torch.tanh(memory_1)
+            key, value = visual_product(visual).split([attention, features], dim=1)
+            visual_score = _exact(torch.tanh(key + query) @ visual_vector)
+            weights = torch.softmax(torch.cat([masked, visual_score[:, None]], dim=1), dim=1).to(dtype)
+            context = torch.baddbmm((weights[:, -1:] * value)[:, None], weights[:, None, :-1], regions).squeeze(1)
+            all_visual.append(visual_score)
+        else:
+            is_empty = ~mask.any(dim=1, keepdim=True)
+            weights = torch.softmax(masked.masked_fill(is_empty, 0.0), dim=1).masked_fill(is_empty, 0.0)
+            context = torch.bmm(weights.to(dtype)[:, None], regions).squeeze(1)
+        if top_share is not None:
+            top_gates = top_gates + top_share
+        hidden_2, memory_2 = lstm_step(top_gates, into_top(torch.cat([context, hidden_2], dim=1)), memory_2)
+        all_hidden_1.append(hidden_1)
+        all_hidden_2.append(hidden_2)
+        all_memory_1.append(memory_1)
+        queries.append(query)
+        all_scores.append(scores)
+    return _Recurrence(
+        torch.cat(all_hidden_1),
+        torch.cat(all_hidden_2),
+        torch.cat(all_memory_1),
+        torch.cat(queries),
+        torch.cat(all_scores),
+        torch.cat(all_visual) if all_visual else None,
+    )
+
+
+def _gate_scores(
+    network: CaptionNetwork,
+    past: _Recurrence,
+    given: Float[Tensor, "rows hidden_or_none"],
+    from_top: Float[Tensor, "hidden_or_none hidden"],
+    num_examples: int,
+) -> Float[Tensor, " rows"]:
+    """Scores of what decides the shift: the chunk sentinel, or the visual one where it stands alone."""
+    if network.chunk_sentinel is None or network.chunk_score is None:
+        assert past.visual_scores is not None
+        return past.visual_scores
+    dtype = past.query.dtype
+    before = functional.pad(past.hidden_2, (0, 0, num_examples, 0))[:-num_examples]
+    read = past.hidden_1
+    if not network.chunk_reads_new_state:
+        read = functional.pad(read, (0, 0, num_examples, 0))[:-num_examples]
+    gates = given + functional.linear(
+        torch.cat([before, read], dim=1),
+        torch.cat([from_top, network.chunk_sentinel.from_hidden.weight.to(dtype)], dim=1),
+    )
+    chunk = torch.sigmoid(gates) * torch.tanh(past.memory_1)
+    key = functional.linear(chunk, network.chunk_score.key.weight.to(dtype))
+    vector = network.chunk_score.score or network.compatibility.score
+    return _exact(torch.tanh(key + past.query) @ vector.weight[0].to(dtype))
+
+
+def _exact(values: Tensor) -> Tensor:
+    """In float32 at least: half precision is too coarse for what is exponentiated or summed."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
