@@ -1,0 +1,142 @@
+"""N-grams as single numbers, and how much each weighs in CIDEr."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from sct.errors import InputError
+from sct.language.vocabulary import UNKNOWN
+from sct.training.rewards.sentences import Sentences
+
+LONGEST = 4
+BITS = 16
+MAX_WORDS = 65_000
+"""Ids must stay below it; the numbers above are for unknown words of references."""
+MAX_TIME = 2**BITS - 4 - MAX_WORDS
+NO_NGRAM = -1
+CAPTIONS_AT_ONCE = 1 << 15
+
+
+def codes(sentences: Sentences) -> Int[Tensor, "captions time"]:
+    """Number the words from 1; 0 stands after the last."""
+    return torch.where(sentences.mask(), sentences.words + 1, 0)
+
+
+def reference_codes(sentences: Sentences) -> Int[Tensor, "captions time"]:
+    """Number the words of references: an unknown one gets a number that no other word of its caption has.
+
+    Two unknown words are two different words as far as anyone knows, and what a captioner says is neither of them.
+    """
+    own = MAX_WORDS + 1 + torch.arange(sentences.words.shape[1], device=sentences.words.device)
+    known = torch.where(sentences.words == UNKNOWN, own, sentences.words + 1)
+    return torch.where(sentences.mask(), known, 0)
+
+
+def pack_ngrams(codes: Int[Tensor, "*captions time"], missing: int = NO_NGRAM) -> Int[Tensor, "*captions time sizes"]:
+    """Pack the 1 to 4 words from each place on into one number each; ``missing`` where the caption ends before.
+
+    No two n-grams share a number, of whatever sizes: a word takes 16 bits and is not 0.
+    """
+    windows = torch.nn.functional.pad(codes.long(), (0, LONGEST - 1)).unfold(-1, LONGEST, 1)
+    shifts = BITS * torch.arange(LONGEST, device=codes.device)
+    return torch.where(windows > 0, (windows << shifts).cumsum(-1), missing)
+
+
+def refuse_bad_ids(sentences: Sentences, limit: int = MAX_WORDS) -> None:
+    """Raise where a caption has an id that cannot be; looking makes a GPU wait, so this is for preparation alone."""
+    if sentences.words.shape[1] > MAX_TIME:
+        raise InputError(f"captions are {sentences.words.shape[1]} words long: wanted at most {MAX_TIME}; cut them")
+    ids = sentences.words[sentences.mask()]
+    bad = ids[(ids < 0) | (ids >= limit)]
+    if len(bad):
+        raise InputError(
+            f"a caption has the word id {int(bad[0])}: wanted 0 to {limit - 1}; take ids from the vocabulary that the "
+            "tables were made for"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NgramWeights:
+    """Inverse document frequencies: log of how many documents there are for each that has the n-gram.
+
+    An n-gram in a single document weighs as much as one in none, so only those in two or more are listed.
+    """
+
+    ngrams: Int[Tensor, " listed"]
+    """Packed, rising; the last is no n-gram and lies above them all."""
+    weights: Float[Tensor, " listed"]
+    rare: Float[Tensor, ""]
+    """What all others weigh."""
+
+    @classmethod
+    def of_counts(
+        cls, ngrams: Int[Tensor, " ngrams"], counts: Int[Tensor, " ngrams"], num_documents: int
+    ) -> "NgramWeights":
+        """Make the table from packed n-grams, each with the number of documents it is in."""
+        if num_documents < 1:
+            raise InputError("there are no documents to weigh n-grams by: wanted at least one caption")
+        if counts.numel() and int(counts.max()) > num_documents:
+            raise InputError(
+                f"an n-gram is in {int(counts.max())} of {num_documents} documents: wanted at most all of them; "
+                "count each document once"
+            )
+        ngrams, order = ngrams[counts > 1].sort()
+        logs = counts[counts > 1][order].double().log()
+        end = torch.tensor([torch.iinfo(torch.int64).max], device=ngrams.device)
+        weights = torch.cat([math.log(num_documents) - logs, logs.new_zeros(1)])
+        rare = torch.tensor(math.log(num_documents), device=ngrams.device)
+        return cls(torch.cat([ngrams, end]), weights.float(), rare)
+
+    @classmethod
+    def of_captions(cls, captions: Sentences, documents: Int[Tensor, " captions"] | None = None) -> "NgramWeights":
+        """Count in captions, each a document of its own unless ``documents`` gives captions of one image one number.
+
+        The released code rewards with the former; the official metric, and the paper's tables, use the latter.
+        """
+        refuse_bad_ids(captions)
+        if documents is None:
+            documents = torch.arange(len(captions.lengths), device=captions.words.device)
+        documents, order = documents.sort()
+        captions = Sentences(captions.words[order], captions.lengths[order])
+        found = [_count(captions, documents, size) for size in range(LONGEST)]
+        ngrams, counts = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return cls.of_counts(ngrams, counts, len(documents.unique()))
+
+    def to(self, device: torch.device | str) -> "NgramWeights":
+        """The same on another device."""
+        return NgramWeights(self.ngrams.to(device), self.weights.to(device), self.rare.to(device))
+
+    def look_up(self, ngrams: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Weigh packed n-grams; 0 where there is none."""
+        rows = torch.searchsorted(self.ngrams, ngrams)
+        listed = self.ngrams[rows] == ngrams
+        return torch.where(listed, self.weights[rows], self.rare) * (ngrams != NO_NGRAM)
+
+
+def _count(
+    captions: Sentences, documents: Int[Tensor, " captions"], size: int
+) -> tuple[Int[Tensor, " ngrams"], Int[Tensor, " ngrams"]]:
+    """N-grams of one size, each with the number of documents it is in; documents come in rising order."""
+    ngrams, owners = [], []
+    for start in range(0, len(documents), CAPTIONS_AT_ONCE):
+        rows = slice(start, start + CAPTIONS_AT_ONCE)
+        part = Sentences(captions.words[rows], captions.lengths[rows])
+        packed = pack_ngrams(codes(part))[..., size]
+        known = (packed != NO_NGRAM) & ~_has_unknown(part, size + 1)
+        ngrams.append(packed[known])
+        owners.append(documents[rows, None].expand_as(packed)[known])
+    # A stable sort leaves the documents of an n-gram in rising order, so that its repetitions stand side by side.
+    in_order, order = torch.cat(ngrams).sort(stable=True)
+    owner = torch.cat(owners)[order]
+    is_new = torch.ones_like(in_order, dtype=torch.bool)
+    is_new[1:] = (in_order[1:] != in_order[:-1]) | (owner[1:] != owner[:-1])
+    distinct, counts = torch.unique_consecutive(in_order[is_new], return_counts=True)
+    return distinct, counts
+
+
+def _has_unknown(sentences: Sentences, size: int) -> Bool[Tensor, "captions time"]:
+    unknown = torch.nn.functional.pad(sentences.words == UNKNOWN, (0, size - 1))
+    return unknown.unfold(-1, size, 1).any(-1)
