@@ -1,0 +1,165 @@
+"""Captions of a split as tables to learn from: small whole numbers, one row a caption, made all at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int, UInt8, UInt16
+
+from sct.data.statistics import mark_captions, split_of_caption
+from sct.data.table import NO_CHUNK, Table
+from sct.errors import InputError
+from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN
+
+_TAIL = NO_CHUNK - 1
+"""Label of words after the last chunk, where they are a region set of their own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """What a captioner is to say, and what it is to look at while it says it.
+
+    At step t it has said ``words[:, t]`` and looks at region set ``slots[:, t]``; it should say ``words[:, t + 1]`` and
+    then shift where ``shifts[:, t]`` is 1. Region set s of an example is
+    ``members[set_starts[:, s] : set_starts[:, s] + set_sizes[:, s]]``, rows of the dataset's regions.
+    """
+
+    words: UInt16[np.ndarray, "examples steps_and_one"]
+    """From BEGIN to END, then padding; longer captions are cut."""
+    slots: UInt8[np.ndarray, "examples steps"]
+    shifts: UInt8[np.ndarray, "examples steps"]
+    num_words: UInt8[np.ndarray, " examples"]
+    """Without BEGIN and END."""
+    image: Int[np.ndarray, " examples"]
+    """Row of the image."""
+    caption: Int[np.ndarray, " examples"]
+    """Row of the caption."""
+    set_starts: Int[np.ndarray, "examples slots"]
+    set_sizes: UInt8[np.ndarray, "examples slots"]
+    num_slots: UInt8[np.ndarray, " examples"]
+    members: Int[np.ndarray, " members"]
+
+    def __len__(self) -> int:
+        """Count the captions."""
+        return len(self.words)
+
+
+def make_examples(
+    table: Table,
+    split: str,
+    *,
+    vocabulary_size: int,
+    max_length: int = 20,
+    max_slots: int = 10,
+    max_members: int = 20,
+    tail_is_a_set: bool = False,
+) -> Examples:
+    """Lay out all usable captions of a split.
+
+    A word that the vocabulary lacks becomes UNKNOWN. A chunk without a region looks at the image's likeliest ones
+    (section 4.1). Of a caption with more region sets than ``max_slots`` the last one serves for the rest.
+    ``tail_is_a_set`` is the authors' way with words after the last chunk: they look at the likeliest regions too.
+    """
+    if split not in table.splits:
+        raise InputError(f"the dataset has no split {split!r}: wanted one of {', '.join(table.splits)}")
+    if not max_length >= 2 or not 1 <= max_slots <= 255 or not 1 <= max_members <= 255 or max_length > 255:
+        raise InputError(
+            f"max_length {max_length}, max_slots {max_slots}, max_members {max_members}: wanted at least 2, 1, 1 and "
+            "at most 255"
+        )
+    if vocabulary_size > 1 << 16:
+        raise InputError(f"the vocabulary has {vocabulary_size} words: wanted at most {1 << 16}; raise its min_count")
+    columns = table.columns
+    chosen = np.flatnonzero(mark_captions(table).usable & (split_of_caption(table) == table.splits.index(split)))
+    image = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_caption"]))[chosen]
+    starts = columns["caption_word"].astype(np.int64)
+    num_words = np.minimum(np.diff(starts)[chosen], max_length - 1)
+    steps = np.arange(max_length)
+    is_word = steps < num_words[:, None]
+    place = np.where(is_word, starts[chosen][:, None] + steps, 0)
+
+    ids = columns["word"][place].astype(np.int64)
+    words = np.full((len(chosen), max_length + 1), PAD, np.uint16)
+    words[:, 0] = BEGIN
+    words[:, 1:][is_word] = np.where(ids < vocabulary_size, ids, UNKNOWN)[is_word]
+    words[np.arange(len(chosen)), num_words + 1] = END
+
+    labels = _filled_labels(table, tail_is_a_set=tail_is_a_set)[place]
+    moves = np.zeros_like(is_word)
+    moves[:, 1:] = (labels[:, 1:] != labels[:, :-1]) & is_word[:, 1:]
+    slots = np.minimum(np.cumsum(moves, axis=1), max_slots - 1)
+    shifts = np.zeros_like(slots)
+    shifts[:, :-1] = slots[:, 1:] != slots[:, :-1]
+
+    set_starts, set_sizes, members = _sets(table, max_members)
+    first_of_slot = is_word & (moves | (steps == 0)) & (np.cumsum(moves, axis=1) < max_slots)
+    row, step = np.nonzero(first_of_slot)
+    label = labels[row, step]
+    has_chunk = label < _TAIL
+    chunk = np.where(has_chunk, columns["caption_chunk"][chosen[row]].astype(np.int64) + label, 0)
+    own = has_chunk & (set_sizes.of_chunk[chunk] > 0)
+    starts_of_slots = np.zeros((len(chosen), max_slots), np.int32)
+    sizes_of_slots = np.zeros((len(chosen), max_slots), np.uint8)
+    starts_of_slots[row, slots[row, step]] = np.where(own, set_starts.of_chunk[chunk], set_starts.of_image[image[row]])
+    sizes_of_slots[row, slots[row, step]] = np.where(own, set_sizes.of_chunk[chunk], set_sizes.of_image[image[row]])
+    return Examples(
+        words=words,
+        slots=slots.astype(np.uint8),
+        shifts=shifts.astype(np.uint8),
+        num_words=num_words.astype(np.uint8),
+        image=image.astype(np.int32),
+        caption=chosen.astype(np.int32),
+        set_starts=starts_of_slots,
+        set_sizes=sizes_of_slots,
+        num_slots=(slots.max(axis=1, initial=0) + 1).astype(np.uint8),
+        members=members,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _PerSet:
+    """A number for the region set of each chunk, and for the likeliest regions of each image."""
+
+    of_chunk: Int[np.ndarray, " chunks"]
+    of_image: Int[np.ndarray, " images"]
+
+
+def _filled_labels(table: Table, *, tail_is_a_set: bool) -> Int[np.ndarray, " words"]:
+    """The chunk that each word of the dataset belongs to: its own, or the one it leads up to (``language.shifts``)."""
+    columns = table.columns
+    label = columns["word_chunk"].astype(np.int64)
+    lengths = np.diff(columns["caption_word"])
+    begin, end = (np.repeat(columns["caption_word"][cut].astype(np.int64), lengths) for cut in (np.s_[:-1], np.s_[1:]))
+    here = np.arange(len(label))
+    following = np.minimum.accumulate(np.where(label != NO_CHUNK, here, len(label))[::-1])[::-1]
+    previous = np.maximum.accumulate(np.where(label != NO_CHUNK, here, -1))
+    filled = np.full(len(label), _TAIL)
+    is_led_up = following < end
+    filled[is_led_up] = label[following[is_led_up]]
+    if not tail_is_a_set:
+        is_after = ~is_led_up & (previous >= begin)
+        filled[is_after] = label[previous[is_after]]
+    return filled
+
+
+def _sets(table: Table, max_members: int) -> tuple[_PerSet, _PerSet, Int[np.ndarray, " members"]]:
+    """Where the region sets of chunks and images begin in one list of region rows, and how long they are."""
+    columns = table.columns
+    image_of_caption = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_caption"]))
+    image_of_chunk = np.repeat(image_of_caption, np.diff(columns["caption_chunk"]))
+    first_region = columns["image_region"].astype(np.int64)
+    of_chunks = columns["member"] + np.repeat(first_region[image_of_chunk], np.diff(columns["chunk_region"]))
+    likeliest = _by_score(table)
+    num_members = len(of_chunks)
+    starts = _PerSet(columns["chunk_region"][:-1].astype(np.int32), (num_members + first_region[:-1]).astype(np.int32))
+    sizes = _PerSet(
+        np.minimum(np.diff(columns["chunk_region"]), max_members), np.minimum(np.diff(first_region), max_members)
+    )
+    return starts, sizes, np.concatenate([of_chunks, likeliest]).astype(np.int32)
+
+
+def _by_score(table: Table) -> Int[np.ndarray, " regions"]:
+    """All regions, image by image, the likeliest of each image first; in their own order where none has a score."""
+    columns = table.columns
+    score = np.nan_to_num(columns["region_score"].astype(np.float32))
+    image = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_region"]))
+    return np.lexsort((-score, image))
