@@ -1,0 +1,73 @@
+"""Nouns of captions by spaCy's part-of-speech tags, and noun tables made of them."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import tee
+
+from sct.errors import InputError
+from sct.language.chunks import PIPELINE
+from sct.language.vectors import WordVectors
+from sct.metrics.nouns import NounTable
+
+NOUN_TAGS = frozenset({"NOUN", "PROPN"})
+BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
+"""As the tagger was taught to see them; the words that our tokeniser has for them pass for names."""
+
+
+class NounTagger:
+    """Tells nouns in the caption they stand in: "orange" is one in "an orange", and none in "an orange cat".
+
+    It tags the words of our tokeniser, not spaCy's, so that every word has one tag.
+
+    >>> list(NounTagger().nouns([["an", "orange", "cat", "eats", "an", "orange"]]))
+    [['cat', 'orange']]
+    """
+
+    def __init__(self) -> None:
+        """Load the tagger; takes about a second."""
+        try:
+            import spacy  # noqa: PLC0415  scoring with a saved table does without it
+
+            self._pipeline = spacy.load(PIPELINE, exclude=["ner", "parser", "lemmatizer"])
+        except (ImportError, OSError) as error:
+            raise InputError(
+                "spaCy's English is not installed: pip install 'show-control-and-tell[prepare]', "
+                "or score with a saved noun table"
+            ) from error
+
+    def is_noun(self, captions: Iterable[Sequence[str]]) -> Iterator[list[bool]]:
+        """Say of each word of each caption whether it is a noun there."""
+        from spacy.tokens import Doc  # noqa: PLC0415
+
+        documents = (Doc(self._pipeline.vocab, [BRACKETS.get(word, word) for word in words]) for words in captions)
+        for document in self._pipeline.pipe(documents, batch_size=512):
+            # Signs such as "%" pass for nouns.
+            yield [token.pos_ in NOUN_TAGS and token.text[0].isalnum() for token in document]
+
+    def nouns(self, captions: Iterable[Sequence[str]]) -> Iterator[list[str]]:
+        """Nouns of each caption, in order.
+
+        Captions cut down to these, paired by ``pair_words``, are scored by their nouns in context.
+        """
+        captions, again = tee(captions)
+        for words, flags in zip(captions, self.is_noun(again), strict=True):
+            yield [word for word, flag in zip(words, flags, strict=True) if flag]
+
+
+def usual_nouns(captions: Iterable[Sequence[str]], tagger: NounTagger | None = None) -> frozenset[str]:
+    """Words that are nouns in more than half of the places where captions use them.
+
+    With the same spaCy and the same captions the answer is the same, in whatever order they come.
+    """
+    uses: Counter[str] = Counter()
+    as_noun: Counter[str] = Counter()
+    captions, again = tee(captions)
+    for words, flags in zip(captions, (tagger or NounTagger()).is_noun(again), strict=True):
+        uses.update(words)
+        as_noun.update(word for word, flag in zip(words, flags, strict=True) if flag)
+    return frozenset(word for word, count in as_noun.items() if 2 * count > uses[word])
+
+
+def noun_table(captions: Iterable[Sequence[str]], vectors: WordVectors, tagger: NounTagger | None = None) -> NounTable:
+    """Make the noun table of a corpus of captions, cut into words: its usual nouns with their word vectors."""
+    return NounTable.look_up(usual_nouns(captions, tagger), vectors)

@@ -1,0 +1,24 @@
+"""Small noun tables and captions of their words, for tests."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from sct.metrics.nouns import NounTable
+from sct.metrics.pairs import Pairs, pair_words
+
+NOUNS = ("man", "boy", "dog", "cat", "sky", "odd")
+WORDS = (*NOUNS, "a", "runs")
+
+BY_HAND = NounTable.from_vectors(
+    NOUNS,
+    #         man         boy         dog         cat         sky          odd: no vector
+    np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 2.0], [0.6, 0.8], [-3.0, 0.0], [0.0, 0.0]]),
+    "by hand",
+)
+"""Cosines: man-boy 0.8, man-dog 0, man-cat 0.6, man-sky -1, boy-dog 0.6, boy-cat 0.96, dog-cat 0.8, odd-any 0."""
+
+CAPTIONS = st.lists(st.sampled_from(WORDS), max_size=8)
+
+
+def pair_of(candidate: str, *references: str) -> Pairs:
+    return pair_words([candidate.split()], [[reference.split() for reference in references]])

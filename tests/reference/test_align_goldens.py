@@ -1,0 +1,34 @@
+"""What the authors' released code scores for noun alignment and noun IoU.
+
+``SCT_GOLDENS=FILE.npz pytest tests/reference`` checks any other file of the same format.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sct.metrics.alignment import noun_alignment
+from sct.metrics.noun_iou import noun_iou
+from sct.metrics.nouns import NounTable, pair_on_spaces
+
+GOLDENS = Path(os.environ.get("SCT_GOLDENS") or Path(__file__).parents[1] / "golden" / "goldens.npz")
+LARGEST_ERROR = 1e-6
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"), [pytest.param("nw", noun_alignment, id="NW"), pytest.param("iou", noun_iou, id="IoU")]
+)
+def test_scores_of_pairs(name, metric):
+    with np.load(GOLDENS) as file:
+        nouns, vectors, texts, theirs = (file[f"align/{part}"] for part in ("nouns", "vectors", "pairs", name))
+    table = NounTable.from_vectors(nouns.tolist(), vectors, "goldens")
+    # The file holds what was handed to the scores, after the authors' code made one of repeated words.
+    pairs = pair_on_spaces(texts[:, 1].tolist(), [[truth] for truth in texts[:, 0].tolist()], collapse_repeats=False)
+    ours = metric(pairs, table, reference=True).per_caption
+    errors = np.abs(ours - theirs)
+    worst = int(errors.argmax())
+    message = f"align/{name} is off by {errors.max():.2e} (allowed {LARGEST_ERROR:.0e}), worst at {texts[worst]}"
+    assert errors.max() <= LARGEST_ERROR, message
+    print(f"align/{name}: largest error {errors.max():.1e} over {errors.size} pairs")
