@@ -22,6 +22,11 @@ class Bleu:
     bleu_3: Score
     bleu_4: Score
 
+    @property
+    def scores(self) -> tuple[Score, Score, Score, Score]:
+        """All four, the shortest n-grams first."""
+        return self.bleu_1, self.bleu_2, self.bleu_3, self.bleu_4
+
 
 def bleu(pairs: Pairs) -> Bleu:
     """How many of a candidate's n-grams its references hold, with a penalty for being shorter than they are.

@@ -56,8 +56,8 @@ class DocumentFrequencies:
             )
         if self.num_documents < 1:
             raise InputError("document frequencies came from no document: wanted at least one")
-        if len(self.keys) != len(self.counts) or np.any(self.keys[1:] <= self.keys[:-1]):
-            raise InputError("keys and counts of document frequencies must be of one length and the keys rising")
+        if np.any(self.keys[1:] <= self.keys[:-1]):
+            raise InputError("keys of document frequencies must rise")
         if len(self.counts) and not 2 <= self.counts.min() <= self.counts.max() <= self.num_documents:
             raise InputError(f"counts of document frequencies must be from 2 to {self.num_documents}, the documents")
 
@@ -126,6 +126,8 @@ class DocumentFrequencies:
             raise InputError(f"{path} does not exist: {how_to_mend}") from None
         except SafetensorError as error:
             raise InputError(f"{path} is no safetensors file ({error}): {how_to_mend}") from error
+        if len(keys) != len(counts):
+            raise InputError(f"{path} holds {len(keys)} n-grams and {len(counts)} counts: {how_to_mend}")
         return cls(tuple(json.loads(metadata["words"])), keys, counts, int(metadata["documents"]))
 
 

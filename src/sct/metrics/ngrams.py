@@ -8,7 +8,7 @@ they came from, tells everything: which n-grams there are, in which captions, an
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from sct.metrics.ragged import Ragged
 
@@ -64,7 +64,7 @@ def count_ngrams(captions: Ragged, num_words: int) -> tuple[NGrams, ...]:
     return tuple(tables)
 
 
-def _changes(values: Int[np.ndarray, " values"]) -> np.ndarray:
+def _changes(values: Int[np.ndarray, " values"]) -> Bool[np.ndarray, " values"]:
     """Which values differ from the one before; the first does."""
     changes = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=changes[1:])

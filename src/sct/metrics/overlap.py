@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from sct.metrics.ngrams import NGrams, count_ngrams
 from sct.metrics.ragged import Ragged
@@ -46,7 +46,7 @@ def count_overlap(
     return Overlap(group, first, ngrams, tuple(_shared(table, group, is_candidate) for table in ngrams))
 
 
-def _together(candidates: Ragged, references: Ragged, is_candidate: np.ndarray) -> Ragged:
+def _together(candidates: Ragged, references: Ragged, is_candidate: Bool[np.ndarray, " captions"]) -> Ragged:
     """Put each candidate before its references."""
     lengths = np.empty(len(is_candidate), dtype=np.int64)
     lengths[is_candidate], lengths[~is_candidate] = candidates.lengths(), references.lengths()
@@ -56,7 +56,7 @@ def _together(candidates: Ragged, references: Ragged, is_candidate: np.ndarray) 
     return Ragged(values, np.concatenate([[0], np.cumsum(lengths)]))
 
 
-def _shared(ngrams: NGrams, group: Int[np.ndarray, " captions"], is_candidate: np.ndarray) -> Shared:
+def _shared(ngrams: NGrams, group: Int[np.ndarray, " captions"], is_candidate: Bool[np.ndarray, " captions"]) -> Shared:
     """Find the references' n-grams that the candidate holds.
 
     An n-gram's entries of one group stand together, the candidate's first, so the candidate of each entry is known by

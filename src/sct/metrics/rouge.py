@@ -41,7 +41,7 @@ def _common_lengths(pairs: Pairs) -> Int[np.ndarray, " references"]:
     is_long = pairs.candidates.lengths() > _BITS
     lengths = _of_numbers(pairs, group)
     for row in np.flatnonzero(is_long[group]).tolist():
-        lengths[row] = _of_long(pairs.candidates[group[row]].tolist(), pairs.references[row].tolist())
+        lengths[row] = _of_long(pairs.candidates[int(group[row])].tolist(), pairs.references[row].tolist())
     return lengths
 
 
