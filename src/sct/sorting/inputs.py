@@ -1,0 +1,101 @@
+"""What a sorter sees: what is known of each region, and small tables that say which regions make up each set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from sct.errors import InputError
+from sct.language.vectors import WordVectors
+from sct.sorting.config import Mode
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SortingInputs:
+    """A batch of controls; each region and each class is there once, however many sets name it."""
+
+    class_names: tuple[str | None, ...]
+    """Of the rows of ``class_vectors``; None where it is not known."""
+    class_vectors: Float[Tensor, "classes words"]
+    region_class: Int[Tensor, " regions"]
+    """Row of ``class_vectors``."""
+    positions: Float[Tensor, "regions 4"]
+    """Centre and size as shares of the picture, as ``relative_positions`` makes them."""
+    features: Float[Tensor, "regions features"] | None = None
+    scores: Float[Tensor, " regions"] | None = None
+    """How sure the detector is of each region."""
+    set_rows: Int[Tensor, "examples slots members"]
+    """Regions that make up each set; the sets of a control are in no order that means anything."""
+    set_mask: Bool[Tensor, "examples slots members"]
+    """Which members are real; what it leaves out may hold any valid row."""
+    mask: Bool[Tensor, "examples slots"]
+    """Which sets are real: those before the padding."""
+
+    def to(self, device: torch.device | str) -> "SortingInputs":
+        """The same on another device."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **moved)
+
+    def set_means(self, of_region: Float[Tensor, "regions values"]) -> Float[Tensor, "examples slots values"]:
+        """Mean over the members of each set; 0 for padding."""
+        weights = self.set_mask.to(of_region.dtype)
+        weights = weights / weights.sum(dim=2, keepdim=True).clamp(min=1)
+        return torch.einsum("esmv,esm->esv", of_region[self.set_rows], weights)
+
+    def set_firsts(self, of_region: Float[Tensor, "regions values"]) -> Float[Tensor, "examples slots values"]:
+        """First member of each set, as the authors' code takes it; 0 for padding."""
+        return of_region[self.set_rows[:, :, 0]] * self.mask[:, :, None]
+
+    def region_features(self, *, visual: bool) -> Float[Tensor, "regions values"]:
+        """All that is known of each region as one vector: word vector of the class, visual feature, position."""
+        seen = [self.visual_features()] if visual else []
+        return torch.cat([self.class_vectors[self.region_class], *seen, self.positions], dim=1)
+
+    def visual_features(self) -> Float[Tensor, "regions features"]:
+        """Features of all regions, which must be there."""
+        if self.features is None:
+            raise InputError(
+                "the regions have no features, and this sorter was made with some: give each region its feature, or "
+                "take a sorter of class and geometry alone (visual_size=None)"
+            )
+        return self.features
+
+
+def relative_positions(
+    boxes: Float[np.ndarray, "regions 4"], sizes: Float[np.ndarray, "regions 2"], mode: Mode = "paper"
+) -> Float[np.ndarray, "regions 4"]:
+    """Centre, width and height of boxes as shares of their pictures' (width, height).
+
+    The authors' code means the centre but halves the left edge alone; reference mode does the same for its weights.
+
+    >>> box, size = np.array([[20.0, 10.0, 40.0, 50.0]]), np.array([[100.0, 100.0]])
+    >>> relative_positions(box, size).tolist()
+    [[0.3, 0.3, 0.2, 0.4]]
+    >>> relative_positions(box, size, "reference").tolist()  # (40 - 20 / 2) / 100, (50 - 10 / 2) / 100
+    [[0.3, 0.45, 0.2, 0.4]]
+    """
+    first, last = boxes[:, :2], boxes[:, 2:]
+    middle = last - first / 2 if mode == "reference" else (first + last) / 2
+    relative: np.ndarray = np.concatenate([middle / sizes, (last - first) / sizes], axis=1)
+    return relative
+
+
+def class_vectors(
+    names: Sequence[str | None], vectors: WordVectors, mode: Mode = "paper"
+) -> Float[np.ndarray, "classes words"]:
+    """The word vector of each class: the mean over the words of its name that are known, zeros where none is.
+
+    The authors' code takes the last word alone ("hydrant" for "fire hydrant"), and so does reference mode.
+    """
+    found = np.zeros((len(names), vectors.matrix.shape[1]), np.float32)
+    for number, name in enumerate(names):
+        words = (name or "").split()
+        rows = [vectors.rows[word] for word in (words[-1:] if mode == "reference" else words) if word in vectors]
+        if rows:
+            found[number] = np.asarray(vectors.matrix[rows], np.float32).mean(axis=0)
+    return found
