@@ -53,17 +53,28 @@ def follow(
     inputs: ControlInputs,
     words: Int[Tensor, "examples time_and_one"],
     slots: Int[Tensor, "examples time"],
+    *,
+    label_smoothing: float = 0.0,
 ) -> Followed:
-    """Log-probabilities of ``words`` after the first, each given those before it, with the pointer on ``slots``."""
+    """Log-probabilities of ``words`` after the first, each given those before it, with the pointer on ``slots``.
+
+    ``label_smoothing`` mixes the mean over all words into each, by this share; what comes out is then no
+    log-probability any more, but what such a loss wants.
+    """
     device = words.device.type
     enabled = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if enabled else network.output.weight.dtype
     with torch.autocast(device, enabled=False):
-        return _follow(network, inputs, words, slots, dtype)
+        return _follow(network, inputs, words, slots, dtype, label_smoothing)
 
 
 def _follow(
-    network: CaptionNetwork, inputs: ControlInputs, words: Tensor, slots: Tensor, dtype: torch.dtype
+    network: CaptionNetwork,
+    inputs: ControlInputs,
+    words: Tensor,
+    slots: Tensor,
+    dtype: torch.dtype,
+    label_smoothing: float,
 ) -> Followed:
     num_examples, num_steps = slots.shape
     size, features = network.config.hidden_size, network.config.feature_size
@@ -89,7 +100,8 @@ def _follow(
     region_scores, mask = past.region_scores, members.mask.transpose(0, 1).flatten(0, 1)
     shifts = network.gate(gate_scores, region_scores, mask).view(num_steps, num_examples, 2)
     logits = functional.linear(past.hidden_2, network.output.weight.to(dtype), network.output.bias.to(dtype))
-    lost = functional.cross_entropy(_exact(logits), words[:, 1:].T.flatten(), reduction="none")
+    targets = words[:, 1:].T.flatten()
+    lost = functional.cross_entropy(_exact(logits), targets, reduction="none", label_smoothing=label_smoothing)
     return Followed(-lost.view(num_steps, num_examples).T, shifts.transpose(0, 1))
 
 

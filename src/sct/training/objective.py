@@ -1,0 +1,69 @@
+"""What training makes smaller: pure functions of a network and a batch, each reporting its total and its parts."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from sct.model.following import follow
+from sct.model.network import CaptionNetwork
+from sct.training.feed import Batch
+
+MaskedMean = Callable[[Tensor, Tensor], Tensor]
+"""Mean of the values that a mask marks; over several processes it is that of the whole batch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loss:
+    """What is to become smaller, and what it is made of."""
+
+    total: Float[Tensor, ""]
+    parts: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
+    """Losses and rewards by name, for people to look at; no gradient flows into them."""
+
+
+def masked_mean(values: Float[Tensor, "*shape"], mask: Bool[Tensor, "*shape"]) -> Float[Tensor, ""]:
+    """Mean of the marked values, 0 where there are none; without a wait for the device."""
+    return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
+
+
+def words_loss(
+    network: CaptionNetwork,
+    batch: Batch,
+    *,
+    shift_weight: float = 4.0,
+    label_smoothing: float = 0.0,
+    count_padding: bool = False,
+    mean: MaskedMean = masked_mean,
+) -> Loss:
+    """Cross-entropy of words and shifts (section 3.2), weighed 0.2 and 0.8 by default.
+
+    ``count_padding`` lets the words after a caption's end count as well, as the authors' code does.
+    """
+    followed = follow(network, batch.inputs, batch.words, batch.slots, label_smoothing=label_smoothing)
+    counted = torch.ones_like(batch.spoken) if count_padding else batch.spoken
+    words = mean(-followed.word_log_probs, counted)
+    shifts = mean(-followed.shift_log_probs.gather(2, batch.shifts[..., None]).squeeze(2), batch.inside)
+    total = (words + shift_weight * shifts) / (1 + shift_weight)
+    return Loss(total, {"words": words.detach(), "shifts": shifts.detach()})
+
+
+def policy_loss(
+    log_probs: Float[Tensor, "samples time"],
+    spoken: Bool[Tensor, "samples time"],
+    advantage: Float[Tensor, " samples"],
+    mean: MaskedMean = masked_mean,
+) -> Float[Tensor, ""]:
+    """Make captions likelier that earned more than their baseline, counting only the steps that were spoken."""
+    return -mean(log_probs * advantage.detach()[:, None], spoken)
+
+
+def slots_of(shifts: Int[Tensor, "samples time"], num_slots: Int[Tensor, " samples"]) -> Int[Tensor, "samples time"]:
+    """Where the pointer is at each step: it moves after the step that shifts, and never past the last set (Eq. 1).
+
+    >>> slots_of(torch.tensor([[1, 0, 1, 0]]), torch.tensor([2])).tolist()
+    [[0, 1, 1, 1]]
+    """
+    return torch.minimum(shifts.cumsum(1) - shifts, num_slots[:, None] - 1)
