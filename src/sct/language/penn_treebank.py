@@ -13,6 +13,7 @@ at the end of a caption even on the next caption; here it always does.
 
 import re
 from collections.abc import Iterator
+from string import ascii_lowercase
 from typing import NamedTuple
 
 
@@ -45,6 +46,10 @@ _WORD = re.compile(
     """.replace("SHORT_FORMS", _SHORT_FORMS).replace("'", "['\u2019]"),
     re.VERBOSE | re.IGNORECASE,
 )
+# Letters that a rule above may cut, or keep a full stop with. All others are one word, with or without a mark after.
+_BY_RULE = frozenset(_SHORT_FORMS.split("|")).union(
+    ascii_lowercase, {"cannot", "gonna", "wanna", "gotta", "gimme", "lemme"}
+)
 _REWRITTEN = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-"}
 
 
@@ -57,3 +62,17 @@ def words_in(piece: str) -> Iterator[Word]:
     for match in _WORD.finditer(piece):
         text = match[0].lower().replace("\u2019", "'")
         yield Word(_REWRITTEN.get(text, text), *match.span())
+
+
+def texts_in(piece: str) -> tuple[str, ...]:
+    """Only the words of ``words_in``: most pieces are letters and at most one mark, and need no rule.
+
+    >>> texts_in("street."), texts_in("st.")
+    (('street',), ('st.',))
+    """
+    letters = piece[:-1] if piece.endswith((".", ",")) else piece
+    if letters.isascii() and letters.isalpha():
+        word = letters.lower()
+        if word not in _BY_RULE:
+            return (word,)
+    return tuple([word.text for word in words_in(piece)])

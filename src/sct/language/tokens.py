@@ -1,13 +1,13 @@
 """Words as the paper's evaluation sees them: Penn Treebank tokens, lower case, punctuation left out."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
 
-from sct.language.penn_treebank import Word, words_in
+from sct.language.penn_treebank import Word, texts_in, words_in
 
-__all__ = ["Word", "tokenise", "words_of"]
+__all__ = ["Word", "tokenise", "words_of", "words_of_pieces"]
 
 _PIECE = re.compile(r"\S+")
 _MOST_PIECES_KEPT = 1 << 17
@@ -18,19 +18,19 @@ Cut = TypeVar("Cut")
 class _Remembered(dict[str, tuple[Cut, ...]], Generic[Cut]):
     """What each piece between two spaces was cut into: captions repeat themselves, so few are cut twice."""
 
-    def __init__(self, cut: Callable[[str], Iterable[Cut]]) -> None:
+    def __init__(self, cut: Callable[[str], tuple[Cut, ...]]) -> None:
         super().__init__()
         self._cut = cut
 
     def __missing__(self, piece: str) -> tuple[Cut, ...]:
         if len(self) >= _MOST_PIECES_KEPT:
             self.clear()
-        self[piece] = words = tuple(self._cut(piece))
+        self[piece] = words = self._cut(piece)
         return words
 
 
-_words_of_piece = _Remembered(words_in)
-_texts_of_piece = _Remembered(lambda piece: (word.text for word in words_in(piece)))
+_words_of_piece = _Remembered(lambda piece: tuple(words_in(piece)))
+_texts_of_piece = _Remembered(texts_in)
 
 
 def tokenise(text: str) -> list[Word]:
@@ -57,3 +57,12 @@ def words_of(text: str) -> list[str]:
     ['a', 'dog', "'s", 'ball', 'and', 'a', 'cat']
     """
     return list(chain.from_iterable(map(_texts_of_piece.__getitem__, text.split())))
+
+
+def words_of_pieces(pieces: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Only the words of each piece of captions that were split at spaces.
+
+    >>> list(words_of_pieces(["dog's", "ball,"]))
+    [('dog', "'s"), ('ball',)]
+    """
+    return map(_texts_of_piece.__getitem__, pieces)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from sct.language.tokens import words_of
+from sct.language.tokens import words_of_pieces
 from sct.metrics.ragged import Ragged
 
 
@@ -36,8 +36,8 @@ class Numbering(dict[str, int]):
         are cut; then numpy puts the words in the place of the pieces.
         """
         pieces = Numbering()
-        pieced = pieces.captions(text.split() for text in texts)
-        cut = self.captions(map(words_of, pieces))
+        pieced = pieces.captions(map(str.split, texts))
+        cut = self.captions(words_of_pieces(pieces))
         ends = np.concatenate([[0], np.cumsum(cut.lengths()[pieced.values])])
         # The words of each piece lie together in `cut`: count up from where they begin.
         places = np.arange(ends[-1])
