@@ -18,7 +18,9 @@ def tagger():
         pytest.param("It is running very fast.", [], id="no noun"),
         pytest.param("A man rides a brown horse on the beach.", ["man", "horse", "beach"], id="in order"),
         pytest.param("An orange cat eats an orange.", ["cat", "orange"], id="by its place"),
-        pytest.param("A sign (red) on a wall.", ["sign", "wall"], id="brackets are words but no nouns"),
+        pytest.param(
+            "A bus (with people) on a street.", ["bus", "people", "street"], id="brackets are words but no nouns"
+        ),
     ],
 )
 def test_nouns_of_a_caption(caption, nouns, tagger):

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from sct.metrics.noun_pairs import like_sized, nouns_of, sets_of_nouns
 from sct.metrics.nouns import NounTable
 from sct.metrics.pairs import Pairs
-from sct.metrics.score import Score
+from sct.metrics.score import MetricUnavailable, Score
 
 MOST_BY_SUBSETS = 6
 """Up to so many nouns on the longer side, going through subsets of them beats the Hungarian algorithm pair by pair."""
@@ -64,7 +64,11 @@ def _by_subsets(profits: Float[np.ndarray, "m n pairs"]) -> Float[np.ndarray, " 
 
 
 def _by_hungarian(profits: Float[np.ndarray, "m n pairs"]) -> Float[np.ndarray, " pairs"]:
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  slow to import, and few captions are that long
-
+    try:
+        from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  slow to import, and few captions are that long
+    except ImportError as error:
+        raise MetricUnavailable(
+            f"noun IoU of captions with more than {MOST_BY_SUBSETS} nouns needs scipy: pip install scipy"
+        ) from error
     one_by_one = np.ascontiguousarray(profits.transpose(2, 0, 1))
     return np.array([each[linear_sum_assignment(each, maximize=True)].sum() for each in one_by_one])

@@ -1,0 +1,86 @@
+from collections import Counter
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sct.errors import InputError
+from sct.metrics.caption_sets import CaptionSets, caption_sets
+from sct.metrics.self_cider import self_cider, spread
+
+REFERENCES = ["a dog runs in snow", "a cat sleeps in snow", "a cat runs", "snow"]
+CAPTIONS = st.lists(st.sampled_from(["a", "dog", "runs", "in", "snow", "new"]), max_size=6).map(" ".join)
+
+
+def slowly(sets: CaptionSets, captions: list[str]) -> float:
+    """The definition, caption by caption, with dictionaries."""
+    frequencies = sets.frequencies()
+
+    def vector(caption: str, length: int) -> dict[str, float]:
+        words = caption.split()
+        counts = Counter(" ".join(words[at : at + length]) for at in range(len(words) - length + 1))
+        return {
+            ngram: count * log(frequencies.num_documents / frequencies.documents_with(ngram))
+            for ngram, count in counts.items()
+        }
+
+    def cosine(first: dict[str, float], second: dict[str, float]) -> float:
+        norms = [sqrt(sum(value**2 for value in each.values())) for each in (first, second)]
+        product = sum(value * second.get(ngram, 0.0) for ngram, value in first.items())
+        return product / (norms[0] * norms[1]) if all(norms) else 0.0
+
+    matrix = np.array([
+        [np.mean([cosine(vector(one, length), vector(other, length)) for length in range(1, 5)]) for other in captions]
+        for one in captions
+    ])  # fmt: skip
+    roots = np.sqrt(np.clip(np.linalg.eigvalsh(matrix), 0, None))
+    return float(-np.log(roots.max() / roots.sum()) / np.log(len(captions))) if roots.any() else 0.0
+
+
+@pytest.mark.parametrize(
+    ("similarities", "score"),
+    [
+        pytest.param(np.zeros((2, 2)), 0.0, id="nothing that weighs anything"),
+        pytest.param(np.ones((3, 3)), 0.0, id="all alike: one eigenvalue, -log_3(1)"),
+        pytest.param(np.eye(3), 1.0, id="nothing shared: -log_3(1 / 3)"),
+        # Eigenvalues 1.6 and 0.4, roots 1.2649 and 0.6325: two thirds in the first.
+        pytest.param(np.array([[1.0, 0.6], [0.6, 1.0]]), -log(2 / 3) / log(2), id="-log_2(2 / 3)"),
+        pytest.param(np.kron(np.eye(2), np.ones((2, 2))), 0.5, id="two alike and two alike: -log_4(1 / 2)"),
+    ],
+)
+def test_spread_by_hand(similarities, score):
+    assert spread(similarities) == pytest.approx(score, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("captions", "score"),
+    [
+        pytest.param(["", ""], 0.0, id="no words"),
+        pytest.param(["a dog runs in snow"] * 3, 0.0, id="all alike"),
+        pytest.param(["a dog runs in snow", "cat sleeps on new grass"], 1.0, id="nothing shared"),
+    ],
+)
+def test_least_and_most(captions, score):
+    sets = caption_sets([captions] + [["a"] * 2] * 3, [[reference] for reference in REFERENCES])
+    assert self_cider(sets).per_caption[0] == pytest.approx(score, abs=1e-6)
+
+
+@given(captions=st.lists(st.lists(CAPTIONS, min_size=2, max_size=4), min_size=4, max_size=4))
+def test_it_is_the_definition(captions):
+    sets = caption_sets(captions, [[reference] for reference in REFERENCES])
+    score = self_cider(sets)
+    assert score.per_caption == pytest.approx([slowly(sets, group) for group in captions], abs=1e-6)
+    assert score.corpus == pytest.approx(score.per_caption.mean())
+
+
+def test_frequencies_may_come_from_elsewhere():
+    captions = [["a dog", "a cat"]]
+    elsewhere = caption_sets([["a"]] * 4, [[reference] for reference in REFERENCES]).frequencies()
+    assert self_cider(caption_sets(captions), elsewhere).corpus > 0
+
+
+def test_a_single_caption_is_refused():
+    with pytest.raises(InputError, match="image 0 has one: wanted two"):
+        self_cider(caption_sets([["a dog"]], [["a dog"]]))
