@@ -45,10 +45,12 @@ class AlignmentReward:
     def of_vectors(
         cls, words: Int[Tensor, " nouns"], vectors: Float[Tensor, "nouns dims"], num_words: int
     ) -> "AlignmentReward":
-        """Make the tables from the word ids of the nouns and their vectors, for ids below ``num_words``."""
-        lengths = vectors.double().norm(dim=1, keepdim=True)
-        if not bool((lengths > 0).all()):
-            raise InputError("a noun has a vector of zeros or of no numbers: wanted a direction; leave the noun out")
+        """Make the tables from the word ids of the nouns and their vectors, for ids below ``num_words``.
+
+        A noun with a vector of zeros is like no other: its cosine is 0 but with itself.
+        """
+        if not bool(vectors.isfinite().all()):
+            raise InputError("the vector of a noun holds NaN or infinity: wanted numbers; leave the noun out")
         first = len(SPECIAL_WORDS)
         if len(words) and not first <= int(words.min()) <= int(words.max()) < num_words:
             raise InputError(
@@ -57,8 +59,8 @@ class AlignmentReward:
             )
         noun_of_word = torch.full((num_words,), NO_NOUN, device=words.device)
         noun_of_word[words] = torch.arange(1, len(words) + 1, device=words.device)
-        units = torch.cat([vectors.new_zeros(1, vectors.shape[1], dtype=torch.float64), vectors.double() / lengths])
-        return cls(noun_of_word, units)
+        units = torch.nn.functional.normalize(vectors.double(), dim=1)
+        return cls(noun_of_word, torch.nn.functional.pad(units, (0, 0, 1, 0)))
 
     def to(self, device: torch.device | str) -> "AlignmentReward":
         """The same on another device."""

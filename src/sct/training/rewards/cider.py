@@ -42,6 +42,10 @@ class CiderReward:
 
     weights: NgramWeights
 
+    def to(self, device: torch.device | str) -> "CiderReward":
+        """The same on another device."""
+        return CiderReward(self.weights.to(device))
+
     def prepare(self, references: Sentences) -> CiderReferences:
         """Prepare references once for all steps, on the device where they are.
 
@@ -77,7 +81,7 @@ class CiderReward:
         # A sum over different n-grams is a sum over all places, each taking its share of the n-gram's repetitions.
         shares = torch.minimum(counts[:, None], matches) * matches * (importance / counts)[:, None]
         norms = _norm(counts, importance)[:, None] * references.norms[rows]
-        similarity = shares.sum(-2) / norms.clamp_min(torch.finfo(norms.dtype).tiny)
+        similarity = shares.sum(-1) / norms.clamp_min(torch.finfo(norms.dtype).tiny)
         # The metric's length is the number of bigrams.
         difference = (candidates.lengths - 1).clamp_min(0)[:, None] - (references.lengths[rows] - 1).clamp_min(0)
         penalty = (difference.square() * (-0.5 / LENGTH_DEVIATION**2)).exp()
@@ -85,14 +89,14 @@ class CiderReward:
 
 
 def _matches(
-    ngrams: Int[Tensor, "*captions time sizes"], others: Int[Tensor, "*more_captions other_time sizes"]
-) -> Float[Tensor, "*broadcast time sizes"]:
+    ngrams: Int[Tensor, "*captions sizes time"], others: Int[Tensor, "*more_captions sizes other_time"]
+) -> Float[Tensor, "*broadcast sizes time"]:
     """How often each n-gram is among the others."""
-    return (ngrams[..., :, None, :] == others[..., None, :, :]).sum(-2, dtype=torch.float32)
+    return (ngrams[..., :, None] == others[..., None, :]).sum(-1, dtype=torch.float32)
 
 
 def _norm(
-    counts: Float[Tensor, "*captions time sizes"], importance: Float[Tensor, "*captions time sizes"]
+    counts: Float[Tensor, "*captions sizes time"], importance: Float[Tensor, "*captions sizes time"]
 ) -> Float[Tensor, "*captions sizes"]:
     """Length of the vector of counts times weights, one entry for each different n-gram."""
-    return (counts * importance).sum(-2).sqrt()
+    return (counts * importance).sum(-1).sqrt()

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from sct.errors import InputError
@@ -35,14 +35,14 @@ def reference_codes(sentences: Sentences) -> Int[Tensor, "captions time"]:
     return torch.where(sentences.mask(), known, 0)
 
 
-def pack_ngrams(codes: Int[Tensor, "*captions time"], missing: int = NO_NGRAM) -> Int[Tensor, "*captions time sizes"]:
+def pack_ngrams(codes: Int[Tensor, "*captions time"], missing: int = NO_NGRAM) -> Int[Tensor, "*captions sizes time"]:
     """Pack the 1 to 4 words from each place on into one number each; ``missing`` where the caption ends before.
 
     No two n-grams share a number, of whatever sizes: a word takes 16 bits and is not 0.
     """
-    windows = torch.nn.functional.pad(codes.long(), (0, LONGEST - 1)).unfold(-1, LONGEST, 1)
-    shifts = BITS * torch.arange(LONGEST, device=codes.device)
-    return torch.where(windows > 0, (windows << shifts).cumsum(-1), missing)
+    windows = _windows(codes.long(), LONGEST).transpose(-1, -2).contiguous()
+    shifts = BITS * torch.arange(LONGEST, device=codes.device)[:, None]
+    return torch.where(windows > 0, (windows << shifts).cumsum(-2), missing)
 
 
 def refuse_bad_ids(sentences: Sentences, limit: int = MAX_WORDS) -> None:
@@ -76,8 +76,6 @@ class NgramWeights:
         cls, ngrams: Int[Tensor, " ngrams"], counts: Int[Tensor, " ngrams"], num_documents: int
     ) -> "NgramWeights":
         """Make the table from packed n-grams, each with the number of documents it is in."""
-        if num_documents < 1:
-            raise InputError("there are no documents to weigh n-grams by: wanted at least one caption")
         if counts.numel() and int(counts.max()) > num_documents:
             raise InputError(
                 f"an n-gram is in {int(counts.max())} of {num_documents} documents: wanted at most all of them; "
@@ -96,6 +94,8 @@ class NgramWeights:
 
         The released code rewards with the former; the official metric, and the paper's tables, use the latter.
         """
+        if not len(captions.lengths):
+            raise InputError("there are no documents to weigh n-grams by: wanted at least one caption")
         refuse_bad_ids(captions)
         if documents is None:
             documents = torch.arange(len(captions.lengths), device=captions.words.device)
@@ -124,7 +124,7 @@ def _count(
     for start in range(0, len(documents), CAPTIONS_AT_ONCE):
         rows = slice(start, start + CAPTIONS_AT_ONCE)
         part = Sentences(captions.words[rows], captions.lengths[rows])
-        packed = pack_ngrams(codes(part))[..., size]
+        packed = pack_ngrams(codes(part))[:, size]
         known = (packed != NO_NGRAM) & ~_has_unknown(part, size + 1)
         ngrams.append(packed[known])
         owners.append(documents[rows, None].expand_as(packed)[known])
@@ -138,5 +138,10 @@ def _count(
 
 
 def _has_unknown(sentences: Sentences, size: int) -> Bool[Tensor, "captions time"]:
-    unknown = torch.nn.functional.pad(sentences.words == UNKNOWN, (0, size - 1))
-    return unknown.unfold(-1, size, 1).any(-1)
+    return _windows(sentences.words == UNKNOWN, size).any(-1)
+
+
+def _windows(values: Shaped[Tensor, "*captions time"], size: int) -> Shaped[Tensor, "*captions time {size}"]:
+    """The values from each place on, zeros after the last."""
+    # One more than the last window needs, for captions without any room.
+    return torch.nn.functional.pad(values, (0, size)).unfold(-1, size, 1)[..., :-1, :]

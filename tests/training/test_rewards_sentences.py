@@ -1,0 +1,44 @@
+import plain_rewards
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN
+from sct.training.rewards import Sentences, spoken_words
+
+
+def lists(sentences):
+    rows = zip(sentences.words.tolist(), sentences.lengths.tolist(), strict=True)
+    return [row[:length] for row, length in rows]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said", "collapsed"),
+    [
+        pytest.param([], [], [], id="no room for a word"),
+        pytest.param([END, 4, 4], [], [], id="nothing said"),
+        pytest.param([PAD, PAD], [], [], id="a dead hypothesis is all padding"),
+        pytest.param([4, 5, 6], [4, 5, 6], [4, 5, 6], id="no end"),
+        pytest.param([BEGIN, 4, PAD, 5, END, 6], [4, 5], [4, 5], id="begin and padding are no words"),
+        pytest.param([4, 4, 5, 4, END], [4, 4, 5, 4], [4, 5, 4], id="only neighbours collapse"),
+        pytest.param([4, PAD, 4, 4, END], [4, 4, 4], [4], id="padding between does not keep neighbours apart"),
+        pytest.param([UNKNOWN, UNKNOWN, 4], [UNKNOWN, UNKNOWN, 4], [UNKNOWN, 4], id="unknown is a word"),
+        pytest.param([4, END, END, 4], [4], [4], id="only the first end counts"),
+    ],
+)
+def test_words_end_at_the_end(tokens, said, collapsed):
+    rows = torch.tensor([tokens], dtype=torch.long)
+    assert lists(spoken_words(rows, collapse=False)) == [said]
+    assert lists(spoken_words(rows, collapse=True)) == [collapsed]
+
+
+@given(st.lists(st.lists(st.integers(0, 6), min_size=7, max_size=7), max_size=5), st.booleans())
+def test_words_are_those_of_a_plain_loop(tokens, collapse):
+    said = spoken_words(torch.tensor(tokens, dtype=torch.long).reshape(len(tokens), 7), collapse=collapse)
+    assert lists(said) == [plain_rewards.words_said(row, collapse=collapse) for row in tokens]
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=5))
+def test_lists_come_back(captions):
+    assert lists(Sentences.of_lists(captions)) == captions
