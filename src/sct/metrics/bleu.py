@@ -74,18 +74,11 @@ def _closest_lengths(pairs: Pairs) -> Int[np.ndarray, " captions"]:
 
 def _matched(pairs: Pairs, place: int) -> Int[np.ndarray, " captions"]:
     """How many n-grams of each candidate are in a reference, none more often than the reference that has it most."""
-    overlap = pairs.overlap
-    ngrams, shared = overlap.ngrams[place], overlap.shared[place]
-    if not len(shared.entry):
+    overlap = pairs.overlaps.of_length[place]
+    shared, counts = overlap.reference_entries, overlap.ngrams.count
+    if not len(shared):
         return np.zeros(len(pairs), dtype=np.int64)
-    groups = overlap.group[ngrams.caption[shared.entry]]
-    new = _starts(ngrams.ngram[shared.entry], groups)
-    clipped = np.minimum(ngrams.count[shared.entry], shared.candidate_count)
-    best = np.maximum.reduceat(clipped, new)
-    return np.bincount(groups[new], weights=best, minlength=len(pairs)).astype(np.int64)
-
-
-def _starts(ngram: Int[np.ndarray, " shared"], group: Int[np.ndarray, " shared"]) -> Int[np.ndarray, " runs"]:
-    """Where another n-gram or another candidate begins."""
-    changes = (ngram[1:] != ngram[:-1]) | (group[1:] != group[:-1])
-    return np.concatenate([[0], np.flatnonzero(changes) + 1])
+    best = np.maximum.reduceat(counts[shared.values], shared.offsets[:-1])
+    clipped = np.minimum(best, counts[overlap.candidate_entry])
+    groups = pairs.overlaps.group[overlap.ngrams.caption[overlap.candidate_entry]]
+    return np.bincount(groups, weights=clipped, minlength=len(pairs)).astype(np.int64)

@@ -3,9 +3,8 @@
 import numpy as np
 from jaxtyping import Float, Int
 
-from sct.metrics.document_frequencies import BITS_PER_WORD, DocumentFrequencies, count_documents
+from sct.metrics.document_frequencies import BITS_PER_WORD, DocumentFrequencies
 from sct.metrics.ngrams import LONGEST
-from sct.metrics.overlap import Overlap
 from sct.metrics.pairs import Pairs
 from sct.metrics.score import Score
 
@@ -19,32 +18,31 @@ def cider_d(pairs: Pairs, frequencies: DocumentFrequencies | None = None) -> Sco
     single candidate always scores 0, because every n-gram stands in every document. What the official tool takes for
     the length of a caption is the number of its pairs of neighbouring words.
     """
-    overlap = pairs.overlap
-    captions = len(overlap.group)
-    weights = _weights_of_references(overlap) if frequencies is None else _weights_of_table(pairs, frequencies)
+    overlaps = pairs.overlaps
+    captions = len(overlaps.group)
     similarity = np.zeros(captions)
-    for ngrams, shared, weight in zip(overlap.ngrams, overlap.shared, weights, strict=True):
-        entry_weight = ngrams.count * weight[ngrams.ngram]
-        norms = np.sqrt(np.bincount(ngrams.caption, weights=entry_weight**2, minlength=captions))
-        caption = ngrams.caption[shared.entry]
-        theirs = entry_weight[shared.entry]
-        clipped = np.minimum(shared.candidate_count * weight[ngrams.ngram[shared.entry]], theirs)
-        products = np.bincount(caption, weights=clipped * theirs, minlength=captions)
-        scale = norms * norms[overlap.first][overlap.group]
+    for overlap, weight in zip(overlaps.of_length, _weights(pairs, frequencies), strict=True):
+        ngrams, shared = overlap.ngrams, overlap.reference_entries
+        weighted = ngrams.count * weight[ngrams.ngram]
+        norms = np.sqrt(np.bincount(ngrams.caption, weights=weighted**2, minlength=captions))
+        theirs = weighted[shared.values]
+        clipped = np.minimum(np.repeat(weighted[overlap.candidate_entry], shared.lengths()), theirs)
+        products = np.bincount(ngrams.caption[shared.values], weights=clipped * theirs, minlength=captions)
+        scale = norms * norms[overlaps.candidate][overlaps.group]
         similarity += np.divide(products, scale, out=np.zeros(captions), where=scale > 0)
-    lengths = _bigrams(pairs)
-    similarity *= np.exp(-((lengths - lengths[overlap.first][overlap.group]) ** 2) / (2 * _SIGMA**2))
-    similarity[overlap.first] = 0  # a candidate is no reference of its own
-    sums = np.add.reduceat(similarity, overlap.first)
+    lengths = np.maximum(overlaps.num_words - 1, 0)
+    similarity *= np.exp(-((lengths - lengths[overlaps.candidate][overlaps.group]) ** 2) / (2 * _SIGMA**2))
+    # A candidate shares nothing with itself here, so its own row adds nothing.
+    sums = np.add.reduceat(similarity, overlaps.candidate)
     per_caption = 10 / LONGEST * sums / np.diff(pairs.reference_rows)
     return Score(float(per_caption.mean()), per_caption)
 
 
-def _bigrams(pairs: Pairs) -> Int[np.ndarray, " captions"]:
-    """How many pairs of neighbouring words each caption has, in the overlap's order."""
-    words = np.insert(pairs.references.lengths(), pairs.reference_rows[:-1], pairs.candidates.lengths())
-    bigrams: Int[np.ndarray, " captions"] = np.maximum(words - 1, 0)
-    return bigrams
+def _weights(pairs: Pairs, frequencies: DocumentFrequencies | None) -> list[Float[np.ndarray, " ngrams"]]:
+    """Weights of the n-grams of each length, by the groups of references or by a table."""
+    if frequencies is not None:
+        return _weights_of_table(pairs, frequencies)
+    return [_weight(overlap.documents, len(pairs)) for overlap in pairs.overlaps.of_length]
 
 
 def _weight(documents: Int[np.ndarray, " ngrams"], num_documents: int) -> Float[np.ndarray, " ngrams"]:
@@ -53,23 +51,14 @@ def _weight(documents: Int[np.ndarray, " ngrams"], num_documents: int) -> Float[
     return weights
 
 
-def _weights_of_references(overlap: Overlap) -> list[Float[np.ndarray, " ngrams"]]:
-    """Weights of the n-grams of each length with each group of references as a document."""
-    is_candidate = np.zeros(len(overlap.group), dtype=np.bool_)
-    is_candidate[overlap.first] = True
-    return [
-        _weight(count_documents(ngrams, overlap.group, leave_out=is_candidate), len(overlap.first))
-        for ngrams in overlap.ngrams
-    ]
-
-
 def _weights_of_table(pairs: Pairs, frequencies: DocumentFrequencies) -> list[Float[np.ndarray, " ngrams"]]:
     """Weights of the n-grams of each length by a table; an n-gram that the table does not hold is in one document."""
     number_of = {word: number for number, word in enumerate(frequencies.words, start=1)}
     numbers = np.array([number_of.get(word, 0) for word in pairs.words], dtype=np.int64)
     weights = []
     keys, known = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
-    for place, ngrams in enumerate(pairs.overlap.ngrams):
+    for place, overlap in enumerate(pairs.overlaps.of_length):
+        ngrams = overlap.ngrams
         last = numbers[ngrams.last_word]
         keys = keys[ngrams.prefix] | (last << (BITS_PER_WORD * place))
         known = known[ngrams.prefix] & (last > 0)

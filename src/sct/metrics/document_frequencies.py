@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from safetensors import SafetensorError
 
 from sct.atomic import written_whole
 from sct.errors import InputError
-from sct.metrics.ngrams import LONGEST, NGrams, count_ngrams
+from sct.metrics.ngrams import LONGEST, NGrams, changes, count_ngrams
 from sct.metrics.numbering import Numbering
 from sct.metrics.pairs import Pairs
 from sct.metrics.ragged import Ragged
@@ -139,15 +139,10 @@ def pack(numbers: Int[np.ndarray, "ngrams length"]) -> Int[np.ndarray, " ngrams"
     return keys
 
 
-def count_documents(
-    ngrams: NGrams, document_of: Int[np.ndarray, " captions"], leave_out: Bool[np.ndarray, " captions"] | None = None
-) -> Int[np.ndarray, " ngrams"]:
+def _count_documents(ngrams: NGrams, document_of: Int[np.ndarray, " captions"]) -> Int[np.ndarray, " ngrams"]:
     """In how many documents each n-gram stands; captions of one document must stand together."""
-    entries = slice(None) if leave_out is None else np.flatnonzero(~leave_out[ngrams.caption])
-    ngram, document = ngrams.ngram[entries], document_of[ngrams.caption[entries]]
-    new = np.ones(len(ngram), dtype=np.bool_)
-    new[1:] = (ngram[1:] != ngram[:-1]) | (document[1:] != document[:-1])
-    return np.bincount(ngram[new], minlength=len(ngrams.prefix))
+    new = changes(ngrams.ngram) | changes(document_of[ngrams.caption])
+    return np.bincount(ngrams.ngram[new], minlength=len(ngrams.prefix))
 
 
 def _count(captions: Ragged, rows: Int[np.ndarray, " documents_and_one"], words: Sequence[str]) -> DocumentFrequencies:
@@ -158,7 +153,7 @@ def _count(captions: Ragged, rows: Int[np.ndarray, " documents_and_one"], words:
     number_of_word = np.zeros(len(words), dtype=np.int64)
     keys = np.zeros(1, dtype=np.int64)
     for place, ngrams in enumerate(count_ngrams(captions, max(1, len(words)))):
-        documents = count_documents(ngrams, document_of)
+        documents = _count_documents(ngrams, document_of)
         if place == 0:
             # The commonest words get the smallest numbers; those of one document get one past the last and never show.
             common = np.argsort(-documents, kind="stable")[: int((documents > 1).sum())]

@@ -30,41 +30,48 @@ class NGrams:
     """Number of the n-gram, one word shorter, that each begins with; 0 for single words."""
     last_word: Int[np.ndarray, " ngrams"]
     """Number of the word that each ends with."""
+    num_repeated: int
+    """Every n-gram from this entry on occurs once among all captions."""
 
 
 def count_ngrams(captions: Ragged, num_words: int) -> tuple[NGrams, ...]:
     """Count the n-grams of one to four words; the n-grams of ``n`` words are at ``n - 1``."""
-    values, ends = captions.values.astype(np.int64), captions.offsets[1:]
+    values = captions.values.astype(np.int64)
     row_of = np.repeat(np.arange(len(captions), dtype=np.int32), captions.lengths())
-    words_left = np.repeat(ends, captions.lengths()) - np.arange(len(values))
-    places = np.arange(len(values))
-    prefix_at = np.zeros(len(values), dtype=np.int64)
+    words_left = np.repeat(captions.offsets[1:], captions.lengths()) - np.arange(len(values))
+    number_at = np.zeros(len(values), dtype=np.int64)
+    once_at = np.zeros(len(values) + 1, dtype=np.bool_)
     tables = []
     for length in range(1, LONGEST + 1):
-        places = places[words_left[places] >= length]
-        keys = prefix_at[places] * num_words + values[places + length - 1]
-        keys, sorted_places = _sort(keys, places, len(values))
-        rows = row_of[sorted_places]
-        new_ngram = _changes(keys)
-        new_entry = new_ngram.copy()
-        new_entry[1:] |= rows[1:] != rows[:-1]
+        places = np.flatnonzero(words_left >= length)
+        # What holds a shorter n-gram that occurs once occurs once itself, and need not be looked for: most long ones.
+        once = once_at[places] | once_at[places + 1]
+        lone, places = places[once], places[~once]
+        keys, places = _sort(number_at[places] * num_words + values[places + length - 1], places, len(values))
+        rows = row_of[places]
+        new_ngram = changes(keys)
+        entries = np.flatnonzero(new_ngram | changes(rows))
         numbers = np.cumsum(new_ngram, dtype=np.int32) - np.int32(1)
-        entries = np.flatnonzero(new_entry)
         prefix, last_word = np.divmod(keys[new_ngram], num_words)
+        lone_numbers = np.arange(len(prefix), len(prefix) + len(lone), dtype=np.int32)
+        counts = np.ones(len(entries) + len(lone), dtype=np.int32)
+        counts[: len(entries)] = np.diff(entries, append=len(keys))
         tables.append(
             NGrams(
-                ngram=numbers[entries],
-                caption=rows[entries],
-                count=np.diff(entries, append=len(keys)).astype(np.int32),
-                prefix=prefix,
-                last_word=last_word,
+                ngram=np.concatenate([numbers[entries], lone_numbers]),
+                caption=np.concatenate([rows[entries], row_of[lone]]),
+                count=counts,
+                prefix=np.concatenate([prefix, number_at[lone]]),
+                last_word=np.concatenate([last_word, values[lone + length - 1]]),
+                num_repeated=len(entries),
             )
         )
-        prefix_at[sorted_places] = numbers
+        number_at[places], number_at[lone] = numbers, lone_numbers
+        once_at[places], once_at[lone] = new_ngram & np.append(new_ngram[1:], True), True
     return tuple(tables)
 
 
-def _changes(values: Int[np.ndarray, " values"]) -> Bool[np.ndarray, " values"]:
+def changes(values: Int[np.ndarray, " values"]) -> Bool[np.ndarray, " values"]:
     """Which values differ from the one before; the first does."""
     changes = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=changes[1:])

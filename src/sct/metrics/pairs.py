@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Int
 
 from sct.errors import InputError
 from sct.metrics.numbering import Numbering
-from sct.metrics.overlap import Overlap, count_overlap
+from sct.metrics.overlap import Overlaps, count_overlaps
 from sct.metrics.ragged import Ragged
 
 __all__ = ["Pairs", "Ragged", "pair", "pair_words"]
@@ -42,9 +43,9 @@ class Pairs:
         return [[self.words[number] for number in self.references[reference].tolist()] for reference in rows]
 
     @cached_property
-    def overlap(self) -> Overlap:
+    def overlaps(self) -> Overlaps:
         """The n-grams that candidates share with their references: counted at first use, for BLEU and CIDEr alike."""
-        return count_overlap(self.candidates, self.references, self.reference_rows, len(self.words))
+        return count_overlaps(self.candidates, self.references, self.reference_rows, len(self.words))
 
 
 def pair(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Pairs:
@@ -56,26 +57,16 @@ def pair(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Pair
     """
     rows = _reference_rows(candidates, references)
     numbering = Numbering()
-    numbered = numbering.texts(candidates)
-    return Pairs(
-        candidates=numbered,
-        references=numbering.texts(text for group in references for text in group),
-        reference_rows=rows,
-        words=numbering.words(),
-    )
+    captions = numbering.texts(chain(candidates, chain.from_iterable(references)))
+    return Pairs(numbering.words(), *captions.split(len(candidates)), rows)
 
 
 def pair_words(candidates: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Pairs:
     """Number captions that are cut into words already."""
     rows = _reference_rows(candidates, references)
     numbering = Numbering()
-    numbered = numbering.captions(candidates)
-    return Pairs(
-        candidates=numbered,
-        references=numbering.captions(words for group in references for words in group),
-        reference_rows=rows,
-        words=numbering.words(),
-    )
+    captions = numbering.captions(chain(candidates, chain.from_iterable(references)))
+    return Pairs(numbering.words(), *captions.split(len(candidates)), rows)
 
 
 def _reference_rows(

@@ -24,3 +24,9 @@ class Ragged:
     def lengths(self) -> Int[np.ndarray, " lists"]:
         """How long each list is."""
         return np.diff(self.offsets)
+
+    def split(self, row: int) -> "tuple[Ragged, Ragged]":
+        """The lists before a row, and those from it on."""
+        place = self.offsets[row]
+        before = Ragged(self.values[:place], self.offsets[: row + 1])
+        return before, Ragged(self.values[place:], self.offsets[row:] - place)
