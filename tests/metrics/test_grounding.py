@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+
+from sct.metrics.grounding import SaidChunk, base_forms, chunk_agreement, named_class
+from sct.metrics.nouns import NounTable
+
+NAMES = {
+    "dog": "dog", "puppy": "dog", "hot dog": "hot dog", "person": "person", "man": "person", "knife": "knife",
+    "fire hydrant": "fire hydrant", "hydrant": "fire hydrant", "bus": "bus",
+}  # fmt: skip
+NOUNS = {
+    "dog": [1.0, 0.0], "dogs": [1.0, 0.0], "cat": [0.6, 0.8], "stand": [0.0, 1.0], "man": [0.0, 1.0],
+    "people": [0.0, 1.0], "group": [1.0, 1.0], "hat": [-1.0, 0.0], "fire": [1.0, 1.0], "hydrant": [1.0, 1.0],
+}  # fmt: skip
+TABLE = NounTable.from_vectors(list(NOUNS), np.array(list(NOUNS.values())), "by hand")
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+@pytest.mark.parametrize(
+    ("chunk", "name"),
+    [
+        pytest.param("", None, id="no words"),
+        pytest.param("a cat", None, id="no class"),
+        pytest.param("a dog", "dog", id="the class"),
+        pytest.param("two dogs", "dog", id="more than one"),
+        pytest.param("a young man", "person", id="another name"),
+        pytest.param("a group of people", "person", id="what there is a group of"),
+        pytest.param("groups of people", "person", id="and several groups"),
+        pytest.param("a hot dog", "hot dog", id="the longest name"),
+        pytest.param("a dog stand", None, id="the head, and not what is before it"),
+        pytest.param("a man with a dog", "person", id="the head, and not what follows it"),
+        pytest.param("a fire hydrant", "fire hydrant", id="a name of two words"),
+        pytest.param("the knives", "knife", id="a noun that the table does not have"),
+        pytest.param("of the", None, id="only little words"),
+    ],
+)
+def test_named_class(chunk, name):
+    assert named_class(words(chunk), NAMES, TABLE) == name
+
+
+@pytest.mark.parametrize(
+    ("noun", "form"),
+    [
+        pytest.param("dog", "dog", id="as it is"),
+        pytest.param("dogs", "dog", id="s"),
+        pytest.param("benches", "bench", id="es"),
+        pytest.param("puppies", "puppy", id="ies"),
+        pytest.param("knives", "knife", id="ves to fe"),
+        pytest.param("loaves", "loaf", id="ves to f"),
+        pytest.param("firemen", "fireman", id="men"),
+        pytest.param("children", "child", id="irregular"),
+    ],
+)
+def test_base_forms(noun, form):
+    assert form in base_forms(noun)
+
+
+def test_nothing_to_judge_by():
+    for captions in ([], [[]], [[SaidChunk(words("a dog"))]]):
+        found = chunk_agreement(captions, NAMES, TABLE)
+        assert (found.names_class, found.names_as_people_do, found.likeness_to_people) == (None, None, None)
+
+
+def test_a_chunk_counts_and_a_caption_has_the_mean_of_its_chunks():
+    captions = [
+        [SaidChunk(words("a dog"), "dog"), SaidChunk(words("a man"), "dog"), SaidChunk(words("the sky"))],
+        [],
+        [SaidChunk(words("two dogs"), "dog")],
+    ]
+    score = chunk_agreement(captions, NAMES, TABLE).names_class
+    assert score is not None
+    np.testing.assert_array_equal(score.per_caption, [0.5, np.nan, 1.0])
+    assert score.corpus == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "phrases", "same", "alike"),
+    [
+        pytest.param("a dog", ["the brown dog"], 1.0, 1.0, id="the same head"),
+        pytest.param("two dogs", ["a dog"], 1.0, 1.0, id="one or two"),
+        pytest.param("a cat", ["a dog"], 0.0, 0.8, id="alike: (0.6 + 1) / 2"),
+        pytest.param("a dog", ["a hat"], 0.0, 0.0, id="opposites: (-1 + 1) / 2"),
+        pytest.param("a cat", ["a man", "a dog", "a hat"], 0.0, 0.9, id="the most similar phrase: (0.8 + 1) / 2"),
+        pytest.param("a hat", ["a dog", "his hat"], 1.0, 1.0, id="one phrase is enough"),
+        pytest.param("a gnu", ["a dog"], 0.0, 0.5, id="not in the table"),
+        pytest.param("a gnu", ["some gnus"], 1.0, 1.0, id="not in the table, but the same"),
+        pytest.param("a gnu", [""], 0.0, 0.0, id="an empty phrase"),
+    ],
+)
+def test_agreement_with_people(chunk, phrases, same, alike):
+    found = chunk_agreement([[SaidChunk(words(chunk), None, tuple(map(words, phrases)))]], NAMES, TABLE)
+    assert found.names_class is None
+    assert found.names_as_people_do is not None
+    assert found.likeness_to_people is not None
+    assert found.names_as_people_do.corpus == same
+    assert found.likeness_to_people.corpus == pytest.approx(alike)
