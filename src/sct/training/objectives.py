@@ -1,0 +1,81 @@
+"""The objectives of a recipe, with the tables they need: what a training step minimises for chosen examples."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sct.model.network import CaptionNetwork
+from sct.training.feed import Feed
+from sct.training.objective import Loss, MaskedMean, masked_mean, words_loss
+from sct.training.recipe import Objective
+from sct.training.rewards import AlignmentReward, CiderReward, Sentences, spoken_words
+from sct.training.self_critical import self_critical_loss
+
+
+class WordsObjective:
+    """Ground-truth words and shifts."""
+
+    def __init__(
+        self, feed: Feed, settings: Objective, *, label_smoothing: float = 0.0, mean: MaskedMean = masked_mean
+    ) -> None:
+        self._feed, self._settings, self._mean = feed, settings, mean
+        self._label_smoothing = label_smoothing
+
+    def __call__(self, network: CaptionNetwork, chosen: Int[Tensor, " batch"], noise: Tensor) -> Loss:  # noqa: ARG002
+        """The loss on the chosen examples; nothing is random here."""
+        return words_loss(
+            network,
+            self._feed.batch(chosen),
+            shift_weight=self._settings.shift_weight,
+            label_smoothing=self._label_smoothing,
+            count_padding=self._settings.count_padding,
+            mean=self._mean,
+        )
+
+
+class RewardObjective:
+    """Captions that the network says itself, rewarded by CIDEr-D and perhaps by the order of their nouns."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        settings: Objective,
+        *,
+        cider: CiderReward,
+        nouns: AlignmentReward | None,
+        references: Sentences,
+        mean: MaskedMean = masked_mean,
+    ) -> None:
+        self._feed, self._settings, self._mean = feed, settings, mean
+        self._cider, self._cider_references = cider, cider.prepare(references)
+        self._nouns = nouns
+        self._noun_references = None if nouns is None else nouns.prepare(references)
+        self.given_baseline: Float[Tensor, " examples"] | None = None
+        """What the greedy caption of each training example earned some time ago, as the authors' code has it."""
+
+    def __call__(
+        self, network: CaptionNetwork, chosen: Int[Tensor, " batch"], noise: Float[Tensor, "batch samples time 2"]
+    ) -> Loss:
+        """The loss on the chosen examples."""
+        with torch.no_grad():
+            inputs = self._feed.inputs(chosen)
+        return self_critical_loss(
+            network,
+            inputs,
+            noise,
+            lambda words, example: self.rewards(words, chosen[example]),
+            baseline="others" if self._settings.baseline == "others" else "greedy",
+            given_baseline=None if self.given_baseline is None else self.given_baseline[chosen],
+            count_padding=self._settings.count_padding,
+            mean=self._mean,
+        )
+
+    def rewards(self, words: Int[Tensor, "captions time"], chosen: Int[Tensor, " captions"]) -> dict[str, Tensor]:
+        """What captions of the chosen examples earn."""
+        said = spoken_words(words, collapse=self._settings.collapse_repeats)
+        rows = chosen[:, None]
+        earned = {"cider": self._cider(said, self._cider_references, rows)}
+        if self._nouns is not None and self._noun_references is not None:
+            aligned = self._nouns(said, self._noun_references, rows, from_zero=True)
+            earned["nouns"] = self._settings.noun_weight * aligned
+        return earned
