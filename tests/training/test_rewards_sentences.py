@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import plain_rewards
 import pytest
 import torch
@@ -42,3 +45,9 @@ def test_words_are_those_of_a_plain_loop(tokens, collapse):
 @given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=5))
 def test_lists_come_back(captions):
     assert lists(Sentences.of_lists(captions)) == captions
+
+
+def test_rewards_need_little_but_torch():
+    absent = ["spacy", "scipy", "pandas", "pyarrow", "h5py", "PIL", "rich", "typer", "safetensors"]
+    program = f"import sys; sys.modules.update(dict.fromkeys({absent})); import sct.training.rewards"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -99,14 +99,14 @@ class AlignmentReward:
 
     def _nouns(self, sentences: Sentences) -> Int[Tensor, "captions time"]:
         """Noun number of each word."""
-        return self.noun_of_word[sentences.words.where(sentences.mask(), UNKNOWN)]
+        return self.noun_of_word[sentences.words.masked_fill(~sentences.mask(), UNKNOWN)]
 
     def _gains(
         self, nouns: Int[Tensor, "candidates time"], others: Int[Tensor, "candidates references nouns"]
     ) -> Float[Tensor, "candidates references nouns time"]:
         cosine = torch.einsum("crnd,ctd->crnt", self.vectors[others], self.vectors[nouns])
         rows, columns = others[..., :, None], nouns[:, None, None, :]
-        gains = torch.where(rows == columns, 3.0, cosine.float() + 2)
+        gains = (cosine.float() + 2).masked_fill(rows == columns, 3.0)
         return gains * ((rows != NO_NOUN) & (columns != NO_NOUN))
 
 

@@ -17,12 +17,12 @@ MAX_WORDS = 65_000
 """Ids must stay below it; the numbers above are for unknown words of references."""
 MAX_TIME = 2**BITS - 4 - MAX_WORDS
 NO_NGRAM = -1
-CAPTIONS_AT_ONCE = 1 << 15
+CAPTIONS_AT_ONCE = 1 << 12
 
 
 def codes(sentences: Sentences) -> Int[Tensor, "captions time"]:
     """Number the words from 1; 0 stands after the last."""
-    return torch.where(sentences.mask(), sentences.words + 1, 0)
+    return (sentences.words + 1).masked_fill(~sentences.mask(), 0)
 
 
 def reference_codes(sentences: Sentences) -> Int[Tensor, "captions time"]:
@@ -32,7 +32,7 @@ def reference_codes(sentences: Sentences) -> Int[Tensor, "captions time"]:
     """
     own = MAX_WORDS + 1 + torch.arange(sentences.words.shape[1], device=sentences.words.device)
     known = torch.where(sentences.words == UNKNOWN, own, sentences.words + 1)
-    return torch.where(sentences.mask(), known, 0)
+    return known.masked_fill(~sentences.mask(), 0)
 
 
 def pack_ngrams(codes: Int[Tensor, "*captions time"], missing: int = NO_NGRAM) -> Int[Tensor, "*captions sizes time"]:
@@ -42,7 +42,7 @@ def pack_ngrams(codes: Int[Tensor, "*captions time"], missing: int = NO_NGRAM) -
     """
     windows = _windows(codes.long(), LONGEST).transpose(-1, -2).contiguous()
     shifts = BITS * torch.arange(LONGEST, device=codes.device)[:, None]
-    return torch.where(windows > 0, (windows << shifts).cumsum(-2), missing)
+    return (windows << shifts).cumsum(-2).masked_fill(windows == 0, missing)
 
 
 def refuse_bad_ids(sentences: Sentences, limit: int = MAX_WORDS) -> None:
