@@ -45,6 +45,8 @@ class CaptionOptions:
     """Words that are never said; "<unk>" may be one of them."""
     required: tuple[str, ...] = ()
     """Words that are all said."""
+    reference_search: bool = False
+    """Search as the authors' released code does, also with other weights than theirs."""
 
     def __post_init__(self) -> None:
         """Refuse values of the wrong kind; what clashes is told by the search."""
@@ -85,7 +87,7 @@ class Captioner:
         if precision == "int8":
             check_int8()
         dtype = torch.float16 if precision == "float16" else torch.float32
-        self._config = network.config
+        self.config = network.config
         self._fused = FusedCaptioner(network.to(self.device), INT8 if precision == "int8" else DENSE, dtype)
         self._graphed: dict[Settings, GraphedSearch] = {}
 
@@ -102,9 +104,15 @@ class Captioner:
         """The ``n_best`` captions of each request, best first; images and controls may differ in size."""
         if not requests:
             return []
+        return self.caption_inputs(self._inputs(requests), options)
+
+    def caption_inputs(
+        self, inputs: ControlInputs, options: CaptionOptions | None = None
+    ) -> list[list[GroundedCaption]]:
+        """The ``n_best`` captions of each control, best first, from features that are packed already."""
         options = options or CaptionOptions()
-        inputs = self._inputs(requests)
-        decoded = self._search(inputs, options)
+        inputs = inputs.to(self.device)
+        decoded = self.search(inputs, options)
         examples, n_best, _ = decoded.words.shape
         longest = int(decoded.spoken.sum(-1).max())
         explanation = explain(
@@ -117,7 +125,10 @@ class Captioner:
         )
         return _grounded_captions(decoded, explanation, inputs, self.vocabulary, options)
 
-    def _search(self, inputs: ControlInputs, options: CaptionOptions) -> Decoded:
+    def search(self, inputs: ControlInputs, options: CaptionOptions | None = None) -> Decoded:
+        """Word ids alone, for who needs many captions and no groundings."""
+        options = options or CaptionOptions()
+        inputs = inputs.to(self.device)
         on_gpu = self.device.type == "cuda"
         settings = Settings(
             max_length=options.max_length,
@@ -134,7 +145,10 @@ class Captioner:
             required_words=self._ids(options.required),
         )
         constraints = guarantees.constraints(settings, inputs.num_slots, self.device)
-        if self._config.mode == "reference" and constraints is None and not options.length_power:
+        can_follow = constraints is None and not options.length_power
+        if options.reference_search and not can_follow:
+            raise InputError("the authors' search knows no guarantees and no length_power: leave these or it out")
+        if options.reference_search or (self.config.mode == "reference" and can_follow):
             # Who comes with the authors' weights gets the authors' search as well.
             settings = replace(settings, freeze=False, early_stop=False)
         if on_gpu and constraints is None:
@@ -170,17 +184,16 @@ class Captioner:
                 place for members in sets for place in members
             ]
             images.append(self._image([features[place] for place in described]))
-        packed = pack_controls(torch.from_numpy(np.stack(features)), torch.from_numpy(np.stack(images)), controls)
-        return packed.to(self.device)
+        return pack_controls(torch.from_numpy(np.stack(features)), torch.from_numpy(np.stack(images)), controls)
 
     def _image(self, features: Sequence[np.ndarray]) -> np.ndarray:
         """Mean feature; like the authors' code, reference mode leaves out rows of zeros."""
-        kept = [feature for feature in features if feature.any()] if self._config.mode == "reference" else features
+        kept = [feature for feature in features if feature.any()] if self.config.mode == "reference" else features
         mean: np.ndarray = np.stack(kept or features).mean(axis=0, dtype=np.float64)
         return mean.astype(np.float32)
 
     def _feature(self, region: Region) -> np.ndarray:
-        place, wanted = f"the feature of region {tuple(region.box)}", self._config.feature_size
+        place, wanted = f"the feature of region {tuple(region.box)}", self.config.feature_size
         if region.feature is None:
             raise InputError(f"region {tuple(region.box)} has no feature: wanted {wanted} numbers")
         try:

@@ -1,0 +1,30 @@
+"""The judge: one file per metric, one contract, and ``score`` over them all.
+
+>>> from sct import metrics
+>>> report = metrics.score(["a dog runs"], [["A dog runs ."]], metrics=["B1", "R"])
+>>> {name: round(figure) for name, figure in report.in_paper_units().items()}
+{'B1': 100, 'R': 100, 'groups': 1}
+
+A single metric is imported from its file: ``from sct.metrics.cider import cider_d``.
+"""
+
+from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.nouns import NounTable
+from sct.metrics.pairs import Pairs, pair, pair_words
+from sct.metrics.report import METRICS, TABLE_METRICS, Report, quick_scores, score
+from sct.metrics.score import MetricUnavailable, Score
+
+__all__ = [
+    "METRICS",
+    "TABLE_METRICS",
+    "DocumentFrequencies",
+    "MetricUnavailable",
+    "NounTable",
+    "Pairs",
+    "Report",
+    "Score",
+    "pair",
+    "pair_words",
+    "quick_scores",
+    "score",
+]

@@ -1,0 +1,115 @@
+"""``sct evaluate``: captions of a dataset under control, and what the metrics say of them."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sct.cli.progress import progress_bar
+from sct.errors import InputError
+
+if TYPE_CHECKING:
+    from sct.data.dataset import Dataset
+    from sct.evaluation.judgement import Judgement
+    from sct.evaluation.predict import Progress
+    from sct.evaluation.predictions import Prediction
+
+
+def evaluate_command(
+    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle.")],
+    data: Annotated[Path, typer.Argument(help="A folder made by sct prepare, or a grounded JSONL file.")],
+    control: Annotated[
+        Literal["sequence", "set", "none"] | None,
+        typer.Option(help="Region sets in order of mention, as a set that the bundle sorts, or the image as a whole."),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Part of the dataset; val if not given, or the only one of a JSONL file.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for predictions and scores; evaluation/BUNDLE-SPLIT-CONTROL if not given."),
+    ] = None,
+    oracle: Annotated[
+        int | None, typer.Option(min=1, help="Also say so many captions of each image and judge the best (Table 7).")
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Some of B1,B2,B3,B4,M,R,C,S,NW,IoU, or all; those of the paper's tables if not given."),
+    ] = None,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Search and score as the authors' released code does.")
+    ] = False,
+    features: Annotated[Path | None, typer.Option(help="Region store that the dataset was prepared with.")] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d, or a saved noun table (.safetensors).")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    batch_size: Annotated[int, typer.Option(min=1, help="Controls that are captioned at once.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Caption a split by the paper's protocol and score the captions.
+
+    One sample is an image with a control; all captions that share both are its references. Predictions are written
+    before they are scored.
+    """
+    from sct.captioning import load  # noqa: PLC0415  torch is slow to import
+    from sct.cli.figures import chosen_metrics, print_reasons, print_table  # noqa: PLC0415
+    from sct.evaluation.features import features_for  # noqa: PLC0415
+    from sct.evaluation.judgement import Judgement, NounSource  # noqa: PLC0415
+    from sct.evaluation.protocol import EvaluationSettings, Evaluator, judge_and_save  # noqa: PLC0415
+
+    if control is None and oracle is None:
+        raise InputError("neither --control nor --oracle was given: say --control sequence, set or none")
+    settings = EvaluationSettings(
+        control=control or "sequence", metrics=chosen_metrics(metrics), reference=reference, batch_size=batch_size
+    )
+    captioner, nouns = load(bundle, device=device), NounSource.load(vectors)
+    folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{control or 'oracle'}"
+    dataset = _open(data, folder)
+    settings = replace(settings, split=split or ("val" if data.is_dir() else dataset.table.splits[0]))
+    evaluator = Evaluator(captioner, dataset, features_for(dataset, features, captioner.config), settings)
+
+    def run(caption: Callable[[Progress], list[Prediction]], name: str) -> Judgement:
+        with progress_bar("captions") as progress:
+            lines = caption(progress)
+        with progress_bar("metrics") as progress:
+            return judge_and_save(lines, folder, settings, name=name, nouns=nouns, progress=progress)
+
+    judgements: dict[str, Judgement] = {}
+    if control is not None:
+        judgements[f"control: {control}"] = run(evaluator.caption, "")
+    if oracle is not None:
+        judgements[f"{oracle} captions of each image"] = run(partial(evaluator.caption_often, oracle), "oracle_")
+    for judgement in judgements.values():
+        print_reasons(judgement)
+    if as_json:
+        print(json.dumps(_as_object(judgements.values())))
+        return
+    for title, judgement in judgements.items():
+        print_table(f"{bundle.name} on {data.name}, {settings.split}, {title}", judgement)
+    print(f"predictions and scores are in {folder}")
+
+
+def _open(data: Path, folder: Path) -> "Dataset":
+    """Open a dataset; a grounded JSONL file is prepared first, into the folder of the evaluation."""
+    from sct.data.dataset import Dataset  # noqa: PLC0415
+
+    if data.is_file() and data.suffix == ".jsonl":
+        from sct.data.prepare import Preparation, prepare  # noqa: PLC0415  needs what captioning does not
+
+        with progress_bar("images") as progress:
+            prepare(data, folder / "dataset", Preparation(overwrite=True), progress)
+        return Dataset.open(folder / "dataset")
+    return Dataset.open(data)
+
+
+def _as_object(judgements: Iterable["Judgement"]) -> dict[str, Any]:
+    """All figures in one object; those of the first captions of the oracle yield to those of the control."""
+    content: dict[str, Any] = {}
+    for judgement in judgements:
+        content = {**judgement.as_dict(), **content}
+    return content

@@ -1,0 +1,53 @@
+"""``sct score``: figures of any system's captions, from a file alone."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sct.cli.progress import progress_bar
+
+
+def score_command(
+    predictions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PREDICTIONS.jsonl",
+            help='One image and control a line: {"image": .., "control": .., "prediction": .., "references": [..]}.',
+        ),
+    ],
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Some of B1,B2,B3,B4,M,R,C,S,NW,IoU, or all; those of the paper's tables if not given."),
+    ] = None,
+    per_caption: Annotated[Path | None, typer.Option(help="File to write with the figures of each caption.")] = None,
+    diversity: Annotated[
+        bool, typer.Option("--diversity", help="Lines of one image and control are several captions of it.")
+    ] = False,
+    reference: Annotated[bool, typer.Option("--reference", help="Score as the authors' released code does.")] = False,
+    vectors: Annotated[
+        Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d, or a saved noun table (.safetensors).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print the paper's metrics for predictions, in the units of its tables: NW as it is, all else times 100.
+
+    Lines with "predictions": [..] are also judged by how their captions differ and by the best of them.
+    """
+    from sct.cli.figures import chosen_metrics, print_reasons, print_table  # noqa: PLC0415  slow to import
+    from sct.evaluation.judgement import NounSource, judge  # noqa: PLC0415
+    from sct.evaluation.predictions import read_predictions  # noqa: PLC0415
+    from sct.metrics.report import checked_metrics  # noqa: PLC0415
+
+    names = checked_metrics(chosen_metrics(metrics))
+    lines, nouns = read_predictions(predictions), NounSource.load(vectors)
+    with progress_bar("metrics") as progress:
+        judgement = judge(lines, names, nouns=nouns, reference=reference, diversity=diversity, progress=progress)
+    if per_caption is not None:
+        judgement.save_per_caption(per_caption)
+    print_reasons(judgement)
+    if as_json:
+        print(json.dumps(judgement.as_dict()))
+    else:
+        print_table(f"{predictions}", judgement)

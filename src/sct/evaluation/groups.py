@@ -1,0 +1,139 @@
+"""What is captioned and judged: one sample for each image and control, with all captions that share both."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from sct.data.statistics import mark_captions, split_of_caption
+from sct.data.table import NO_CHUNK, NO_CLASS, Table
+from sct.errors import InputError
+
+ControlKind = Literal["sequence", "set", "none"]
+"""Region sets in the order of mention; the same without an order; the image as a whole."""
+RegionSets = tuple[tuple[int, ...], ...]
+"""Region sets as indices into the image's regions."""
+
+MOST_MEMBERS = 20
+"""Most regions of a region set that a captioner looks at, in evaluation as in training."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An image under a control, and the captions that are its references (point 33 of the reference behaviour)."""
+
+    image: int
+    """Row of the image."""
+    control: RegionSets
+    captions: tuple[int, ...]
+    """Rows of the captions, in the order of the dataset."""
+
+
+def samples_of(table: Table, split: str, control: ControlKind = "sequence") -> list[Sample]:
+    """The samples of a split in the order of their first captions.
+
+    As a sequence, a control has a region set for each mention, so a thing that is named twice is there twice. As a set
+    it has each region set once, in an order that tells nothing of the captions (``unordered``). Without control an
+    image is one sample, and its one region set holds its likeliest regions, as it does for a chunk that has none.
+
+    Captions with a chunk that has no region are left out, in training splits too: they have no control.
+    """
+    if control not in get_args(ControlKind):
+        raise InputError(f"control {control!r}: wanted {', '.join(get_args(ControlKind))}")
+    mentions = _mentions(table, split)
+    sets = _numbered_sets(table, mentions.chunk)
+    starts = np.flatnonzero(np.diff(mentions.caption, prepend=-1))
+    captions = mentions.caption[starts]
+    ends = [*starts[1:].tolist(), len(mentions.caption)]
+    image_of_caption = np.repeat(np.arange(len(table.image_ids)), np.diff(table.columns["image_caption"]))
+    groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for caption, image, start, end in zip(
+        captions.tolist(), image_of_caption[captions].tolist(), starts.tolist(), ends, strict=True
+    ):
+        named = sets.numbers[start:end]
+        key = {"sequence": named, "set": sorted(set(named)), "none": ()}[control]
+        groups.setdefault((image, tuple(key)), []).append(caption)
+    samples = []
+    for (image, numbers), rows in groups.items():
+        control_sets = tuple(sets.members[number] for number in numbers)
+        if control == "set":
+            control_sets = unordered(table, image, control_sets)
+        elif control == "none":
+            control_sets = (likeliest_regions(table, image),)
+        samples.append(Sample(image, control_sets, tuple(rows)))
+    return samples
+
+
+def unordered(table: Table, image: int, sets: RegionSets) -> RegionSets:
+    """Region sets by class name and then by place in the picture.
+
+    The numbers of regions would not do: some sources number them as their captions mention them.
+    """
+    first = int(table.columns["image_region"][image])
+
+    def key(members: tuple[int, ...]) -> tuple[str, list[list[float]]]:
+        rows = [first + member for member in members]
+        number = int(table.columns["region_class"][rows[0]])
+        return "" if number == NO_CLASS else table.classes[number], table.columns["region_box"][rows].tolist()
+
+    return tuple(sorted(sets, key=key))
+
+
+def likeliest_regions(table: Table, image: int) -> tuple[int, ...]:
+    """The regions that a detector is surest of, at most ``MOST_MEMBERS``; the first ones where none has a score."""
+    first, last = table.columns["image_region"][image : image + 2].tolist()
+    scores = np.nan_to_num(table.columns["region_score"][first:last].astype(np.float32))
+    return tuple(sorted(np.argsort(-scores, kind="stable")[:MOST_MEMBERS].tolist()))
+
+
+def caption_text(table: Table, caption: int) -> str:
+    """A caption as its author wrote it."""
+    first, last = table.columns["caption_letter"][caption : caption + 2].tolist()
+    return table.columns["letter"][first:last].tobytes().decode("utf-8")
+
+
+class _Mentions(NamedTuple):
+    """Every mention of a chunk, a run of words in it, in the order of the words."""
+
+    caption: Int64[np.ndarray, " mentions"]
+    chunk: Int64[np.ndarray, " mentions"]
+    """Row of the chunk."""
+
+
+class _NumberedSets(NamedTuple):
+    """The region set of each mention, equal ones with equal numbers."""
+
+    numbers: list[int]
+    members: list[tuple[int, ...]]
+    """The regions of each number, in rising order."""
+
+
+def _mentions(table: Table, split: str) -> _Mentions:
+    """The mentions in those captions of a split whose chunks all have a region."""
+    if split not in table.splits:
+        raise InputError(f"split {split!r} is not in the dataset: wanted one of {', '.join(table.splits)}")
+    columns = table.columns
+    caption = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))
+    label = columns["word_chunk"].astype(np.int64)
+    is_start = label != NO_CHUNK
+    # A run ends where the chunk changes, words between chunks included: "man and man" are two mentions of one chunk.
+    is_start[1:] &= (label[1:] != label[:-1]) | (caption[1:] != caption[:-1])
+    caption = caption[is_start]
+    chunk = columns["caption_chunk"][caption].astype(np.int64) + label[is_start]
+    kept = (mark_captions(table).usable & (split_of_caption(table) == table.splits.index(split)))[caption]
+    with_gap: Bool[np.ndarray, " captions"] = np.zeros(len(columns["caption_built"]), dtype=np.bool_)
+    with_gap[caption[np.diff(columns["chunk_region"])[chunk] == 0]] = True
+    kept &= ~with_gap[caption]
+    return _Mentions(caption[kept], chunk[kept])
+
+
+def _numbered_sets(table: Table, chunks: Int64[np.ndarray, " mentions"]) -> _NumberedSets:
+    firsts, lasts = table.columns["chunk_region"][chunks].tolist(), table.columns["chunk_region"][chunks + 1].tolist()
+    members = table.columns["member"].tolist()
+    number_of: dict[tuple[int, ...], int] = {}
+    numbers = [
+        number_of.setdefault(tuple(sorted(members[first:last])), len(number_of))
+        for first, last in zip(firsts, lasts, strict=True)
+    ]
+    return _NumberedSets(numbers, list(number_of))

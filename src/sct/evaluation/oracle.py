@@ -1,0 +1,157 @@
+"""The diversity protocol of section 4.4: many captions of an image, from its region sets in many orders.
+
+An image's region sets are those of all its controls. The candidates are orders of them and of subsets of them; the
+captioner says one caption for each, and the likeliest ones that differ are kept. Ten region sets have ten million such
+orders, so no more than a fixed number is looked at: what fits is taken whole, the rest by chance, the same chance each
+time. Time and memory for an image are bounded whatever it holds.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from math import perm
+from random import Random
+
+from sct.captioning import Captioner, CaptionOptions
+from sct.data.table import Table
+from sct.errors import InputError
+from sct.evaluation.features import Features
+from sct.evaluation.groups import RegionSets, samples_of, unordered
+from sct.evaluation.predict import BATCH_SIZE, Progress, alike, check_features, pack
+
+ORDERS_PER_CAPTION = 5
+"""Orders that are looked at for each caption that is kept, at most."""
+MOST_SETS = 10
+"""Most region sets of a candidate, as the paper's sorter takes; longer controls do not fit a caption of 20 words."""
+_IMAGES_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RegionPool:
+    """An image with all region sets that its captions talk about, in an order that tells nothing of them."""
+
+    image: int
+    sets: RegionSets
+    captions: tuple[int, ...]
+    """Rows of all captions of the image, its references."""
+
+
+@dataclass(frozen=True, slots=True)
+class OracleCaption:
+    """A caption with the order of region sets that led to it."""
+
+    text: str
+    control: RegionSets
+    log_prob: float
+
+
+def region_pools(table: Table, split: str) -> list[RegionPool]:
+    """The images of a split that have a control; all their captions are references, also those without a control.
+
+    The paper runs this protocol on the whole test split, to compare with systems that know no control.
+    """
+    sets_of: dict[int, dict[tuple[int, ...], None]] = {}
+    for sample in samples_of(table, split, "sequence"):
+        sets_of.setdefault(sample.image, {}).update(dict.fromkeys(sample.control))
+    offsets = table.columns["image_caption"].tolist()
+    return [
+        RegionPool(image, unordered(table, image, tuple(sets)), tuple(range(offsets[image], offsets[image + 1])))
+        for image, sets in sets_of.items()
+    ]
+
+
+def candidate_orders(sets: RegionSets, most: int, seed: object) -> list[RegionSets]:
+    """Orders of region sets and of subsets of them, all if there are at most ``most``.
+
+    Otherwise each number of sets gets an equal share of ``most``; what a small number cannot use goes to the larger.
+
+    >>> candidate_orders(((0,), (1,)), 9, "a.jpg")
+    [((0,),), ((1,),), ((0,), (1,)), ((1,), (0,))]
+    """
+    chance = Random(f"{seed}")
+    sizes = range(1, min(len(sets), MOST_SETS) + 1)
+    found: list[RegionSets] = []
+    for size in sizes:
+        share = -(-(most - len(found)) // (len(sizes) - size + 1))
+        found += _orders(sets, size, share, chance)
+    return found
+
+
+def _orders(sets: RegionSets, size: int, most: int, chance: Random) -> list[RegionSets]:
+    """Orders of ``size`` of the sets, at most ``most`` of them."""
+    count = perm(len(sets), size)
+    if count <= most:
+        return list(permutations(sets, size))
+    if count <= 2 * most:
+        return chance.sample(list(permutations(sets, size)), most)
+    drawn: dict[RegionSets, None] = {}
+    while len(drawn) < most:  # at most half of all are wanted, so a draw is a new one at least every other time
+        drawn[tuple(chance.sample(sets, size))] = None
+    return list(drawn)
+
+
+def oracle_captions(
+    captioner: Captioner,
+    features: Features,
+    pools: Sequence[RegionPool],
+    number: int,
+    *,
+    most_orders: int | None = None,
+    options: CaptionOptions | None = None,
+    batch_size: int = BATCH_SIZE,
+    progress: Progress | None = None,
+) -> list[list[OracleCaption]]:
+    """The ``number`` likeliest captions of each image that differ, likeliest first.
+
+    An image with few region sets may have fewer orders than captions are wanted: then the next best captions that the
+    beam found for an order follow, and where these do not suffice either there are fewer.
+    """
+    if number < 1:
+        raise InputError(f"{number} captions of an image were asked for: wanted at least 1")
+    most = most_orders or ORDERS_PER_CAPTION * number
+    found: list[list[OracleCaption]] = []
+    for start in range(0, len(pools), _IMAGES_AT_ONCE):
+        some = pools[start : start + _IMAGES_AT_ONCE]
+        best: list[list[OracleCaption]] = [[] for _ in some]
+        others: list[list[OracleCaption]] = [[] for _ in some]
+        for place, rank, caption in _said(captioner, features, some, most, options, batch_size):
+            (others if rank else best)[place].append(caption)
+        found += [_likeliest(first, second, number) for first, second in zip(best, others, strict=True)]
+        if progress is not None:
+            progress(len(found), len(pools))
+    return found
+
+
+def _said(
+    captioner: Captioner,
+    features: Features,
+    pools: Sequence[RegionPool],
+    most: int,
+    options: CaptionOptions | None,
+    batch_size: int,
+) -> Iterator[tuple[int, int, OracleCaption]]:
+    """Every caption of every order: place of its image, rank in the beam, caption."""
+    options = options or CaptionOptions()
+    options = replace(options, n_best=options.beam_size)
+    jobs = [
+        (place, order) for place, pool in enumerate(pools) for order in candidate_orders(pool.sets, most, pool.image)
+    ]
+    for numbers in alike([order for _, order in jobs], batch_size):
+        batch = [jobs[number] for number in numbers]
+        inputs = pack(features, [pools[place].image for place, _ in batch], [order for _, order in batch])
+        check_features(inputs, captioner)
+        decoded = captioner.search(inputs, options)
+        words, scores = decoded.words.tolist(), decoded.scores.tolist()
+        for (place, order), hypotheses, log_probs in zip(batch, words, scores, strict=True):
+            for rank, (ids, log_prob) in enumerate(zip(hypotheses, log_probs, strict=True)):
+                yield place, rank, OracleCaption(" ".join(captioner.vocabulary.decode(ids)), order, log_prob)
+
+
+def _likeliest(best: Sequence[OracleCaption], others: Sequence[OracleCaption], number: int) -> list[OracleCaption]:
+    """The likeliest of different texts; the beam's second choices only where its first do not suffice."""
+    kept: dict[str, OracleCaption] = {}
+    for captions in (best, others):
+        for caption in sorted(captions, key=lambda caption: -caption.log_prob):
+            if len(kept) < number:
+                kept.setdefault(caption.text, caption)
+    return sorted(kept.values(), key=lambda caption: -caption.log_prob)

@@ -1,0 +1,133 @@
+"""Captions of many samples, in batches across images."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+
+from sct.captioning import Captioner, CaptionOptions
+from sct.errors import InputError
+from sct.evaluation.features import Features
+from sct.evaluation.groups import MOST_MEMBERS, RegionSets, Sample
+from sct.grounded_caption import GroundedCaption
+from sct.model.inputs import ControlInputs, pack_controls
+
+BATCH_SIZE = 200
+REFERENCE_SLOTS = 10
+"""Region sets that the authors' code makes room for when it puts them in order."""
+
+Progress = Callable[[int, int | None], None]
+
+
+@runtime_checkable
+class ControlSorter(Protocol):
+    """Puts region sets in order."""
+
+    def __call__(self, images: Sequence[int], controls: Sequence[RegionSets]) -> list[list[int]]:
+        """For each image and control the place of the set to speak of first, second, ..."""
+        ...
+
+
+def predict(
+    captioner: Captioner,
+    features: Features,
+    samples: Sequence[Sample],
+    *,
+    options: CaptionOptions | None = None,
+    batch_size: int = BATCH_SIZE,
+    progress: Progress | None = None,
+) -> list[GroundedCaption]:
+    """The best caption of each sample."""
+    found: dict[int, GroundedCaption] = {}
+    for numbers in alike([sample.control for sample in samples], batch_size):
+        inputs = pack(features, [samples[number].image for number in numbers], [samples[n].control for n in numbers])
+        check_features(inputs, captioner)
+        captions = captioner.caption_inputs(inputs, options)
+        found |= {number: best for number, [best, *_] in zip(numbers, captions, strict=True)}
+        if progress is not None:
+            progress(len(found), len(samples))
+    return [found[number] for number in range(len(samples))]
+
+
+def sorted_samples(samples: Sequence[Sample], sorter: ControlSorter, *, overwrite_tails: bool = False) -> list[Sample]:
+    """The samples with their region sets in the order that a sorter finds.
+
+    ``overwrite_tails`` keeps a defect of the authors' code, for its published scores.
+    """
+    if not samples:
+        return []
+    images, controls = [sample.image for sample in samples], [sample.control for sample in samples]
+    orders = sorter(images, controls)
+    found = []
+    for sample, order in zip(samples, orders, strict=True):
+        if sorted(order) != list(range(len(sample.control))):
+            raise InputError(f"a sorter put {len(sample.control)} region sets in the order {order}: wanted each once")
+        found.append(Sample(sample.image, tuple(sample.control[place] for place in order), sample.captions))
+    return _with_overwritten_tails(found) if overwrite_tails else found
+
+
+def alike(controls: Sequence[RegionSets], batch_size: int) -> Iterator[list[int]]:
+    """Numbers of controls in batches of about one size: less padding, and fewer sizes to record on a GPU."""
+    order = sorted(range(len(controls)), key=lambda number: (len(controls[number]), max(map(len, controls[number]))))
+    for start in range(0, len(order), batch_size):
+        yield order[start : start + batch_size]
+
+
+def pack(features: Features, images: Sequence[int], controls: Sequence[RegionSets]) -> ControlInputs:
+    """Lay controls out for a captioner; only the regions that they name are taken along, each once."""
+    different = list(dict.fromkeys(images))
+    known = features(different)
+    place = {image: number for number, image in enumerate(different)}
+    places = [place[image] for image in images]
+    row_of: dict[int, int] = {}
+    packed = []
+    for number, control in zip(places, controls, strict=True):
+        first = int(known.first_row[number])
+        packed.append(
+            [
+                [row_of.setdefault(first + member, len(row_of)) for member in members[:MOST_MEMBERS]]
+                for members in control
+            ]
+        )
+    home = known.regions.device
+    rows = torch.tensor(list(row_of), dtype=torch.long, device=home)
+    return pack_controls(known.regions[rows], known.image[torch.tensor(places, device=home)], packed)
+
+
+def check_features(inputs: ControlInputs, captioner: Captioner) -> None:
+    """Refuse features of another size than the captioner was trained with."""
+    found, wanted = inputs.regions.shape[1], captioner.config.feature_size
+    if found != wanted:
+        raise InputError(
+            f"the regions have features of {found} numbers: the bundle wants {wanted}; give it its own kind"
+        )
+
+
+def _with_overwritten_tails(samples: Sequence[Sample]) -> list[Sample]:
+    """Keep the defect of the authors' set evaluation (point 40 of the reference behaviour).
+
+    When they fill up the places after a control's last region set, they write that set into these places of all
+    controls of the image: a control with fewer sets replaces the last sets of those before it.
+    """
+    by_image: dict[int, list[int]] = {}
+    for number, sample in enumerate(samples):
+        by_image.setdefault(sample.image, []).append(number)
+    found = list(samples)
+    for numbers in by_image.values():
+        slots: list[list[tuple[int, ...]]] = [[()] * REFERENCE_SLOTS for _ in numbers]
+        for place, number in enumerate(numbers):
+            control = samples[number].control[:REFERENCE_SLOTS]
+            slots[place][: len(control)] = control
+            for row in slots:
+                row[len(control) :] = [control[-1]] * (REFERENCE_SLOTS - len(control))
+        for place, number in enumerate(numbers):
+            found[number] = Sample(samples[number].image, _without_repeated_end(slots[place]), samples[number].captions)
+    return found
+
+
+def _without_repeated_end(sets: Sequence[tuple[int, ...]]) -> RegionSets:
+    """Leave out what repeats the last set at the end: a captioner stays on the last one anyway."""
+    end = len(sets)
+    while end > 1 and sets[end - 2] == sets[-1]:
+        end -= 1
+    return tuple(sets[:end])

@@ -1,0 +1,179 @@
+"""Predictions JSONL: any system's captions with their references, one image and control a line.
+
+    {"image": "a.jpg", "control": [[[20, 30, 200, 310]]], "prediction": "a boy ...", "references": ["A boy ."]}
+
+``control`` is a list of region sets, each a list of boxes; it may be null or missing where there was none.
+Where a system says several captions, ``predictions``, a list, best first, stands in the place of ``prediction`` or
+beside it.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from sct.atomic import written_whole
+from sct.errors import InputError
+from sct.grounded_caption import GroundedChunk
+
+Boxes = tuple[tuple[tuple[float, ...], ...], ...]
+"""Region sets as boxes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A caption, what it was said of, and what it is judged by."""
+
+    image: str
+    control: Boxes | None
+    """None where the system was not controlled."""
+    prediction: str
+    references: tuple[str, ...]
+    predictions: tuple[str, ...] = ()
+    """Several captions, best first, where there are several."""
+    chunks: tuple[GroundedChunk, ...] = ()
+    """Noun chunks with the place of their region set in the control, where they are known."""
+    log_prob: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; what is not known is left out."""
+        content: dict[str, Any] = {
+            "image": self.image,
+            "control": self.control,
+            "prediction": self.prediction,
+            "references": self.references,
+        }
+        if self.predictions:
+            content["predictions"] = self.predictions
+        if self.chunks:
+            content["chunks"] = [
+                {"text": chunk.text, "words": chunk.words, "region_set": chunk.region_set} for chunk in self.chunks
+            ]
+        if self.log_prob is not None:
+            content["log_prob"] = self.log_prob
+        return content
+
+
+def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
+    """Write a file, whole or not at all."""
+    with written_whole(path) as file:
+        for prediction in predictions:
+            file.write(json.dumps(prediction.as_dict(), ensure_ascii=False).encode("utf-8") + b"\n")
+
+
+def read_predictions(path: Path) -> list[Prediction]:
+    """Read a file; the first bad line stops it, named with its number. Empty lines and further keys are passed over."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: wanted a file of predictions, one JSON object a line")
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: wanted a file of predictions, one JSON object a line") from None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                found.append(parse_prediction(line))
+            except InputError as error:
+                raise InputError(f"{path}, line {number}: {error}") from error
+    if not found:
+        raise InputError(f"{path} holds no prediction: wanted one JSON object a line")
+    return found
+
+
+def parse_prediction(line: bytes) -> Prediction:
+    """One line.
+
+    >>> parse_prediction(b'{"image": "a.jpg", "prediction": "a boy", "references": ["A boy ."]}').references
+    ('A boy .',)
+    """
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON ({error}): wanted an object with image, control, prediction, references") from error
+    if not isinstance(content, dict):
+        raise InputError(
+            f"a JSON {type(content).__name__}: wanted an object with image, control, prediction, references"
+        )
+    several = _texts(content, "predictions") if "predictions" in content else ()
+    if several and "prediction" not in content:
+        content["prediction"] = several[0]
+    return Prediction(
+        image=_text(content, "image"),
+        control=_control(content.get("control")),
+        prediction=_text(content, "prediction"),
+        references=_texts(content, "references"),
+        predictions=several,
+    )
+
+
+def gather_samples(predictions: Sequence[Prediction]) -> list[Prediction]:
+    """Put lines of one image and control together as one with several predictions, in the order they came.
+
+    The lines must have the same references.
+    """
+    together: dict[tuple[str, Boxes | None], Prediction] = {}
+    for line in predictions:
+        said = line.predictions or (line.prediction,)
+        key = (line.image, line.control)
+        first = together.get(key)
+        if first is None:
+            together[key] = replace(line, predictions=said)
+        elif first.references != line.references:
+            raise InputError(
+                f"image {line.image!r} has two lines with one control but different references: wanted the same ones"
+            )
+        else:
+            together[key] = replace(first, predictions=first.predictions + said)
+    return list(together.values())
+
+
+def _text(content: dict[str, Any], name: str) -> str:
+    if name not in content:
+        raise InputError(f"no {name!r}: wanted an object with image, control, prediction, references")
+    return _checked_text(content[name], name)
+
+
+def _checked_text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {_short(value)}: wanted text")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} is {_short(value)}, with half a character: wanted Unicode text") from error
+    return value
+
+
+def _texts(content: dict[str, Any], name: str) -> tuple[str, ...]:
+    if name not in content:
+        raise InputError(f"no {name!r}: wanted an object with image, control, prediction, references")
+    value = content[name]
+    if not isinstance(value, list):
+        raise InputError(f"{name} is {_short(value)}: wanted a list of texts")
+    if not value:
+        raise InputError(f"{name} is empty: wanted at least one text")
+    return tuple(_checked_text(text, f"one of {name}") for text in value)
+
+
+def _control(value: object) -> Boxes | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(members, list) for members in value):
+        raise InputError(f"control is {_short(value)}: wanted a list of region sets, each a list of boxes")
+    return tuple(tuple(_box(box) for box in members) for members in value)
+
+
+def _box(value: object) -> tuple[float, ...]:
+    sides = value if isinstance(value, list) and len(value) == 4 else []
+    # A truth is a number to Python, and a whole number may be too large for a float.
+    box = tuple(float(side) for side in sides if type(side) is float or (type(side) is int and abs(side) < 1e300))
+    if len(box) != 4 or not all(map(isfinite, box)):
+        raise InputError(f"control has the box {_short(value)}: wanted [x1, y1, x2, y2]")
+    return box
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,174 @@
+"""The paper's evaluation from end to end: captions of a split under control, written down, then judged."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sct.atomic import written_whole
+from sct.captioning import Captioner, CaptionOptions
+from sct.data.dataset import Dataset
+from sct.data.table import Table
+from sct.errors import InputError
+from sct.evaluation.features import Features
+from sct.evaluation.groups import ControlKind, RegionSets, Sample, caption_text, samples_of
+from sct.evaluation.judgement import Judgement, NounSource, judge
+from sct.evaluation.oracle import OracleCaption, RegionPool, oracle_captions, region_pools
+from sct.evaluation.predict import BATCH_SIZE, ControlSorter, Progress, predict, sorted_samples
+from sct.evaluation.predictions import Boxes, Prediction, write_predictions
+from sct.grounded_caption import GroundedCaption
+from sct.language.reference_tokens import caption_key
+from sct.metrics.report import TABLE_METRICS, checked_metrics
+
+PREDICTIONS, SCORES = "predictions.jsonl", "scores.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationSettings:
+    """What is evaluated, and how."""
+
+    split: str = "val"
+    control: ControlKind = "sequence"
+    metrics: tuple[str, ...] = TABLE_METRICS
+    reference: bool = False
+    """Search, grouping and scores as the authors' released code has them."""
+    batch_size: int = BATCH_SIZE
+
+    def __post_init__(self) -> None:
+        """Refuse unknown metrics before anything is computed."""
+        checked_metrics(self.metrics)
+        if self.batch_size < 1:
+            raise InputError(f"batch_size is {self.batch_size}: wanted at least 1")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluator:
+    """A captioner on a dataset: says captions by the paper's protocols, and has them judged."""
+
+    captioner: Captioner
+    dataset: Dataset
+    features: Features
+    settings: EvaluationSettings
+    sorter: ControlSorter | None = None
+    """Puts sets in order; needed where the control is a set."""
+
+    def caption(self, progress: Progress | None = None) -> list[Prediction]:
+        """Caption every sample of the split."""
+        samples = controlled_samples(self.dataset.table, self.settings, self.sorter)
+        captions = predict(
+            self.captioner,
+            self.features,
+            samples,
+            options=self._options(),
+            batch_size=self.settings.batch_size,
+            progress=progress,
+        )
+        lines = _Lines(self.dataset, self.settings.reference)
+        return [lines.of_sample(sample, caption) for sample, caption in zip(samples, captions, strict=True)]
+
+    def caption_often(self, number: int, progress: Progress | None = None) -> list[Prediction]:
+        """Say ``number`` captions of every image of the split (section 4.4, Table 7)."""
+        pools = region_pools(self.dataset.table, self.settings.split)
+        _refuse_nothing(pools, self.settings.split)
+        found = oracle_captions(
+            self.captioner,
+            self.features,
+            pools,
+            number,
+            options=self._options(),
+            batch_size=self.settings.batch_size,
+            progress=progress,
+        )
+        lines = _Lines(self.dataset, self.settings.reference)
+        return [lines.of_pool(pool, captions) for pool, captions in zip(pools, found, strict=True)]
+
+    def _options(self) -> CaptionOptions:
+        return CaptionOptions(reference_search=self.settings.reference)
+
+
+def judge_and_save(
+    lines: Sequence[Prediction],
+    out: Path,
+    settings: EvaluationSettings,
+    *,
+    name: str = "",
+    nouns: NounSource | None = None,
+    progress: Progress | None = None,
+) -> Judgement:
+    """Write predictions.jsonl, judge them, and write scores.json beside it; ``name`` goes before both names.
+
+    The predictions are whole on disk before the first metric runs: a metric that fails does not lose them.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    scores = out / f"{name}{SCORES}"
+    scores.unlink(missing_ok=True)  # those of an earlier run are not of these predictions
+    write_predictions(out / f"{name}{PREDICTIONS}", lines)
+    judgement = judge(lines, settings.metrics, nouns=nouns, reference=settings.reference, progress=progress)
+    content = {**judgement.as_dict(), "unavailable": dict(judgement.unavailable()), "settings": asdict(settings)}
+    with written_whole(scores) as file:
+        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))
+    return judgement
+
+
+def controlled_samples(table: Table, settings: EvaluationSettings, sorter: ControlSorter | None) -> list[Sample]:
+    """The samples of the split, their controls in the order to be spoken of."""
+    samples = samples_of(table, settings.split, settings.control)
+    _refuse_nothing(samples, settings.split)
+    if settings.control != "set":
+        return samples
+    if sorter is None:
+        raise InputError(
+            "the control is a set, and the bundle has no sorter to put it in order: give a bundle with one, "
+            "or evaluate with --control sequence"
+        )
+    return sorted_samples(samples, sorter, overwrite_tails=settings.reference)
+
+
+class _Lines:
+    """Turns what was captioned into lines of predictions, with the texts that judge it."""
+
+    def __init__(self, dataset: Dataset, reference: bool) -> None:
+        self._table = dataset.table
+        # The authors lower-case what COCO's captions are compared with, and keep Flickr30k's as they are.
+        self._write: Callable[[str], str] = str
+        if reference and dataset.manifest.source != "Flickr30k Entities":
+            self._write = caption_key
+
+    def of_sample(self, sample: Sample, caption: GroundedCaption) -> Prediction:
+        return Prediction(
+            image=self._table.image_ids[sample.image],
+            control=self._boxes(sample.image, sample.control),
+            prediction=caption.text,
+            references=self._texts(sample.captions),
+            chunks=caption.chunks,
+            log_prob=caption.log_prob,
+        )
+
+    def of_pool(self, pool: RegionPool, captions: Sequence[OracleCaption]) -> Prediction:
+        return Prediction(
+            image=self._table.image_ids[pool.image],
+            control=self._boxes(pool.image, pool.sets),
+            prediction=captions[0].text,
+            references=self._texts(pool.captions),
+            predictions=tuple(caption.text for caption in captions),
+            log_prob=captions[0].log_prob,
+        )
+
+    def _texts(self, captions: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self._write(caption_text(self._table, caption)) for caption in captions)
+
+    def _boxes(self, image: int, sets: RegionSets) -> Boxes:
+        first = int(self._table.columns["image_region"][image])
+        boxes = self._table.columns["region_box"]
+        # Single precision has seven digits; more would only lengthen the file.
+        return tuple(
+            tuple(tuple(float(f"{side:.7g}") for side in boxes[first + member].tolist()) for member in members)
+            for members in sets
+        )
+
+
+def _refuse_nothing(samples: Sequence[object], split: str) -> None:
+    if not samples:
+        raise InputError(
+            f"no caption of split {split!r} has a region for each of its noun chunks: wanted at least one to evaluate"
+        )
