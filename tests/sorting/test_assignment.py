@@ -1,0 +1,78 @@
+from itertools import permutations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sct.sorting.assignment import most_agreeing
+
+
+def masks(lengths, size):
+    return torch.arange(size) < torch.tensor(lengths)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("soft", "length", "order", "probability"),
+    [
+        pytest.param([[1.0]], 1, [0], 1.0, id="a set of one"),
+        pytest.param([[0.0, 1.0], [1.0, 0.0]], 2, [1, 0], 1.0, id="a swap"),
+        pytest.param([[0.75, 0.25], [0.25, 0.75]], 2, [0, 1], 0.75, id="three to one"),
+        pytest.param([[0.5, 0.5], [0.5, 0.5]], 2, [0, 1], 0.5, id="duplicates keep their order"),
+        pytest.param(
+            # First place: 0.5 of 1; second: 0.5 of 0.5 + 0.25; nobody is left for the third.
+            [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]],
+            3,
+            [0, 1, 2],
+            0.5 * 0.5 / 0.75,
+            id="one place after the other",
+        ),
+        pytest.param([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], 2, [1, 0], 1.0, id="padding"),
+    ],
+)
+def test_order_and_probability(soft, length, order, probability):
+    found = most_agreeing(torch.tensor([soft]), masks([length], len(soft)))
+    assert found.lists() == [order]
+    assert found.order.sort(dim=1).values.tolist() == [list(range(len(soft)))]
+    assert found.probability.tolist() == pytest.approx([probability])
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_no_other_permutation_agrees_more(seed, lengths):
+    torch.manual_seed(seed)
+    mask = masks(lengths, 5)
+    soft = torch.rand(len(lengths), 5, 5, dtype=torch.float64)
+    for matrix, length, order in zip(soft, lengths, most_agreeing(soft, mask).lists(), strict=True):
+        places = range(length)
+        best = max(sum(matrix[row, place] for place, row in enumerate(rows)) for rows in permutations(places))
+        assert sum(matrix[row, place] for place, row in enumerate(order)).item() == pytest.approx(best.item())
+
+
+def test_chances_of_all_orders_sum_to_one():
+    """Each order of three is made the best one in turn; what it is drawn with comes from one and the same matrix."""
+    torch.manual_seed(3)
+    soft = torch.rand(3, 3, dtype=torch.float64)
+    total = 0.0
+    for rows in permutations(range(3)):
+        chances = [soft[row, place] / sum(soft[left, place] for left in rows[place:]) for place, row in enumerate(rows)]
+        total += torch.stack(chances).prod().item()
+    assert total == pytest.approx(1.0)
+    found = most_agreeing(soft[None], masks([3], 3))
+    [rows] = found.lists()
+    chances = [soft[row, place] / sum(soft[left, place] for left in rows[place:]) for place, row in enumerate(rows)]
+    assert found.probability.item() == pytest.approx(torch.stack(chances).prod().item())
+
+
+def test_empty_slots_compete_in_the_authors_code_and_are_dropped():
+    # The empty third slot takes the first place; the sets come after it in turn.
+    soft = torch.tensor([[[0.1, 0.2, 0.7], [0.1, 0.7, 0.2], [0.8, 0.1, 0.1]]])
+    found = most_agreeing(soft, torch.tensor([[True, True]]), torch.tensor([[True, True, True]]))
+    assert found.lists() == [[1, 0]]
+    # Place 1 is between both sets, place 2 is the last one's.
+    assert found.probability.tolist() == pytest.approx([0.7 / 0.9])
+
+
+def test_hopeless_orders_have_a_probability_all_the_same():
+    found = most_agreeing(torch.zeros(1, 2, 2), masks([2], 2))
+    assert found.lists() == [[0, 1]]
+    assert 0 <= found.probability.item() <= 1
