@@ -12,7 +12,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 
 from sct.metrics.score import MetricUnavailable
 
@@ -114,7 +113,7 @@ def _start(name: str, command: Sequence[str]) -> "subprocess.Popen[bytes]":
 
 
 class _Life:
-    """One life of a process, with threads that fill and empty its pipes, so that it never waits for us nor we for it."""
+    """One life of a process, with threads that fill and empty its pipes, so that neither side waits forever."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process

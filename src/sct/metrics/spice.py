@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def _parse(captions: Sequence[str], cache: ParseCache, process: LineProcess, tim
     new = [caption for caption in captions if caption not in parses]
     for start in range(0, len(new), _PARSED_AT_ONCE):
         some = new[start : start + _PARSED_AT_ONCE]
-        answers = _ask([json.dumps({"parse": some})], "parses", process, timeout)
+        answers = _ask([json.dumps({"parse": some})], "parses", len(some), process, timeout)
         fresh = {caption: json.dumps(parse) for caption, parse in zip(some, answers, strict=True)}
         cache.put(fresh)
         parses.update(fresh)
@@ -97,20 +98,22 @@ def _score(
     ]
     starts = range(0, len(pairs), _SCORED_AT_ONCE)
     questions = [f'{{"score":{_array(pairs[start : start + _SCORED_AT_ONCE])}}}' for start in starts]
-    return [float(f_score) for f_score in _ask(questions, "f", process, timeout)]
+    return [float(figure) for figure in _ask(questions, "f", len(pairs), process, timeout)]
 
 
 def _array(parts: Iterable[str]) -> str:
     return f"[{','.join(parts)}]"
 
 
-def _ask(questions: Sequence[str], key: str, process: LineProcess, timeout: float) -> list[object]:
+def _ask(questions: Sequence[str], key: str, num_items: int, process: LineProcess, timeout: float) -> list[Any]:
     """All items of the lists under a key of the answers."""
-    items: list[object] = []
-    for line in process.ask(questions, len(questions), timeout=timeout):
-        try:
-            items.extend(json.loads(line)[key])
-        except (ValueError, KeyError, TypeError):
-            process.close()
-            raise MetricUnavailable(f"SPICE answered {line[:300]!r}: wanted {key}; more memory may help") from None
+    lines = process.ask(questions, len(questions), timeout=timeout)
+    try:
+        items = [item for line in lines for item in json.loads(line)[key]]
+    except (ValueError, KeyError, TypeError):
+        items = []
+    if len(items) != num_items:
+        process.close()
+        strange = next((line for line in lines if f'"{key}"' not in line), lines[-1])
+        raise MetricUnavailable(f"SPICE answered {strange[:300]!r}: wanted {num_items} {key}; more memory may help")
     return items
