@@ -1,6 +1,6 @@
 """How often the tokeniser differs from the official Java tool, and how long each takes.
 
-    python benchmarks/tokeniser.py PATH... [--captions 25010] [--jar FILE] [--show 5]
+    python benchmarks/tokeniser.py PATH... [--captions 25010] [--jar FILE] [--show 3]
 
 PATH is a parquet file with a column of captions, a JSONL file whose lines hold ``captions``, or a folder of such files.
 The Java tool comes with the package pycocoevalcap and needs ``java`` on the path; it is run as that package runs it,
@@ -14,6 +14,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,8 @@ PUNCTUATION = frozenset(
     ["''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-", ".", "?", "!", ",", ":", "-", "--", "...", ";"]
 )
 
+NO_BREAK = "\xa0"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -42,6 +45,14 @@ class Difference:
     caption: str
     official: list[str]
     ours: list[str]
+
+    def only_official(self) -> list[str]:
+        """Words that only the official tool found."""
+        return only_in(self.official, self.ours)
+
+    def only_ours(self) -> list[str]:
+        """Words that only ours found."""
+        return only_in(self.ours, self.official)
 
 
 def find_jar() -> Path:
@@ -89,15 +100,23 @@ def without_punctuation(line: str) -> list[str]:
     return [word for word in line.rstrip().split(" ") if word and word not in PUNCTUATION]
 
 
+def only_in(words: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The words that the others do not hold, as often as they are missing there."""
+    return list((Counter(words) - Counter(others)).elements())
+
+
 def kind_of_difference(official: Sequence[str], ours: Sequence[str]) -> str:
     """A name for how two lists of words differ."""
-    if any("\xa0" in word for word in official):
+    theirs_only, ours_only = only_in(official, ours), only_in(ours, official)
+    apart = "".join(theirs_only + ours_only)
+    if NO_BREAK in apart:
         return "an official token reaches over a space"
     if [word.rstrip(".") for word in official] == [word.rstrip(".") for word in ours]:
-        return "a full stop belongs to the word for one only"
-    if "".join(official) == "".join(ours):
-        return "same characters, cut elsewhere"
-    return "other characters"
+        who = "only here" if any(word.endswith(".") for word in ours_only) else "only officially"
+        return f"a full stop belongs to its word {who}"
+    if "'" in apart:
+        return "an apostrophe inside or before a word"
+    return "signs and names with signs" if re.search(r"[^\w.]", apart) else "other words"
 
 
 def timed(cut: Callable[[str], object], captions: Sequence[str]) -> float:
@@ -114,7 +133,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
     parser.add_argument("--captions", type=int, help="only the first so many")
     parser.add_argument("--jar", type=Path, help="the Java tool, where pycocoevalcap is not installed")
-    parser.add_argument("--show", type=int, default=0, help="how many differing captions to print")
+    parser.add_argument("--show", type=int, default=3, help="how many captions of each kind of difference to print")
     return parser.parse_args(arguments)
 
 
@@ -151,13 +170,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"differ              {len(differences):>10,}  {share:.2f} in 10,000")
     for kind, count in Counter(difference.kind for difference in differences).most_common():
         print(f"                    {count:>10,}  {kind}")
+        alike = [difference for difference in differences if difference.kind == kind]
+        for difference in alike[: options.show]:
+            print(f"                                {difference.caption.strip()}")
+            for name, words in (("official", difference.only_official()), ("ours", difference.only_ours())):
+                print(f"                                  {name:<9}{' | '.join(words).replace(NO_BREAK, ' ')}")
     print(f"Java alone          {java_seconds:>10.2f} s")
     print(f"Java and dropping   {official_seconds:>10.2f} s")
     for name, seconds in (("words_of", our_seconds), ("tokenise", place_seconds)):
         ratios = f"{java_seconds / seconds:.1f} and {official_seconds / seconds:.1f} times as fast"
         print(f"{name:<20}{seconds:>10.2f} s  {ratios}")
-    for difference in differences[: options.show]:
-        print(f"\n{difference.caption}\n  official {difference.official}\n  ours     {difference.ours}")
 
 
 if __name__ == "__main__":
