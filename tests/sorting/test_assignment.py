@@ -18,7 +18,7 @@ def masks(lengths, size):
         pytest.param([[1.0]], 1, [0], 1.0, id="a set of one"),
         pytest.param([[0.0, 1.0], [1.0, 0.0]], 2, [1, 0], 1.0, id="a swap"),
         pytest.param([[0.75, 0.25], [0.25, 0.75]], 2, [0, 1], 0.75, id="three to one"),
-        pytest.param([[0.5, 0.5], [0.5, 0.5]], 2, [0, 1], 0.5, id="duplicates keep their order"),
+        pytest.param([[0.5, 0.5], [0.5, 0.5]], 2, [0, 1], 0.5, id="duplicates"),
         pytest.param(
             # First place: 0.5 of 1; second: 0.5 of 0.5 + 0.25; nobody is left for the third.
             [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]],

@@ -122,7 +122,7 @@ def place_loss(network: SortingNetwork, batch: SortingBatch) -> Float[Tensor, ""
     Beyond the paper: it asks for the order itself, where the reconstruction is content with any set that looks alike.
     """
     inputs = batch.inputs
-    soft = network.soft_permutation(inputs)
+    soft = network.soft_permutation(inputs)[:, : batch.truth.shape[1]]
     of_true_place = torch.take_along_dim(soft, true_places(batch.truth)[:, :, None], dim=2)[:, :, 0]
     # A float32 below this is next to 0, where the logarithm has no useful gradient.
     return -of_true_place.clamp(min=1e-12).log()[inputs.mask].mean()

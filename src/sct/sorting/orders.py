@@ -36,7 +36,7 @@ class Sorter(Protocol):
     """Puts the region sets of controls in order."""
 
     def order(self, inputs: SortingInputs) -> Orders:
-        """The order of each control; sets that look the same to the sorter keep the order they came in."""
+        """The order of each control; which of two sets comes first that look the same to it, is up to the sorter."""
         ...
 
 

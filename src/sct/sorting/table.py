@@ -61,7 +61,7 @@ class SortingTable:
     ) -> SortingBatch:
         """Lay controls out as a batch, their sets in random order, or as they are without a generator.
 
-        Evaluation must scramble too: a sorter that cannot tell two sets apart keeps the order they came in.
+        Evaluation must scramble too: a sorter that cannot tell two sets apart may well keep the order they came in.
         """
         if not len(controls):
             raise InputError("there are no controls: wanted at least one; do not sort an empty batch")
