@@ -101,6 +101,12 @@ def test_what_is_loaded_outlives_the_next_checkpoint(saved):
     assert before["network.weight"].sum() == 276  # 0 + 1 + ... + 23
 
 
+def test_what_is_loaded_may_be_changed_in_place(saved):
+    before = saved.read_bytes()
+    load_checkpoint(saved).tensors["network.weight"].add_(1)
+    assert saved.read_bytes() == before
+
+
 def test_tensors_of_one_part(saved):
     checkpoint = load_checkpoint(saved)
     assert checkpoint.under("net") == {}

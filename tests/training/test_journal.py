@@ -24,6 +24,13 @@ def test_an_empty_journal(tmp_path):
     assert not (tmp_path / TENSORBOARD).exists()
 
 
+def test_a_process_that_does_not_write_leaves_nothing(tmp_path):
+    with Journal(tmp_path, length=5, step=1, writes=False) as journal:
+        journal.record("train", 1, {"loss": 2.5})
+        assert journal.settle() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_lines_and_scalars_say_the_same(tmp_path):
     with Journal(tmp_path) as journal:
         journal.record("train", 1, {"loss": 2.5, "rate": 5e-4})

@@ -24,22 +24,25 @@ METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
 
 
 class Journal:
-    """Append what is measured; meant for the one process that writes."""
+    """Append what is measured; of several processes only one does, the others' journals record nothing."""
 
-    def __init__(self, folder: Path, *, length: int = 0, step: int = 0, tensorboard: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, length: int = 0, step: int = 0, writes: bool = True, tensorboard: bool = True
+    ) -> None:
         """Open the journal of a run that stands at ``step``, with the first ``length`` bytes of what is there.
 
         Without the package ``tensorboard`` there are no files for it, and that is logged.
         """
-        self._path = folder / METRICS
-        self._file = _opened_at(self._path, length)
-        self._board = _board(folder / TENSORBOARD, step) if tensorboard else None
+        self._file = _opened_at(folder / METRICS, length) if writes else None
+        self._board = _board(folder / TENSORBOARD, step) if writes and tensorboard else None
 
     def record(self, kind: str, step: int, values: Mapping[str, float | int | str | None]) -> None:
         """Write one line, for example of the kind "train" or "validation", which another process can read at once.
 
         JSON has neither infinite numbers nor none, so they become null; TensorBoard shows them.
         """
+        if self._file is None:
+            return
         if clash := {"kind", "step"} & values.keys():
             raise InputError(f"a line of the journal with the value {min(clash)!r}: wanted other names")
         line = {"kind": kind, "step": step, **{name: _plain(value) for name, value in values.items()}}
@@ -52,6 +55,8 @@ class Journal:
 
     def settle(self) -> int:
         """Wait until all lines are on disk and give their length, for the checkpoint that is about to be saved."""
+        if self._file is None:
+            return 0
         os.fsync(self._file.fileno())
         if self._board is not None:
             self._board.flush()
@@ -59,7 +64,8 @@ class Journal:
 
     def close(self) -> None:
         """Write what is left; nothing can be recorded any more."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
         if self._board is not None:
             self._board.close()
 
