@@ -61,8 +61,8 @@ def count_ngrams(captions: Ragged, num_words: int) -> tuple[NGrams, ...]:
                 ngram=np.concatenate([numbers[entries], lone_numbers]),
                 caption=np.concatenate([rows[entries], row_of[lone]]),
                 count=counts,
-                prefix=np.concatenate([prefix, number_at[lone]]),
-                last_word=np.concatenate([last_word, values[lone + length - 1]]),
+                prefix=np.concatenate([prefix, number_at[lone]], dtype=np.int32),
+                last_word=np.concatenate([last_word, values[lone + length - 1]]).astype(captions.values.dtype),
                 num_repeated=len(entries),
             )
         )
