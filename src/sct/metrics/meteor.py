@@ -27,8 +27,6 @@ def meteor(pairs: Pairs, *, jar: Path | None = None, memory: str = "2G", timeout
     # METEOR finds its paraphrases by itself too, but not in a folder whose name has a space in it.
     command += ["-", "-", "-stdio", "-l", "en", "-norm", "-a", str(jar.parent / _PARAPHRASES)]
     process = shared_process("METEOR", command)
-    if not len(pairs):
-        return Score(float("nan"), np.zeros(0))
     counts = process.ask([_question(pairs, row) for row in range(len(pairs))], len(pairs), timeout=timeout)
     answers = process.ask([" ||| ".join(["EVAL", *counts])], len(pairs) + 1, timeout=timeout)
     figures = _numbers(answers, process)

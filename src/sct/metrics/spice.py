@@ -41,8 +41,6 @@ def spice(
     """
     jars = find_spice(home)
     process = shared_process("SPICE", java_command([_SERVER, *jars], "SpiceServer", memory=memory))
-    if not len(pairs):
-        return Score(float("nan"), np.zeros(0))
     candidates = [as_line(pairs.candidate(row)) for row in range(len(pairs))]
     references = [[as_line(words) for words in pairs.references_of(row)] for row in range(len(pairs))]
     cache = _cache((cache_folder or default_folder()) / file_name(jars)) if use_cache else ParseCache(None)

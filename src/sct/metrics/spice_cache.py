@@ -1,11 +1,10 @@
 """Parses that SPICE made once and need not make again, in a file that many programs may use at the same time."""
 
-import contextlib
 import hashlib
 import logging
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sct.metrics.java import path_in_environment
@@ -48,31 +47,46 @@ class ParseCache:
         found = {caption: self._remembered[caption] for caption in captions if caption in self._remembered}
         wanted = [caption for caption in captions if caption not in found]
         if self.file is not None:
-            with self._opened(self.file) as database:
-                for start in range(0, len(wanted), _AT_ONCE):
-                    some = wanted[start : start + _AT_ONCE]
-                    marks = ",".join("?" * len(some))
-                    found.update(
-                        database.execute(f"SELECT caption, parse FROM parses WHERE caption IN ({marks})", some)
-                    )
+            try:
+                found |= _read(self.file, wanted)
+            except (OSError, sqlite3.Error) as error:
+                self._do_without(error)
         return found
 
     def put(self, parses: Mapping[str, str]) -> None:
         """Keep parses; all of them or, where the program is killed meanwhile, none."""
         if self.file is not None:
-            with self._opened(self.file) as database, database:
-                database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", parses.items())
+            try:
+                _write(self.file, parses)
+            except (OSError, sqlite3.Error) as error:
+                self._do_without(error)
         if self.file is None:
             self._remembered.update(parses)
 
-    @contextmanager
-    def _opened(self, file: Path) -> Iterator[sqlite3.Connection]:
-        """The file, opened anew each time: a connection must not be taken to another thread or into a forked child."""
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.closing(sqlite3.connect(file, timeout=_SECONDS_FOR_OTHERS)) as database:
-                database.execute(_TABLE)
-                yield database
-        except (OSError, sqlite3.Error) as error:
-            _log.warning("parses cannot be kept in %s: %s; make it writable, or delete it", file, error)
-            self.file = None
+    def _do_without(self, error: Exception) -> None:
+        _log.warning("parses cannot be kept in %s: %s; make it writable, or delete it", self.file, error)
+        self.file = None
+
+
+def _read(file: Path, captions: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with _opened(file) as database:
+        for start in range(0, len(captions), _AT_ONCE):
+            some = captions[start : start + _AT_ONCE]
+            marks = ",".join("?" * len(some))
+            found.update(database.execute(f"SELECT caption, parse FROM parses WHERE caption IN ({marks})", some))
+    return found
+
+
+def _write(file: Path, parses: Mapping[str, str]) -> None:
+    with _opened(file) as database, database:
+        database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", parses.items())
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[sqlite3.Connection]:
+    """The file, opened anew each time: a connection must not be taken to another thread or into a forked child."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(file, timeout=_SECONDS_FOR_OTHERS)) as database:
+        database.execute(_TABLE)
+        yield database
