@@ -73,7 +73,7 @@ def measure(stage: str, batch: int, precision: str, device: torch.device, second
         torch.randn(IMAGES * REGIONS, FEATURES, device=device, dtype=dtype),
         torch.randn(IMAGES, FEATURES, device=device, dtype=dtype),
     )
-    feed = Feed(examples, table)
+    feed = Feed(examples, table, device)
     network = assemble(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
     if stage == "words":
         objective = WordsObjective(feed, Objective())

@@ -21,6 +21,7 @@ from sct.model.inputs import ControlInputs, pack_controls
 from sct.model.network import CaptionNetwork
 from sct.model.products import DENSE, INT8, check_int8
 from sct.regions import Control, Region
+from sct.regions.layout import LayoutEncoder
 
 Precision = Literal["float32", "float16", "int8"]
 _LARGEST_HALF = 65504.0
@@ -73,10 +74,17 @@ class Captioner:
     """Captions pictures under control; made by ``sct.load``."""
 
     def __init__(
-        self, network: CaptionNetwork, vocabulary: Vocabulary, *, device: str = "cpu", precision: Precision = "float32"
+        self,
+        network: CaptionNetwork,
+        vocabulary: Vocabulary,
+        *,
+        encoder: LayoutEncoder | None = None,
+        device: str = "cpu",
+        precision: Precision = "float32",
     ) -> None:
         """Lay the network out for a device: ``float16`` is for GPUs, ``int8`` for CPUs."""
         self.vocabulary = vocabulary
+        self.encoder = encoder
         self.device = _checked_device(device)
         if precision not in get_args(Precision):
             raise InputError(f"precision {precision!r}: wanted {', '.join(get_args(Precision))}")
@@ -223,7 +231,7 @@ def load(folder: str | Path = "default", *, device: str = "cpu", precision: Prec
     if str(folder) == "default":
         raise InputError("no default bundle ships yet: name the folder of one, such as sct import-reference makes")
     bundle = load_bundle(Path(folder))
-    return Captioner(bundle.captioner, bundle.vocabulary, device=device, precision=precision)
+    return Captioner(bundle.captioner, bundle.vocabulary, encoder=bundle.encoder, device=device, precision=precision)
 
 
 def _grounded_captions(

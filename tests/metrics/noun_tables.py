@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from sct.metrics.nouns import NounTable
+from sct.language.nouns import NounTable
 from sct.metrics.pairs import Pairs, pair_words
 
 NOUNS = ("man", "boy", "dog", "cat", "sky", "odd")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from noun_tables import BY_HAND, CAPTIONS, pair_of
 
+from sct.language.nouns import NounTable
 from sct.metrics.alignment import best_alignment, noun_alignment
-from sct.metrics.nouns import NounTable
 from sct.metrics.pairs import pair_words
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from sct.language.nouns import NounTable
 from sct.metrics.grounding import SaidChunk, base_forms, chunk_agreement, named_class
-from sct.metrics.nouns import NounTable
 
 NAMES = {
     "dog": "dog", "puppy": "dog", "hot dog": "hot dog", "person": "person", "man": "person", "knife": "knife",

@@ -4,8 +4,9 @@ from noun_tables import BY_HAND
 from safetensors.numpy import save_file
 
 from sct.errors import InputError
+from sct.language.nouns import NO_NOUN, NounTable
 from sct.language.vectors import WordVectors
-from sct.metrics.nouns import NO_NOUN, NounTable, pair_on_spaces
+from sct.metrics.pairs_on_spaces import pair_on_spaces
 
 VECTORS = WordVectors("three words", {"cat": 0, "a": 1, "dog": 2}, np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 2.0]]))
 

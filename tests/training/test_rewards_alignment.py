@@ -10,9 +10,9 @@ from plain_rewards import score
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sct.errors import InputError
+from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.metrics.alignment import noun_alignment
-from sct.metrics.nouns import NounTable
 from sct.metrics.pairs import pair_words
 from sct.training.rewards import AlignmentReward, Sentences, spoken_words
 from sct.training.rewards.tables import alignment_reward

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from sct.errors import InputError
+from sct.language.noun_tagger import noun_table
 from sct.language.tokens import words_of
 from sct.language.vectors import load_vectors
 from sct.language.vocabulary import END, SPECIAL_WORDS, UNKNOWN, Vocabulary
 from sct.metrics.alignment import noun_alignment
 from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
-from sct.metrics.noun_tagger import noun_table
 from sct.metrics.pairs import pair_words
 from sct.training.rewards import CiderReward, NgramWeights, Sentences, spoken_words
 from sct.training.rewards.tables import alignment_reward, cider_reward

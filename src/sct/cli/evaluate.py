@@ -58,9 +58,10 @@ def evaluate_command(
     """
     from sct.captioning import load  # noqa: PLC0415  torch is slow to import
     from sct.cli.figures import chosen_metrics, print_reasons, print_table  # noqa: PLC0415
-    from sct.evaluation.features import features_for  # noqa: PLC0415
+    from sct.data.features import features_for  # noqa: PLC0415
     from sct.evaluation.judgement import Judgement, NounSource  # noqa: PLC0415
     from sct.evaluation.protocol import EvaluationSettings, Evaluator, judge_and_save  # noqa: PLC0415
+    from sct.regions.store import RegionStore  # noqa: PLC0415
 
     if control is None and oracle is None:
         raise InputError("neither --control nor --oracle was given: say --control sequence, set or none")
@@ -71,7 +72,10 @@ def evaluate_command(
     folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{control or 'oracle'}"
     dataset = _open(data, folder)
     settings = replace(settings, split=split or ("val" if data.is_dir() else dataset.table.splits[0]))
-    evaluator = Evaluator(captioner, dataset, features_for(dataset, features, captioner.config), settings)
+    store = None if features is None else RegionStore.open(features)
+    is_reference = captioner.config.mode == "reference"
+    of_regions = features_for(dataset.table, store, captioner.encoder, skip_zeros=is_reference)
+    evaluator = Evaluator(captioner, dataset, of_regions, settings)
 
     def run(caption: Callable[[Progress], list[Prediction]], name: str) -> Judgement:
         with progress_bar("captions") as progress:

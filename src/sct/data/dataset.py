@@ -10,11 +10,13 @@ from sct.atomic import written_whole
 from sct.data.records import AnnotatedImage
 from sct.data.table import Table, load_table, save_table
 from sct.errors import InputError
+from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
 
 FORMAT = "sct dataset"
 VERSION = 1
 MANIFEST, TABLE, VOCABULARY = "dataset.json", "captions.safetensors", "vocabulary.json"
+NOUNS = "nouns.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class Dataset:
     table: Table
     vocabulary: Vocabulary
     """All words of the dataset, by how often its training split uses them."""
+    nouns: NounTable | None
+    """Which of its words are nouns, and how alike: none in a folder of an sct that did not make this table yet."""
     _rows: dict[str, int] = field(repr=False)
 
     @classmethod
@@ -56,7 +60,8 @@ class Dataset:
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         if vocabulary.words != table.words:
             raise InputError(f"{folder / VOCABULARY} is of another dataset: prepare again")
-        return cls(manifest, table, vocabulary, {image_id: row for row, image_id in enumerate(table.image_ids)})
+        nouns = NounTable.load(folder / NOUNS) if (folder / NOUNS).exists() else None
+        return cls(manifest, table, vocabulary, nouns, {image_id: row for row, image_id in enumerate(table.image_ids)})
 
     def __len__(self) -> int:
         """Count the images."""
@@ -114,12 +119,16 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{path} is damaged ({error}): prepare the dataset again") from error
 
 
-def write_dataset(folder: Path, table: Table, vocabulary: Vocabulary, manifest: Manifest) -> None:
+def write_dataset(
+    folder: Path, table: Table, vocabulary: Vocabulary, manifest: Manifest, nouns: NounTable | None = None
+) -> None:
     """Write a dataset folder; until the manifest is there, nobody takes it for whole."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
     save_table(table, folder / TABLE)
     vocabulary.save(folder / VOCABULARY)
+    if nouns is not None:
+        nouns.save(folder / NOUNS)
     with written_whole(folder / MANIFEST) as file:
         content = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
         file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))

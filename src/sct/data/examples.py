@@ -8,7 +8,7 @@ from jaxtyping import Int, UInt8, UInt16
 from sct.data.statistics import mark_captions, split_of_caption
 from sct.data.table import NO_CHUNK, Table
 from sct.errors import InputError
-from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN
+from sct.language.vocabulary import BEGIN, END, PAD, Vocabulary
 
 _TAIL = NO_CHUNK - 1
 """Label of words after the last chunk, where they are a region set of their own."""
@@ -46,8 +46,8 @@ class Examples:
 def make_examples(
     table: Table,
     split: str,
+    vocabulary: Vocabulary,
     *,
-    vocabulary_size: int,
     max_length: int = 20,
     max_slots: int = 10,
     max_members: int = 20,
@@ -55,8 +55,8 @@ def make_examples(
 ) -> Examples:
     """Lay out all usable captions of a split.
 
-    A word that the vocabulary lacks becomes UNKNOWN. A chunk without a region looks at the image's likeliest ones
-    (section 4.1). Of a caption with more region sets than ``max_slots`` the last one serves for the rest.
+    A word that the captioner's vocabulary lacks becomes UNKNOWN. A chunk without a region looks at the image's
+    likeliest ones (section 4.1). Where a caption has more region sets than ``max_slots``, the last serves for the rest.
     ``tail_is_a_set`` is the authors' way with words after the last chunk: they look at the likeliest regions too.
     """
     if split not in table.splits:
@@ -66,8 +66,8 @@ def make_examples(
             f"max_length {max_length}, max_slots {max_slots}, max_members {max_members}: wanted at least 2, 1, 1 and "
             "at most 255"
         )
-    if vocabulary_size > 1 << 16:
-        raise InputError(f"the vocabulary has {vocabulary_size} words: wanted at most {1 << 16}; raise its min_count")
+    if len(vocabulary) > 1 << 16:
+        raise InputError(f"the vocabulary has {len(vocabulary)} words: wanted at most {1 << 16}; raise its min_count")
     columns = table.columns
     chosen = np.flatnonzero(mark_captions(table).usable & (split_of_caption(table) == table.splits.index(split)))
     image = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_caption"]))[chosen]
@@ -77,10 +77,10 @@ def make_examples(
     is_word = steps < num_words[:, None]
     place = np.where(is_word, starts[chosen][:, None] + steps, 0)
 
-    ids = columns["word"][place].astype(np.int64)
+    ids = np.array(vocabulary.encode(table.words))[columns["word"][place]]
     words = np.full((len(chosen), max_length + 1), PAD, np.uint16)
     words[:, 0] = BEGIN
-    words[:, 1:][is_word] = np.where(ids < vocabulary_size, ids, UNKNOWN)[is_word]
+    words[:, 1:][is_word] = ids[is_word]
     words[np.arange(len(chosen)), num_words + 1] = END
 
     labels = _filled_labels(table, tail_is_a_set=tail_is_a_set)[place]

@@ -9,8 +9,8 @@ from typing import Any
 from sct.atomic import written_whole
 from sct.evaluation.diversity import DiversityReport, diversity_report
 from sct.evaluation.predictions import Prediction, gather_samples
+from sct.language.nouns import NounTable
 from sct.language.vectors import WordVectors, load_vectors
-from sct.metrics.nouns import NounTable
 from sct.metrics.report import TABLE_METRICS, Report, score, unit
 
 

@@ -13,10 +13,10 @@ from math import perm
 from random import Random
 
 from sct.captioning import Captioner, CaptionOptions
+from sct.data.features import Features
+from sct.data.samples import RegionSets, samples_of, unordered
 from sct.data.table import Table
 from sct.errors import InputError
-from sct.evaluation.features import Features
-from sct.evaluation.groups import RegionSets, samples_of, unordered
 from sct.evaluation.predict import BATCH_SIZE, Progress, alike, check_features, pack
 
 ORDERS_PER_CAPTION = 5

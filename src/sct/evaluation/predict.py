@@ -6,9 +6,9 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from sct.captioning import Captioner, CaptionOptions
+from sct.data.features import Features
+from sct.data.samples import MOST_MEMBERS, RegionSets, Sample
 from sct.errors import InputError
-from sct.evaluation.features import Features
-from sct.evaluation.groups import MOST_MEMBERS, RegionSets, Sample
 from sct.grounded_caption import GroundedCaption
 from sct.model.inputs import ControlInputs, pack_controls
 

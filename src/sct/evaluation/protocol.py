@@ -8,10 +8,10 @@ from pathlib import Path
 from sct.atomic import written_whole
 from sct.captioning import Captioner, CaptionOptions
 from sct.data.dataset import Dataset
+from sct.data.features import Features
+from sct.data.samples import ControlKind, RegionSets, Sample, caption_text, samples_of
 from sct.data.table import Table
 from sct.errors import InputError
-from sct.evaluation.features import Features
-from sct.evaluation.groups import ControlKind, RegionSets, Sample, caption_text, samples_of
 from sct.evaluation.judgement import Judgement, NounSource, judge
 from sct.evaluation.oracle import OracleCaption, RegionPool, oracle_captions, region_pools
 from sct.evaluation.predict import BATCH_SIZE, ControlSorter, Progress, predict, sorted_samples

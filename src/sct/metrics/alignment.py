@@ -3,8 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
+from sct.language.nouns import NounTable
 from sct.metrics.noun_pairs import like_sized, nouns_of
-from sct.metrics.nouns import NounTable
 from sct.metrics.pairs import Pairs
 from sct.metrics.score import Score
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sct.language.chunks import MEASURE_NOUNS
 from sct.language.noun_part import LINKS
-from sct.metrics.nouns import NO_NOUN, NounTable
+from sct.language.nouns import NO_NOUN, NounTable
 from sct.metrics.score import Score
 
 IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman", "mice": "mouse", "feet": "foot"}

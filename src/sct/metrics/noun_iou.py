@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
+from sct.language.nouns import NounTable
 from sct.metrics.noun_pairs import like_sized, nouns_of, sets_of_nouns
-from sct.metrics.nouns import NounTable
 from sct.metrics.pairs import Pairs
 from sct.metrics.score import MetricUnavailable, Score
 

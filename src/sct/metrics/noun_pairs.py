@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from sct.metrics.nouns import NO_NOUN, NounTable
+from sct.language.nouns import NO_NOUN, NounTable
 from sct.metrics.pairs import Pairs
 from sct.metrics.ragged import Ragged
 from sct.metrics.score import Score

@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from sct.errors import InputError
+from sct.language.noun_tagger import NounTagger, noun_table
+from sct.language.nouns import NounTable
 from sct.language.reference_tokens import clean
 from sct.language.vectors import WordVectors, load_vectors
 from sct.metrics.alignment import noun_alignment
@@ -17,9 +19,8 @@ from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.metrics.meteor import meteor
 from sct.metrics.noun_iou import noun_iou
-from sct.metrics.noun_tagger import NounTagger, noun_table
-from sct.metrics.nouns import NounTable, pair_on_spaces
 from sct.metrics.pairs import Pairs, pair, pair_words
+from sct.metrics.pairs_on_spaces import pair_on_spaces
 from sct.metrics.rouge import rouge_l
 from sct.metrics.score import MetricUnavailable, Score
 from sct.metrics.spice import spice

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from sct.errors import InputError
 
 
-class MetricUnavailable(InputError):
+class MetricUnavailable(InputError):  # noqa: N818  it says what is so, not that something went wrong
     """A metric cannot run here; the message gives the reason and the remedy."""
 
 

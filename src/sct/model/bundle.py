@@ -1,8 +1,8 @@
 """A bundle: a folder that captions with no dataset at hand.
 
-``config.toml`` names its format, its version, the settings of each part in a table of its own, and the checksum of
-every file that belongs to it. Another part (sorter, region encoder, detector) is another table and another file; what
-the checksums do not list, such as a model card, may lie beside them.
+``config.toml`` names its format, its version, the settings of the captioner, and the checksum of every file that
+belongs to it. Further parts (a region encoder, a noun table) are further files; what the checksums do not list, such as
+a model card, may lie beside them.
 """
 
 import hashlib
@@ -20,15 +20,18 @@ from safetensors import SafetensorError
 import sct
 from sct.atomic import flush_folder, written_whole
 from sct.errors import InputError
+from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.model.config import CaptionerConfig
 from sct.model.network import CaptionNetwork
 from sct.model.weights import captioner_of, check_weights, weight_shapes
+from sct.regions.layout import LayoutEncoder
 from sct.toml_text import TomlValue, toml_text
 
 FORMAT = "show-control-and-tell bundle"
 VERSION = 1
 CONFIG, VOCABULARY, WEIGHTS = "config.toml", "vocabulary.json", "weights.safetensors"
+ENCODER, NOUNS = "encoder.safetensors", "nouns.safetensors"
 Precision = Literal["float32", "float16", "bfloat16"]
 """Of the weights on disk; they are always loaded as float32."""
 
@@ -45,6 +48,10 @@ class Bundle:
     vocabulary: Vocabulary
     provenance: Mapping[str, TomlValue]
     """Where the weights come from: free words for people, no program depends on them."""
+    encoder: LayoutEncoder | None = None
+    """Makes features of regions, where none came with them."""
+    nouns: NounTable | None = None
+    """Which words are nouns, and how alike: by what alignment is rewarded and judged."""
 
 
 def save_bundle(
@@ -54,6 +61,8 @@ def save_bundle(
     *,
     provenance: Mapping[str, TomlValue] | None = None,
     precision: Precision = "float32",
+    encoder: LayoutEncoder | None = None,
+    nouns: NounTable | None = None,
 ) -> None:
     """Write a bundle into a folder that must not exist yet.
 
@@ -74,6 +83,10 @@ def save_bundle(
         vocabulary.save(part / VOCABULARY)
         with written_whole(part / WEIGHTS) as file:
             file.write(safetensors.torch.save(weights))
+        if encoder is not None:
+            encoder.save(part / ENCODER)
+        if nouns is not None:
+            nouns.save(part / NOUNS)
         text = toml_text(
             {
                 "format": FORMAT,
@@ -81,7 +94,7 @@ def save_bundle(
                 "captioner": asdict(captioner.config),
                 "provenance": {"sct": sct.__version__, **(provenance or {})},
                 # Last, so that a text that was cut short lacks it.
-                "files": {name: _checksum(part / name) for name in (VOCABULARY, WEIGHTS)},
+                "files": {path.name: _checksum(path) for path in sorted(part.iterdir())},
             }
         )
         with written_whole(part / CONFIG) as file:
@@ -97,8 +110,8 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     """Read what ``save_bundle`` wrote; anything else is refused before a word is said with it."""
     content = _read_config(folder)
     config = _captioner_config(content["captioner"], folder / CONFIG)
-    for name in (VOCABULARY, WEIGHTS):
-        _check_file(folder / name, content["files"].get(name))
+    for name, checksum in content["files"].items():
+        _check_file(folder / name, checksum)
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     _check_vocabulary(vocabulary, config, folder / VOCABULARY)
     try:
@@ -106,7 +119,14 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     except SafetensorError as error:
         raise InputError(f"{folder / WEIGHTS} is no safetensors file ({error}): {_HOW_TO_MEND}") from error
     check_weights(weights, weight_shapes(config), folder / WEIGHTS)
-    return Bundle(folder, captioner_of(config, weights).to(device), vocabulary, content["provenance"])
+    return Bundle(
+        folder,
+        captioner_of(config, weights).to(device),
+        vocabulary,
+        content["provenance"],
+        LayoutEncoder.load(folder / ENCODER) if ENCODER in content["files"] else None,
+        NounTable.load(folder / NOUNS) if NOUNS in content["files"] else None,
+    )
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -132,7 +152,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     for name in _TABLES:
         if not isinstance(content[name], dict):
             raise InputError(f"{path}: {name} is {content[name]!r}: wanted a table; {_HOW_TO_MEND}")
-    _check_keys(content["files"], (VOCABULARY, WEIGHTS), path)
+    _check_keys(content["files"], (VOCABULARY, WEIGHTS), path, optional=(ENCODER, NOUNS))
     return content
 
 
@@ -151,13 +171,16 @@ def _captioner_config(table: dict[str, Any], path: Path) -> CaptionerConfig:
         raise InputError(f"{path}: {error}; {_HOW_TO_MEND}") from error
 
 
-def _check_keys(found: Mapping[str, object], wanted: list[str] | tuple[str, ...], path: Path) -> None:
+def _check_keys(
+    found: Mapping[str, object], wanted: list[str] | tuple[str, ...], path: Path, optional: tuple[str, ...] = ()
+) -> None:
     for name in wanted:
         if name not in found:
             raise InputError(f"{path} lacks {name!r}, so it was cut short or edited: {_HOW_TO_MEND}")
     for name in found:
-        if name not in wanted:
-            raise InputError(f"{path} has the unknown key {name!r}: wanted {', '.join(wanted)}; {_HOW_TO_MEND}")
+        if name not in (*wanted, *optional):
+            known = ", ".join((*wanted, *optional))
+            raise InputError(f"{path} has the unknown key {name!r}: wanted {known}; {_HOW_TO_MEND}")
 
 
 def _check_vocabulary(vocabulary: Vocabulary, config: CaptionerConfig, source: object) -> None:

@@ -1,12 +1,19 @@
 """Features of regions without a picture: what class and box tell."""
 
+import json
 import math
+from pathlib import Path
 
+import safetensors.torch
 import torch
 from jaxtyping import Float, Int
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from sct.atomic import written_whole
 from sct.errors import InputError
+
+_FORMAT = "sct layout encoder 1"
 
 _WAVES = 4
 _NUM_NUMBERS = 8
@@ -31,9 +38,9 @@ class LayoutEncoder(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         of_class = torch.randn(len(class_names) + 1, feature_size, generator=generator)
         of_geometry = torch.randn(_NUM_GEOMETRY, feature_size, generator=generator) / math.sqrt(_NUM_GEOMETRY / 2)
-        # Features of about the size of a detector's: few large values would slow training down.
-        self.register_buffer("of_class", of_class / 2)
-        self.register_buffer("of_geometry", of_geometry / 2)
+        # Features of about the size of a detector's; rounded, so that they are the same when they were saved.
+        self.register_buffer("of_class", (of_class / 2).half().float())
+        self.register_buffer("of_geometry", (of_geometry / 2).half().float())
 
     def forward(
         self, classes: Int[Tensor, " regions"], boxes: Float[Tensor, "regions 4"]
@@ -52,6 +59,28 @@ class LayoutEncoder(nn.Module):
                 f"are): wanted those it was made for, such as {', '.join(self.class_names[:3])}"
             )
         return torch.tensor([numbers[name] for name in class_names], dtype=torch.long)
+
+    def save(self, path: Path) -> None:
+        """Write it as one safetensors file."""
+        tensors = {name: buffer.half().cpu() for name, buffer in self.named_buffers()}
+        about = {"format": _FORMAT, "classes": json.dumps(self.class_names)}
+        with written_whole(path) as file:
+            file.write(safetensors.torch.save(tensors, metadata=about))
+
+    @classmethod
+    def load(cls, path: Path) -> "LayoutEncoder":
+        """Read what ``save`` wrote."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = file.metadata() or {}
+                if about.get("format") != _FORMAT:
+                    raise InputError(f"{path} has format {about.get('format')!r}: wanted {_FORMAT!r}")
+                tensors = {name: file.get_tensor(name).float() for name in ("of_class", "of_geometry")}
+        except SafetensorError as error:
+            raise InputError(f"{path} is no whole encoder of regions ({error}): copy it again") from error
+        encoder = cls(tuple(json.loads(about["classes"])), tensors["of_class"].shape[1])
+        encoder.load_state_dict(tensors)
+        return encoder
 
 
 def _geometry(boxes: Float[Tensor, "regions 4"]) -> Float[Tensor, "regions geometry"]:

@@ -18,20 +18,6 @@ class RegionTable:
     regions: Float[Tensor, "regions features"]
     images: Float[Tensor, "images features"]
 
-    @classmethod
-    def of_regions(
-        cls, regions: Float[Tensor, "regions features"], image_region: Int[np.ndarray, " images_and_one"]
-    ) -> "RegionTable":
-        """Compute the descriptors: the mean over an image's regions, zeros for an image without any."""
-        lengths = torch.from_numpy(np.diff(image_region.astype(np.int64))).to(regions.device)
-        image = torch.repeat_interleave(lengths)
-        images = torch.zeros(len(lengths), regions.shape[1], device=regions.device)
-        piece = 1 << 17  # a table in half precision is added up in float32, which must not double its memory
-        for start in range(0, len(regions), piece):
-            images.index_add_(0, image[start : start + piece], regions[start : start + piece].float())
-        images /= lengths.clamp(min=1)[:, None]
-        return cls(regions, images.to(regions.dtype))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
@@ -49,39 +35,51 @@ class Batch:
     inside: Bool[Tensor, "examples steps"]
     """Steps that say a word: nothing shifts at END."""
 
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same on another device."""
+        rest = (getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)[1:])
+        return Batch(self.inputs.to(device), *rest)
+
 
 class Feed:
-    """All examples of a split on one device; ``home`` is where the tables are, batches are made there."""
+    """All examples of a split as tables beside the features of their regions."""
 
-    def __init__(self, examples: Examples, table: RegionTable) -> None:
-        self._home = table.regions.device
+    def __init__(self, examples: Examples, table: RegionTable, device: torch.device) -> None:
+        """Gather batches where the tables are, and hand them out on ``device``."""
+        self.home, self._device = table.regions.device, device
         self._table = table
         self._columns = {
             field.name: self._placed(getattr(examples, field.name))
             for field in fields(examples)
-            if field.name not in ("caption",)
+            if field.name != "caption"
         }
-        self._places = torch.arange(int(examples.set_sizes.max(initial=1)), device=self._home)
-        self._steps = torch.arange(examples.slots.shape[1], device=self._home)
+        self._places = torch.arange(int(examples.set_sizes.max(initial=1)), device=self.home)
+        self._steps = torch.arange(examples.slots.shape[1], device=self.home)
         self._num_slots = int(examples.num_slots.max(initial=1))
 
     def _placed(self, column: Shaped[np.ndarray, "..."]) -> Tensor:
         # torch can index but not compare unsigned numbers of 16 bits on every device.
         signed = column.astype(np.int32) if column.dtype == np.uint16 else column
-        return torch.from_numpy(signed).to(self._home)
+        return torch.from_numpy(signed).to(self.home)
 
     def __len__(self) -> int:
         """Count the examples."""
         return len(self._columns["words"])
 
     def batch(self, chosen: Int[Tensor, " batch"]) -> Batch:
-        """The chosen examples, on the device of the tables."""
+        """The chosen examples."""
+        chosen = chosen.to(self.home)
         words, slots, shifts = (self._columns[name][chosen].long() for name in ("words", "slots", "shifts"))
         num_words = self._columns["num_words"][chosen].long()[:, None]
-        return Batch(self.inputs(chosen), words, slots, shifts, self._steps <= num_words, self._steps < num_words)
+        spoken, inside = self._steps <= num_words, self._steps < num_words
+        return Batch(self._inputs(chosen), words, slots, shifts, spoken, inside).to(self._device)
 
     def inputs(self, chosen: Int[Tensor, " batch"]) -> ControlInputs:
-        """Their controls alone; each region set has rows of its own, so that the shape is always the same."""
+        """Their controls alone."""
+        return self._inputs(chosen.to(self.home)).to(self._device)
+
+    def _inputs(self, chosen: Int[Tensor, " batch"]) -> ControlInputs:
+        """Each region set has rows of its own, so that the shape is always the same."""
         image = self._columns["image"][chosen].long()
         starts = self._columns["set_starts"][chosen, : self._num_slots].long()
         sizes = self._columns["set_sizes"][chosen, : self._num_slots].long()
@@ -91,7 +89,7 @@ class Feed:
         return ControlInputs(
             self._table.regions.index_select(0, rows),
             self._table.images[image],
-            torch.arange(mask.numel(), device=self._home).view(mask.shape),
+            torch.arange(mask.numel(), device=self.home).view(mask.shape),
             mask,
             self._columns["num_slots"][chosen].long(),
         )

@@ -9,7 +9,9 @@ from sct.training.feed import Feed
 from sct.training.objective import Loss, MaskedMean, masked_mean, words_loss
 from sct.training.recipe import Objective
 from sct.training.rewards import AlignmentReward, CiderReward, Sentences, spoken_words
-from sct.training.self_critical import self_critical_loss
+from sct.training.self_critical import say, self_critical_loss
+
+_EXAMPLES_AT_ONCE = 500
 
 
 class WordsObjective:
@@ -69,6 +71,19 @@ class RewardObjective:
             count_padding=self._settings.count_padding,
             mean=self._mean,
         )
+
+    @torch.no_grad()
+    def greedy_rewards(self, network: CaptionNetwork, max_length: int) -> Float[Tensor, " examples"]:
+        """What the greedy caption of each training example earns now."""
+        everyone = torch.arange(len(self._feed), device=self._cider_references.lengths.device)
+        earned = []
+        for chosen in everyone.split(_EXAMPLES_AT_ONCE):
+            inputs = self._feed.inputs(chosen)
+            no_samples = inputs.image.new_zeros(len(chosen), 0, max_length, 2, dtype=torch.float32)
+            said = say(network, inputs, no_samples, with_greedy=True, max_length=max_length)
+            rewards = self.rewards(said.words[:, 0], chosen)
+            earned.append(torch.stack(list(rewards.values())).sum(0))
+        return torch.cat(earned)
 
     def rewards(self, words: Int[Tensor, "captions time"], chosen: Int[Tensor, " captions"]) -> dict[str, Tensor]:
         """What captions of the chosen examples earn."""

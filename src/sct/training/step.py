@@ -43,22 +43,27 @@ class TrainingStep:
 
     def __init__(
         self,
-        learner: nn.Module,
+        learner: Learner,
         optimiser: torch.optim.Optimizer,
         backward: Callable[[Tensor], Any],
         *,
         clip_norm: float = 0.0,
         record: bool = False,
+        average: Callable[[Tensor], Tensor] = lambda values: values,
     ) -> None:
+        """``average`` is over all processes, where there are several."""
         self._learner = learner
         self._optimiser = optimiser
         self._backward = backward
         self._clip_norm = clip_norm
         self._record = record
+        self._average = average
         self._weights = [weight for weight in learner.parameters() if weight.requires_grad]
         self._graph: torch.cuda.CUDAGraph | None = None
         self._inputs: tuple[Tensor, Tensor] | None = None
         self._totals: Tensor | None = None
+        self._taken: Tensor | None = None
+        self._bad: Tensor | None = None
         self._steps = 0
         self._warm = 0
 
@@ -79,11 +84,15 @@ class TrainingStep:
         """Means of all parts over the steps since the last report; waits for the device."""
         if self._totals is None or not self._steps:
             return {}
-        means = (self._totals / self._steps).tolist()
+        means = self._average(self._totals / self._steps).tolist()
         self._totals.zero_()
         self._steps = 0
-        names = getattr(self._learner, "part_names", ()) or self._learner.module.part_names  # type: ignore[union-attr]
-        return dict(zip(names, means, strict=True))
+        return dict(zip(self._learner.part_names, means, strict=True))
+
+    def first_bad(self) -> int | None:
+        """The first of all steps taken, counted from 0, whose loss was not finite; waits for the device."""
+        number = -1 if self._bad is None else int(self._bad)
+        return None if number < 0 else number
 
     def _take(self, chosen: Tensor, noise: Tensor) -> None:
         self._optimiser.zero_grad(set_to_none=True)
@@ -92,9 +101,14 @@ class TrainingStep:
         if self._clip_norm:
             nn.utils.clip_grad_norm_(self._weights, self._clip_norm)
         self._optimiser.step()
-        if self._totals is None:
+        if self._totals is None or self._taken is None or self._bad is None:
             self._totals = torch.zeros_like(parts)
+            self._taken = torch.zeros((), dtype=torch.long, device=parts.device)
+            self._bad = torch.full_like(self._taken, -1)
         self._totals += parts
+        is_first_bad = ~torch.isfinite(parts).all() & (self._bad < 0)
+        self._bad.copy_(torch.where(is_first_bad, self._taken, self._bad))
+        self._taken += 1
 
     def _warm_up_or_record(self, chosen: Tensor, noise: Tensor) -> None:
         if self._warm < _STEPS_BEFORE_RECORDING:

@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
+from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.metrics.document_frequencies import BITS_PER_WORD, DocumentFrequencies
 from sct.metrics.ngrams import LONGEST
-from sct.metrics.nouns import NounTable
 from sct.training.rewards.alignment import AlignmentReward
 from sct.training.rewards.cider import CiderReward
 from sct.training.rewards.ngrams import MAX_WORDS, NgramWeights

@@ -45,7 +45,7 @@ def samples_of(table: Table, split: str, control: ControlKind = "sequence") -> l
     sets = _numbered_sets(table, mentions.chunk)
     starts = np.flatnonzero(np.diff(mentions.caption, prepend=-1))
     captions = mentions.caption[starts]
-    ends = [*starts[1:].tolist(), len(mentions.caption)]
+    ends = np.append(starts, len(mentions.caption))[1:].tolist()
     image_of_caption = np.repeat(np.arange(len(table.image_ids)), np.diff(table.columns["image_caption"]))
     groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for caption, image, start, end in zip(

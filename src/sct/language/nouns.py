@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from safetensors.numpy import save
 from sct.atomic import written_whole
 from sct.errors import InputError
 from sct.language.vectors import WordVectors
-from sct.metrics.pairs import Pairs, pair_words
 
 FORMAT, VERSION = "sct noun table", "1"
 
@@ -126,19 +124,3 @@ class NounTable:
             raise InputError(f"{path} is no whole noun table ({error}): copy it again, or make it anew") from error
         text = bytes(nouns).decode("utf-8")
         return cls(tuple(text.split("\n")) if len(units) else (), units, about.get("vectors", ""))
-
-
-def pair_on_spaces(candidates: Sequence[str], references: Sequence[Sequence[str]], *, collapse_repeats: bool) -> Pairs:
-    """Cut captions as the authors' released code does for alignment and IoU: on spaces, letters as they are.
-
-    ``collapse_repeats`` makes one of the same words in a row, in candidates only: that code does so with all it
-    generates, in training and at test.
-
-    >>> pairs = pair_on_spaces(["a a dog"], [["A dog dog"]], collapse_repeats=True)
-    >>> pairs.candidate(0), pairs.references_of(0)
-    (['a', 'dog'], [['A', 'dog', 'dog']])
-    """
-    said = [candidate.split() for candidate in candidates]
-    if collapse_repeats:
-        said = [[word for word, _ in groupby(words)] for words in said]
-    return pair_words(said, [[text.split() for text in group] for group in references])

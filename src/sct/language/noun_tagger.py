@@ -6,8 +6,8 @@ from itertools import tee
 
 from sct.errors import InputError
 from sct.language.chunks import PIPELINE
+from sct.language.nouns import NounTable
 from sct.language.vectors import WordVectors
-from sct.metrics.nouns import NounTable
 
 NOUN_TAGS = frozenset({"NOUN", "PROPN"})
 BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}

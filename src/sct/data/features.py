@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -10,10 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sct.data.dataset import Dataset
 from sct.data.table import NO_CLASS, Table
 from sct.errors import InputError
-from sct.model.config import CaptionerConfig
 from sct.regions.layout import LayoutEncoder
 from sct.regions.store import RegionStore
 
@@ -40,13 +37,16 @@ class Features(Protocol):
 
 
 def features_for(
-    dataset: Dataset, store: Path | None, config: CaptionerConfig, encoder: LayoutEncoder | None = None
+    table: Table, store: RegionStore | None, encoder: LayoutEncoder | None, *, skip_zeros: bool = False
 ) -> Features:
-    """The features that a captioner was trained with, for a dataset: from a store, or by the bundle's encoder."""
+    """The features that a captioner was trained with, for a dataset: from a store, or by the bundle's encoder.
+
+    ``skip_zeros``: like the authors' code, leave rows of zeros out of the image descriptor.
+    """
     if store is not None:
-        return StoreFeatures(RegionStore.open(store), dataset.table, skip_zeros=config.mode == "reference")
+        return StoreFeatures(store, table, skip_zeros=skip_zeros)
     if encoder is not None:
-        return LayoutFeatures(encoder, dataset.table)
+        return LayoutFeatures(encoder, table)
     raise InputError(
         "the bundle has no encoder of regions, and no features were given: name the region store that the dataset was "
         "prepared with (--features)"

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from sct.language.noun_tagger import NounTagger, noun_table, usual_nouns
 from sct.language.tokens import words_of
 from sct.language.vectors import WordVectors
-from sct.metrics.noun_tagger import NounTagger, noun_table, usual_nouns
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,337 @@
+"""The loop: one stage of training from its recipe to its bundles, on one device or many, killed and resumed at will."""
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from sct.errors import InputError
+from sct.model.bundle import save_bundle
+from sct.toml_text import TomlValue
+from sct.training.checkpoint import Checkpoint, Facts
+from sct.training.interrupts import Interrupts
+from sct.training.journal import Journal
+from sct.training.objective import masked_mean
+from sct.training.objectives import RewardObjective
+from sct.training.order import Order, noise_of
+from sct.training.progress import Pace, Progress, ProgressLog, ShowProgress
+from sct.training.recipe import Recipe
+from sct.training.run_folder import RunFolder
+from sct.training.step import Learner, TrainingStep, make_optimiser
+from sct.training.validation import Validation, make_validation
+from sct.training.workshop import VALIDATION_SPLIT, Workshop, make_objective, open_workshop
+
+logger = logging.getLogger(__name__)
+
+_REPORT_EVERY_SECONDS = 2.0
+SCORE = "C"
+"""What the best bundle is chosen by: validation CIDEr."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingReport:
+    """How a run ended."""
+
+    out: str
+    step: int
+    epochs: float
+    seconds: float
+    """Spent on training, over all calls."""
+    best_score: float | None
+    """Highest validation CIDEr."""
+    finished: bool
+    """Whether the recipe is done; if not, --resume goes on."""
+    reason: str
+    """Why it ended, for people."""
+
+
+def train(recipe: Recipe, *, resume: bool = False, show: ShowProgress | None = None) -> TrainingReport:
+    """Train one stage; ``show`` is told how it gets on (logged if not given)."""
+    fabric = _fabric(recipe)
+    writes = fabric.is_global_zero
+    folder_of = RunFolder.resume if resume else RunFolder.create
+    with folder_of(Path(recipe.out), recipe, writes=writes) as folder, folder.journal() as journal:
+        return _Run(recipe, fabric, folder, journal, show or ProgressLog()).go()
+
+
+def _fabric(recipe: Recipe) -> Fabric:
+    settings = recipe.device
+    precision = settings.precision
+    if precision == "auto":
+        on_gpu = settings.accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available()
+        precision = "bf16-mixed" if on_gpu and torch.cuda.is_bf16_supported() else "32-true"
+    fabric = Fabric(
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        num_nodes=settings.nodes,
+        strategy=settings.strategy,
+        precision=precision,
+    )
+    fabric.launch()
+    return fabric
+
+
+class _Run:
+    """The state of a run under way."""
+
+    def __init__(self, recipe: Recipe, fabric: Fabric, folder: RunFolder, journal: Journal, show: ShowProgress) -> None:
+        self._recipe, self._fabric, self._folder, self._journal, self._show = recipe, fabric, folder, journal, show
+        device = fabric.device
+        on_gpu = device.type == "cuda"
+        dtype = torch.bfloat16 if on_gpu and fabric._precision.precision == "bf16-mixed" else torch.float32
+        self._workshop = open_workshop(recipe, device, dtype)
+        self._network = self._workshop.bundle.captioner.to(device).train()
+        self._validation = _validation(self._workshop, device)
+        self._mean = masked_mean if fabric.world_size == 1 else self._mean_over_processes
+        self._objective = make_objective(recipe, self._workshop, device, self._mean)
+        self._order = Order(
+            len(self._workshop.examples), recipe.batch_size, seed=recipe.seed, shuffle=recipe.objective.shuffle
+        )
+        self._optimiser = make_optimiser(self._network, device)
+        self._facts = self._facts_at_start = Facts() if folder.checkpoint is None else folder.checkpoint.facts
+        if folder.checkpoint is not None:
+            self._restore(folder.checkpoint)
+        learner, optimiser = fabric.setup(Learner(self._network, self._objective), self._optimiser)
+        self._step = TrainingStep(
+            learner,
+            optimiser,
+            fabric.backward,
+            clip_norm=recipe.optimiser.clip_norm,
+            record=on_gpu and recipe.device.graph and fabric.world_size == 1 and self._workshop.feed.home == device,
+            average=self._average,
+        )
+        self._pace = Pace(recipe.batch_size)
+        self._begun = time.monotonic() - self._facts.seconds
+        self._called = time.monotonic()
+
+    def go(self) -> TrainingReport:
+        """Take steps until something says stop."""
+        recipe, last_step = self._recipe, self._last_step()
+        validate_every = self._order.steps(recipe.validate_every)
+        saved = reported = time.monotonic()
+        step = self._facts.step
+        reason = "it had reached its end before"
+        finished = True
+        with Interrupts() as interrupts:
+            while step < last_step and not self._is_out_of_patience():
+                self._refresh_baseline(step)
+                self._take(step)
+                step += 1
+                now = time.monotonic()
+                is_validation = step % validate_every == 0 or step == last_step
+                if is_validation or now - reported > _REPORT_EVERY_SECONDS:
+                    self._report(step, last_step)
+                    reported = now
+                if is_validation:
+                    self._validate(step)
+                    reason = "it has reached its end"
+                stop = self._agreed(self._wish(interrupts, now))
+                if is_validation or stop or self._agreed(now - saved > recipe.checkpoint_every_seconds):
+                    self._save(step)
+                    saved = time.monotonic()
+                if stop and step < last_step:
+                    finished, reason = False, f"it was asked to stop at step {step}; go on with --resume"
+                    break
+        if finished and self._is_out_of_patience():
+            reason = f"{recipe.patience} validations brought no better CIDEr"
+        return TrainingReport(
+            out=recipe.out,
+            step=step,
+            epochs=self._order.epochs(step),
+            seconds=time.monotonic() - self._begun,
+            best_score=self._facts.best_score,
+            finished=finished,
+            reason=reason,
+        )
+
+    def _last_step(self) -> int:
+        recipe = self._recipe
+        last = self._order.steps(recipe.max_epochs)
+        return min(last, recipe.max_steps) if recipe.max_steps else last
+
+    def _is_out_of_patience(self) -> bool:
+        return 0 < self._recipe.patience <= self._facts.validations_since_best
+
+    def _wish(self, interrupts: Interrupts, now: float) -> bool:
+        """Whether this process wants to stop."""
+        is_late = 0 < self._recipe.max_seconds <= now - self._called
+        return bool(interrupts.wanted) or is_late
+
+    def _agreed(self, wish: bool) -> bool:
+        """Whether any process wishes: clocks and signals are not the same everywhere."""
+        if self._fabric.world_size == 1:
+            return wish
+        return bool(self._average(torch.tensor(float(wish), device=self._fabric.device)) > 0)
+
+    def _take(self, step: int) -> None:
+        recipe, fabric = self._recipe, self._fabric
+        rows, noise = self._order.rows(step), torch.zeros(())
+        if recipe.objective.stage != "words":
+            shape = (recipe.batch_size, recipe.objective.samples, recipe.examples.max_length, 2)
+            noise = noise_of(step, shape, recipe.seed)
+        if fabric.world_size > 1:
+            share = recipe.batch_size // fabric.world_size
+            mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
+            rows, noise = rows[mine], noise[mine] if noise.dim() else noise
+        home, device = self._workshop.feed.home, fabric.device
+        self._step(rows.to(home, non_blocking=True), noise.to(device, non_blocking=True), self._learning_rate(step))
+
+    def _learning_rate(self, step: int) -> float:
+        settings = self._recipe.optimiser
+        if not settings.decay_every:
+            return settings.learning_rate
+        return settings.learning_rate * settings.decay ** int(self._order.epochs(step) / settings.decay_every)
+
+    def _report(self, step: int, last_step: int) -> None:
+        means = self._step.report()
+        if (bad := self._step.first_bad()) is not None:
+            raise InputError(self._describe(self._facts_at_start.step + bad))
+        self._pace.mark(step)
+        rate = self._learning_rate(step - 1)
+        speed = self._pace.captions_per_second
+        self._journal.record(
+            "train",
+            step,
+            {**means, "learning_rate": rate, "epoch": self._order.epochs(step), "captions_per_second": speed},
+        )
+        rewards = [value for name, value in means.items() if name in ("cider", "nouns")]
+        self._show(
+            Progress(
+                step=step,
+                epoch=self._order.epochs(step),
+                captions_per_second=speed,
+                losses={name: value for name, value in means.items() if name in ("words", "shifts", "policy")},
+                reward=sum(rewards) if rewards else None,
+                learning_rate=rate,
+                seconds_left=self._pace.seconds_for(last_step - step),
+            )
+        )
+
+    def _describe(self, bad_step: int) -> str:
+        """Name the batch whose loss was not finite."""
+        workshop = self._workshop
+        images = workshop.examples.image[self._order.rows(bad_step).numpy()]
+        names = list(dict.fromkeys(workshop.dataset.table.image_ids[image] for image in images.tolist()))
+        return (
+            f"the loss of step {bad_step + 1} (epoch {self._order.epochs(bad_step):.2f}) is not finite; its batch is "
+            f"of the images {', '.join(names[:5])} and {max(len(names) - 5, 0)} more: look for numbers that are not "
+            "finite in their features, or lower optimiser.learning_rate; "
+            f"the last checkpoint is of step {self._facts.step}"
+        )
+
+    def _validate(self, step: int) -> None:
+        """Score greedy captions, and write the bundle."""
+        scores: dict[str, float] = {}
+        if self._validation is not None:
+            self._network.eval()
+            scores = self._fabric.broadcast(self._validation(self._network))
+            self._network.train()
+            self._journal.record("validation", step, scores)
+            logger.info("step %s, validation: %s", step, ", ".join(f"{k} {v:.3f}" for k, v in scores.items()))
+        recipe, score = self._recipe, scores.get(SCORE)
+        best = self._facts.best_score
+        is_best = score is None or best is None or score > best
+        bundle = self._workshop.bundle
+        facts: dict[str, TomlValue] = {"data": Path(recipe.data).name, "stage": recipe.objective.stage, "step": step}
+        facts |= {f"val_{key}": value for key, value in scores.items()}
+        name = self._folder.write_bundle(
+            step,
+            lambda path: save_bundle(
+                path,
+                self._network,
+                bundle.vocabulary,
+                provenance=facts,
+                encoder=bundle.encoder,
+                nouns=bundle.nouns,
+            ),
+        )
+        self._facts = replace(
+            self._facts,
+            best_score=score if is_best else best,
+            best_bundle=name if is_best else self._facts.best_bundle,
+            last_bundle=name,
+            validations_since_best=0 if is_best else self._facts.validations_since_best + 1,
+        )
+        self._pace.pause()
+
+    def _save(self, step: int) -> None:
+        """Save a checkpoint; the loss is looked at first, so that none is saved that has gone wrong."""
+        if (bad := self._step.first_bad()) is not None:
+            raise InputError(self._describe(self._facts_at_start.step + bad))
+        self._facts = replace(
+            self._facts,
+            step=step,
+            epoch=int(self._order.epochs(step)),
+            seconds=time.monotonic() - self._begun,
+            journal_bytes=self._journal.settle(),
+        )
+        self._folder.save_checkpoint(self._tensors(), self._facts)
+        self._fabric.barrier()
+        self._pace.pause()
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """All that changes while training, by name."""
+        tensors = {f"network.{name}": weight for name, weight in self._network.state_dict().items()}
+        for name, weight in self._network.named_parameters():
+            for key, value in self._optimiser.state.get(weight, {}).items():
+                tensors[f"{key}.{name}"] = value
+        if isinstance(self._objective, RewardObjective) and self._objective.given_baseline is not None:
+            tensors["baseline"] = self._objective.given_baseline
+        return tensors
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self._network.load_state_dict(checkpoint.under("network"))
+        kinds = {name.split(".", 1)[0] for name in checkpoint.tensors} - {"network", "baseline"}
+        moments = {kind: checkpoint.under(kind) for kind in kinds}
+        on_gpu = self._fabric.device.type == "cuda"
+        for name, weight in self._network.named_parameters():
+            # Adam counts steps on the host unless a graph is to record it.
+            self._optimiser.state[weight] = {
+                kind: values[name].clone() if kind == "step" and not on_gpu else values[name].to(weight.device)
+                for kind, values in moments.items()
+                if name in values
+            }
+        if isinstance(self._objective, RewardObjective) and "baseline" in checkpoint.tensors:
+            self._objective.given_baseline = checkpoint.tensors["baseline"].to(self._fabric.device)
+
+    @torch.no_grad()
+    def _refresh_baseline(self, step: int) -> None:
+        """Once an epoch let the captioner say all training captions, as the authors' baseline wants it."""
+        if self._recipe.objective.baseline != "epoch_greedy" or not isinstance(self._objective, RewardObjective):
+            return
+        is_new_epoch = int(self._order.epochs(step)) > int(self._order.epochs(step - 1)) if step else True
+        if self._objective.given_baseline is not None and not is_new_epoch:
+            return
+        earned = self._objective.greedy_rewards(self._network, self._recipe.examples.max_length)
+        if self._objective.given_baseline is None:
+            self._objective.given_baseline = earned
+        else:
+            self._objective.given_baseline.copy_(earned)  # a recorded step reads it from there
+
+    def _mean_over_processes(self, values: Tensor, mask: Tensor) -> Tensor:
+        """The mean over the batches of all processes, up to the average that is taken over their gradients."""
+        return torch.where(mask, values, 0.0).sum() / self._average(mask.sum().float()).clamp(min=1e-9)
+
+    def _average(self, values: Tensor) -> Tensor:
+        """Over all processes."""
+        average = self._fabric.all_reduce(values, reduce_op="mean")
+        assert isinstance(average, Tensor)
+        return average
+
+
+def _validation(workshop: Workshop, device: torch.device) -> Validation | None:
+    if VALIDATION_SPLIT not in workshop.dataset.table.splits:
+        return None
+    return make_validation(
+        workshop.dataset.table,
+        VALIDATION_SPLIT,
+        workshop.validation_examples,
+        workshop.validation_feed,
+        workshop.bundle.vocabulary,
+        workshop.bundle.nouns,
+        device,
+    )

@@ -1,0 +1,72 @@
+"""How good the captions of a validation split are, told quickly: greedy captions, and metrics that need no Java."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from sct.data.examples import Examples
+from sct.data.samples import caption_text, samples_of
+from sct.data.table import Table
+from sct.decoding.greedy import greedy
+from sct.decoding.settings import Settings
+from sct.language.nouns import NounTable
+from sct.language.vocabulary import Vocabulary
+from sct.metrics.report import quick_scores
+from sct.model.fused import FusedCaptioner
+from sct.model.network import CaptionNetwork
+from sct.training.feed import Feed
+
+_SAMPLES_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Validation:
+    """One sample for each image and control of a split, with all captions that share both as references."""
+
+    feed: Feed
+    rows: Int[Tensor, " samples"]
+    """An example of the feed with the control of each sample."""
+    references: tuple[tuple[str, ...], ...]
+    vocabulary: Vocabulary
+    nouns: NounTable | None
+    max_length: int
+    device: torch.device
+
+    @torch.no_grad()
+    def __call__(self, network: CaptionNetwork) -> dict[str, float]:
+        """CIDEr-D, BLEU-4 and, with a noun table, NW, in the units of the paper's tables."""
+        fused = FusedCaptioner(network, dtype=torch.float16 if self.device.type == "cuda" else torch.float32)
+        settings = Settings(max_length=self.max_length)
+        said = []
+        for rows in self.rows.split(_SAMPLES_AT_ONCE):
+            inputs = self.feed.inputs(rows)
+            decoded = greedy(fused, fused.begin(inputs), settings)
+            said += [" ".join(self.vocabulary.decode(ids)) for ids in decoded.words[:, 0].tolist()]
+        return quick_scores(said, self.references, nouns=self.nouns)
+
+
+def make_validation(
+    table: Table,
+    split: str,
+    examples: Examples,
+    feed: Feed,
+    vocabulary: Vocabulary,
+    nouns: NounTable | None,
+    device: torch.device,
+) -> Validation | None:
+    """Group the examples by image and control; none where the split has no sample."""
+    samples = samples_of(table, split, "sequence")
+    if not samples:
+        return None
+    row_of = {caption: row for row, caption in enumerate(examples.caption.tolist())}
+    return Validation(
+        feed,
+        torch.tensor([row_of[sample.captions[0]] for sample in samples], device=feed.home),
+        tuple(tuple(caption_text(table, caption) for caption in sample.captions) for sample in samples),
+        vocabulary,
+        nouns,
+        max_length=examples.slots.shape[1],
+        device=device,
+    )

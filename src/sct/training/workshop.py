@@ -1,0 +1,158 @@
+"""Everything a recipe needs, made ready on a device: captioner, tables of examples and features, rewards."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sct.data.dataset import Dataset
+from sct.data.examples import Examples, make_examples
+from sct.data.features import Features, features_for
+from sct.data.table import Table
+from sct.errors import InputError
+from sct.language.vocabulary import PAD, Vocabulary
+from sct.model.assembly import assemble
+from sct.model.bundle import Bundle, load_bundle
+from sct.model.config import CaptionerConfig
+from sct.regions.layout import LayoutEncoder
+from sct.regions.store import RegionStore
+from sct.training.feed import Feed, RegionTable
+from sct.training.objective import MaskedMean
+from sct.training.objectives import RewardObjective, WordsObjective
+from sct.training.recipe import Recipe
+from sct.training.rewards import CiderReward, NgramWeights, Sentences
+from sct.training.rewards.tables import alignment_reward
+
+TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
+LONGEST_REFERENCE = 32
+"""Words of a reference that rewards look at; one caption of COCO in 2,000 is longer."""
+_IMAGES_AT_ONCE = 1 << 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workshop:
+    """What is trained, and on what."""
+
+    dataset: Dataset
+    bundle: Bundle
+    """The captioner as it is now, with all that it will be saved with."""
+    examples: Examples
+    feed: Feed
+    validation_examples: Examples
+    validation_feed: Feed
+
+
+def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> Workshop:
+    """Read the dataset, make or load the captioner, and lay everything out where the recipe wants it."""
+    dataset = Dataset.open(Path(recipe.data))
+    store = RegionStore.open(recipe.examples.features) if recipe.examples.features else None
+    bundle = _bundle(recipe, dataset, store)
+    config = bundle.captioner.config
+    encoder = None if bundle.encoder is None else bundle.encoder.to(device)
+    features = features_for(dataset.table, store, encoder, skip_zeros=config.mode == "reference")
+    num_rows = len(dataset.table.columns["region_class"]) + len(dataset)
+    home = _home(recipe, device, num_rows, config.feature_size * dtype.itemsize)
+    table = _region_table(features, dataset.table, config.feature_size, home, dtype)
+    train, validation = (
+        make_examples(
+            dataset.table,
+            split,
+            bundle.vocabulary,
+            max_length=recipe.examples.max_length,
+            max_slots=recipe.examples.max_slots,
+            max_members=recipe.examples.max_members,
+            tail_is_a_set=recipe.model.mode == "reference",
+        )
+        for split in (TRAINING_SPLIT, VALIDATION_SPLIT)
+    )
+    if not len(train):
+        raise InputError(f"{recipe.data} has no caption to train on: wanted some with chunks on an image with regions")
+    return Workshop(dataset, bundle, train, Feed(train, table, device), validation, Feed(validation, table, device))
+
+
+def make_objective(
+    recipe: Recipe, workshop: Workshop, device: torch.device, mean: MaskedMean
+) -> WordsObjective | RewardObjective:
+    """What the recipe's stage makes smaller."""
+    settings = recipe.objective
+    if settings.stage == "words":
+        smoothing = recipe.optimiser.label_smoothing
+        return WordsObjective(workshop.feed, settings, label_smoothing=smoothing, mean=mean)
+    whole = _whole_vocabulary(workshop.bundle.vocabulary, workshop.dataset.table)
+    references = _references(workshop.dataset.table, workshop.examples, whole)
+    documents = torch.from_numpy(workshop.examples.image).long() if settings.documents == "image" else None
+    cider = CiderReward(NgramWeights.of_captions(references, documents))
+    nouns = None
+    if settings.stage == "cider_and_nouns":
+        table = workshop.bundle.nouns
+        if table is None:
+            raise InputError(
+                f"{recipe.data} has no noun table, which this stage is rewarded by: prepare the dataset again"
+            )
+        nouns = alignment_reward(table.known() if recipe.model.mode == "reference" else table, whole).to(device)
+    placed = Sentences(references.words.to(device), references.lengths.to(device))
+    return RewardObjective(workshop.feed, settings, cider=cider.to(device), nouns=nouns, references=placed, mean=mean)
+
+
+def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bundle:
+    """The captioner to begin with: that of another run, or a new one."""
+    if recipe.start:
+        return load_bundle(Path(recipe.start))
+    vocabulary = dataset.vocabulary.cut(recipe.model.min_count)
+    encoder = None if store else LayoutEncoder(dataset.table.classes, recipe.model.feature_size)
+    model = recipe.model
+    config = CaptionerConfig(
+        vocabulary_size=len(vocabulary),
+        feature_size=store.feature_size if store else model.feature_size,
+        word_size=model.word_size,
+        hidden_size=model.hidden_size,
+        attention_size=model.attention_size,
+        variant=model.variant,
+        mode=model.mode,
+        image_in_top_layer=model.image_in_top_layer,
+    )
+    torch.manual_seed(recipe.seed)
+    return Bundle(Path(recipe.out), assemble(config), vocabulary, {}, encoder, dataset.nouns)
+
+
+def _region_table(
+    features: Features, table: Table, feature_size: int, home: torch.device, dtype: torch.dtype
+) -> RegionTable:
+    """Features of all regions and images, fetched some images at a time."""
+    ends = table.columns["image_region"].astype(np.int64)
+    regions = torch.empty(int(ends[-1]), feature_size, device=home, dtype=dtype)
+    images = torch.empty(len(ends) - 1, feature_size, device=home, dtype=dtype)
+    for start in range(0, len(images), _IMAGES_AT_ONCE):
+        stop = min(start + _IMAGES_AT_ONCE, len(images))
+        fetched = features(range(start, stop))
+        regions[ends[start] : ends[stop]] = fetched.regions.to(home, dtype)
+        images[start:stop] = fetched.image.to(home, dtype)
+    pinned = home.type == "cpu" and torch.cuda.is_available()
+    return RegionTable(regions.pin_memory(), images.pin_memory()) if pinned else RegionTable(regions, images)
+
+
+def _home(recipe: Recipe, device: torch.device, num_rows: int, bytes_per_row: int) -> torch.device:
+    """Where the tables live: on the device where they leave half of its free memory to the training."""
+    if device.type != "cuda" or recipe.examples.home == "device":
+        return device
+    free, _ = torch.cuda.mem_get_info(device)
+    fits = num_rows * bytes_per_row < free / 2
+    return device if fits and recipe.examples.home == "auto" else torch.device("cpu")
+
+
+def _whole_vocabulary(vocabulary: Vocabulary, table: Table) -> Vocabulary:
+    """The captioner's words and after them all others of the dataset, which it can hear but not say."""
+    others = tuple(word for word in table.words if word not in vocabulary.ids)
+    return Vocabulary(vocabulary.words + others, vocabulary.counts + (0,) * len(others))
+
+
+def _references(table: Table, examples: Examples, vocabulary: Vocabulary) -> Sentences:
+    """The captions that samples are judged by, one for each example."""
+    starts = table.columns["caption_word"].astype(np.int64)
+    lengths = np.minimum(np.diff(starts)[examples.caption], LONGEST_REFERENCE)
+    places = np.arange(lengths.max(initial=0))
+    is_word = places < lengths[:, None]
+    rows = np.where(is_word, starts[examples.caption][:, None] + places, 0)
+    ids = np.array(vocabulary.encode(table.words))[table.columns["word"][rows]]
+    return Sentences(torch.from_numpy(np.where(is_word, ids, PAD)), torch.from_numpy(lengths))
