@@ -152,7 +152,8 @@ def _sets(table: Table, max_members: int) -> tuple[_PerSet, _PerSet, Int[np.ndar
     num_members = len(of_chunks)
     starts = _PerSet(columns["chunk_region"][:-1].astype(np.int32), (num_members + first_region[:-1]).astype(np.int32))
     sizes = _PerSet(
-        np.minimum(np.diff(columns["chunk_region"]), max_members), np.minimum(np.diff(first_region), max_members)
+        np.minimum(np.diff(columns["chunk_region"]).astype(np.int64), max_members),
+        np.minimum(np.diff(first_region), max_members),
     )
     return starts, sizes, np.concatenate([of_chunks, likeliest]).astype(np.int32)
 

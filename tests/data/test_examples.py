@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+from sct.data.examples import Examples, make_examples
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.data.table import Table, join, pack
+from sct.errors import InputError
+from sct.language.shifts import shift_targets, slots
+from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary
+from sct.regions import Box, Region
+
+LETTERS = "abcdefghij"
+
+
+def image_of(
+    *captions: Caption, num_regions: int = 3, scores: tuple[float, ...] = (), name: str = "x"
+) -> AnnotatedImage:
+    regions = [
+        Region(Box(place, 0.0, place + 1.0, 1.0), "dog", scores[place] if scores else None)
+        for place in range(num_regions)
+    ]
+    return AnnotatedImage(
+        image_id=name, split="train", width=9, height=1, regions=tuple(regions), captions=tuple(captions)
+    )
+
+
+def caption_of(labels: list[int | None], sets: list[tuple[int, ...]], letters: str = LETTERS) -> Caption:
+    words = tuple(letters[place % len(letters)] for place in range(len(labels)))
+    return Caption(" ".join(words), words, tuple(labels), tuple(Chunk("dog", members) for members in sets))
+
+
+def table_of(*images: AnnotatedImage) -> tuple[Table, Vocabulary]:
+    return join([pack(images)])
+
+
+def sets_of(examples: Examples, row: int) -> list[list[int]]:
+    return [
+        examples.members[start : start + size].tolist()
+        for start, size in zip(examples.set_starts[row], examples.set_sizes[row], strict=True)
+    ][: examples.num_slots[row]]
+
+
+def test_a_caption_from_begin_to_end():
+    table, vocabulary = table_of(image_of(caption_of([0, 0, None, 1, None], [(0,), (1, 2)])))
+    examples = make_examples(table, "train", vocabulary, max_length=8)
+    said = vocabulary.encode(list("abcde"))
+    assert examples.words.tolist() == [[BEGIN, *said, END, PAD, PAD]]
+    assert examples.slots[0, :6].tolist() == [0, 0, 1, 1, 1, 1]  # "c" leads up to the second set; END stays there
+    assert examples.shifts.tolist() == [[0, 1, 0, 0, 0, 0, 0, 0]]
+    assert sets_of(examples, 0) == [[0], [1, 2]]
+
+
+def test_a_longer_caption_is_cut_and_a_rare_word_unknown():
+    table, vocabulary = table_of(image_of(caption_of([0] * 6, [(0,)])))
+    examples = make_examples(table, "train", vocabulary.cut(2), max_length=4)
+    assert examples.words.tolist() == [[BEGIN, UNKNOWN, UNKNOWN, UNKNOWN, END]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "likeliest"),
+    [pytest.param((), [0, 1], id="no scores"), pytest.param((0.1, 0.3, 0.2), [1, 2], id="by score")],
+)
+def test_a_chunk_without_region_looks_at_the_likeliest(scores, likeliest):
+    table, vocabulary = table_of(image_of(caption_of([0, 1], [(2,), ()]), scores=scores))
+    assert sets_of(make_examples(table, "train", vocabulary, max_members=2), 0) == [[2], likeliest]
+
+
+def test_words_after_the_last_chunk_may_be_a_set_of_their_own():
+    table, vocabulary = table_of(image_of(caption_of([0, None], [(2,)])))
+    examples = make_examples(table, "train", vocabulary, tail_is_a_set=True)
+    assert (sets_of(examples, 0), examples.shifts[0, :2].tolist()) == ([[2], [0, 1, 2]], [1, 0])
+
+
+def test_too_many_sets_end_on_the_last_slot():
+    table, vocabulary = table_of(image_of(caption_of([0, 1, 2], [(0,), (1,), (2,)])))
+    examples = make_examples(table, "train", vocabulary, max_slots=2)
+    assert (sets_of(examples, 0), examples.slots[0, :3].tolist()) == ([[0], [1]], [0, 1, 1])
+    assert examples.shifts[0, :3].tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_says_the_same_as_one_caption_at_a_time(seed):
+    rng = np.random.default_rng(seed)
+
+    def random_caption() -> Caption:
+        num_chunks = int(rng.integers(1, 5))
+        labels: list[int | None] = []
+        for chunk in range(num_chunks):
+            labels += [None] * int(rng.integers(0, 3)) + [chunk] * int(rng.integers(1, 3))
+        labels += [None] * int(rng.integers(0, 3))
+        return caption_of(labels, [tuple(range(int(rng.integers(0, 4)))) for _ in range(num_chunks)])
+
+    images = [image_of(*(random_caption() for _ in range(3)), name=f"{number}") for number in range(4)]
+    table, vocabulary = table_of(*images)
+    examples = make_examples(table, "train", vocabulary, max_length=30)
+    for row in range(len(examples)):
+        image = images[int(examples.image[row])]
+        caption = image.captions[row % 3]
+        length = len(caption.words)
+        assert examples.num_words[row] == length
+        assert examples.slots[row, :length].tolist() == slots(caption.chunk_of_word)
+        assert examples.shifts[row, :length].tolist() == shift_targets(caption.chunk_of_word)
+        first = 3 * int(examples.image[row])
+        wanted = [[first + m for m in chunk.regions or range(3)] for chunk in caption.chunks or ()]
+        assert sets_of(examples, row) == wanted
+
+
+def test_refuses_a_split_that_is_not_there():
+    table, vocabulary = table_of(image_of(caption_of([0], [(0,)])))
+    with pytest.raises(InputError, match="no split 'test'"):
+        make_examples(table, "test", vocabulary)

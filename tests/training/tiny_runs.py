@@ -1,0 +1,70 @@
+"""A dataset of a dozen images that needs no parser, and recipes that train on it in a moment."""
+
+from pathlib import Path
+
+import numpy as np
+
+from sct.data.dataset import Manifest, write_dataset
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.data.table import join, pack
+from sct.language.nouns import NounTable
+from sct.regions import Box, Region
+from sct.training.recipe import (
+    DeviceSettings,
+    ExampleSettings,
+    ModelSettings,
+    Objective,
+    OptimiserSettings,
+    Recipe,
+)
+
+NOUNS = ("dog", "cat", "ball", "tree", "boy")
+VERBS = ("near", "behind", "with")
+
+
+def write_tiny_dataset(folder: Path) -> Path:
+    """Two captions an image: "a dog near a ball", and the other way round."""
+    images = []
+    for number in range(12):
+        first, second = NOUNS[number % 5], NOUNS[(number + 1 + number // 5) % 5]
+        regions = tuple(
+            Region(Box(0.1 * place, 0.2, 0.1 * place + 0.3, 0.2 + 0.05 * (number % 7 + 1)), name)
+            for place, name in enumerate((first, second, first))
+        )
+        captions = []
+        for one, other, sets in ((first, second, [(0, 2), (1,)]), (second, first, [(1,), (0, 2)])):
+            words = ("a", one, VERBS[number % 3], "a", other)
+            chunks = tuple(Chunk(name, members) for name, members in zip((one, other), sets, strict=True))
+            captions.append(Caption(" ".join(words), words, (0, 0, None, 1, 1), chunks))
+        split = "val" if number % 4 == 3 else "train"
+        images.append(
+            AnnotatedImage(
+                image_id=f"{number}", split=split, width=1, height=1, regions=regions, captions=tuple(captions)
+            )
+        )
+    table, vocabulary = join([pack(images)])
+    manifest = Manifest(
+        source="a test", mode="paper", settings={}, pictures=None, images=len(images), captions=2 * len(images)
+    )
+    nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(5, 4)), "four random numbers")
+    write_dataset(folder, table, vocabulary, manifest, nouns)
+    return folder
+
+
+def tiny_recipe(data: Path, out: Path, *, devices: int = 1, start: Path | None = None, **changes) -> Recipe:
+    """Words unless ``stage`` says otherwise; settings of the objective go by their names, others are the recipe's."""
+    objective = {name: changes.pop(name) for name in ("stage", "baseline", "samples", "shuffle") if name in changes}
+    settings = {"max_steps": 6, "batch_size": 4, "validate_every": 1.0, "patience": 0} | changes
+    return Recipe(
+        data=str(data),
+        out=str(out),
+        start=str(start or ""),
+        model=ModelSettings(word_size=8, hidden_size=8, attention_size=6, feature_size=8, min_count=1),
+        examples=ExampleSettings(max_length=8),
+        optimiser=settings.pop("optimiser", OptimiserSettings(learning_rate=0.01)),
+        objective=Objective(**objective),
+        device=DeviceSettings(
+            accelerator="cpu", devices=devices, strategy="auto" if devices == 1 else "ddp", precision="32-true"
+        ),
+        **settings,
+    )
