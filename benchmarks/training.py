@@ -93,8 +93,8 @@ def measure(stage: str, batch: int, precision: str, device: torch.device, second
     fabric = Fabric(accelerator=device.type, devices=1, precision=precision)
     learner = Learner(network, objective)
     optimiser = make_optimiser(network.to(device), device)
-    learner, optimiser = fabric.setup(learner, optimiser)
-    step = TrainingStep(learner, optimiser, fabric.backward, clip_norm=5.0, record=device.type == "cuda")
+    wrapped, optimiser = fabric.setup(learner, optimiser)
+    step = TrainingStep(learner, wrapped, optimiser, fabric.backward, clip_norm=5.0, record=device.type == "cuda")
     times: list[float] = []
     rounds = 10 if device.type == "cuda" else 1
     while len(times) < 4 or sum(times) * rounds < seconds:

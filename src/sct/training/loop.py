@@ -95,9 +95,11 @@ class _Run:
         self._facts = self._facts_at_start = Facts() if folder.checkpoint is None else folder.checkpoint.facts
         if folder.checkpoint is not None:
             self._restore(folder.checkpoint)
-        learner, optimiser = fabric.setup(Learner(self._network, self._objective), self._optimiser)
+        learner = Learner(self._network, self._objective)
+        wrapped, optimiser = fabric.setup(learner, self._optimiser)
         self._step = TrainingStep(
             learner,
+            wrapped,
             optimiser,
             fabric.backward,
             clip_norm=recipe.optimiser.clip_norm,

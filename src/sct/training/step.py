@@ -44,6 +44,7 @@ class TrainingStep:
     def __init__(
         self,
         learner: Learner,
+        forward: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
         optimiser: torch.optim.Optimizer,
         backward: Callable[[Tensor], Any],
         *,
@@ -51,8 +52,9 @@ class TrainingStep:
         record: bool = False,
         average: Callable[[Tensor], Tensor] = lambda values: values,
     ) -> None:
-        """``average`` is over all processes, where there are several."""
+        """``forward`` is the learner's, in whatever wraps it; ``average`` is over all processes."""
         self._learner = learner
+        self._forward = forward
         self._optimiser = optimiser
         self._backward = backward
         self._clip_norm = clip_norm
@@ -96,7 +98,7 @@ class TrainingStep:
 
     def _take(self, chosen: Tensor, noise: Tensor) -> None:
         self._optimiser.zero_grad(set_to_none=True)
-        total, parts = self._learner(chosen, noise)
+        total, parts = self._forward(chosen, noise)
         self._backward(total)
         if self._clip_norm:
             nn.utils.clip_grad_norm_(self._weights, self._clip_norm)
