@@ -4,8 +4,8 @@
 
 FILE is a parquet file with a column of captions; the first caption of each image is judged by the ones after it. Each
 tool is timed from nothing (Java starts, no parse is known), then again in the same process, and SPICE also in a new
-process with the parses of the first run, and without a cache. ``--compare`` runs SPICE's own command line on the same captions and
-pycocoevalcap's METEOR, each once, and prints the largest difference of any caption.
+process with the parses of the first run, and without a cache. ``--compare`` runs SPICE's own command line on the same
+captions and pycocoevalcap's METEOR, each once, and prints the largest difference of any caption.
 """
 
 import argparse
