@@ -17,7 +17,7 @@ MAX_WORDS = 65_000
 """Ids must stay below it; the numbers above are for unknown words of references."""
 MAX_TIME = 2**BITS - 4 - MAX_WORDS
 NO_NGRAM = -1
-CAPTIONS_AT_ONCE = 1 << 12
+CAPTIONS_AT_ONCE = 1 << 13
 
 
 def codes(sentences: Sentences) -> Int[Tensor, "captions time"]:
@@ -101,8 +101,8 @@ class NgramWeights:
             documents = torch.arange(len(captions.lengths), device=captions.words.device)
         documents, order = documents.sort()
         captions = Sentences(captions.words[order], captions.lengths[order])
-        found = [_count(captions, documents, size) for size in range(LONGEST)]
-        ngrams, counts = (torch.cat(parts) for parts in zip(*found, strict=True))
+        counted = [_count(*places) for places in _places(captions, documents)]
+        ngrams, counts = (torch.cat(parts) for parts in zip(*counted, strict=True))
         return cls.of_counts(ngrams, counts, len(documents.unique()))
 
     def to(self, device: torch.device | str) -> "NgramWeights":
@@ -116,21 +116,28 @@ class NgramWeights:
         return torch.where(listed, self.weights[rows], self.rare) * (ngrams != NO_NGRAM)
 
 
-def _count(
-    captions: Sentences, documents: Int[Tensor, " captions"], size: int
-) -> tuple[Int[Tensor, " ngrams"], Int[Tensor, " ngrams"]]:
-    """N-grams of one size, each with the number of documents it is in; documents come in rising order."""
-    ngrams, owners = [], []
+def _places(
+    captions: Sentences, documents: Int[Tensor, " captions"]
+) -> list[tuple[Int[Tensor, " places"], Int[Tensor, " places"]]]:
+    """For each size of n-grams all that stand in captions, and the documents they stand in."""
+    found: list[list[tuple[Tensor, Tensor]]] = [[] for _ in range(LONGEST)]
     for start in range(0, len(documents), CAPTIONS_AT_ONCE):
         rows = slice(start, start + CAPTIONS_AT_ONCE)
         part = Sentences(captions.words[rows], captions.lengths[rows])
-        packed = pack_ngrams(codes(part))[:, size]
-        known = (packed != NO_NGRAM) & ~_has_unknown(part, size + 1)
-        ngrams.append(packed[known])
-        owners.append(documents[rows, None].expand_as(packed)[known])
+        for size, packed in enumerate(pack_ngrams(codes(part)).unbind(1)):
+            known = (packed != NO_NGRAM) & ~_has_unknown(part, size + 1)
+            found[size].append((packed[known], documents[rows, None].expand_as(packed)[known]))
+    joined = [[torch.cat(parts) for parts in zip(*places, strict=True)] for places in found]
+    return [(ngrams, owners) for ngrams, owners in joined]
+
+
+def _count(
+    ngrams: Int[Tensor, " places"], owners: Int[Tensor, " places"]
+) -> tuple[Int[Tensor, " ngrams"], Int[Tensor, " ngrams"]]:
+    """Each n-gram once, with the number of documents it is in; these come in rising order."""
     # A stable sort leaves the documents of an n-gram in rising order, so that its repetitions stand side by side.
-    in_order, order = torch.cat(ngrams).sort(stable=True)
-    owner = torch.cat(owners)[order]
+    in_order, order = ngrams.sort(stable=True)
+    owner = owners[order]
     is_new = torch.ones_like(in_order, dtype=torch.bool)
     is_new[1:] = (in_order[1:] != in_order[:-1]) | (owner[1:] != owner[:-1])
     distinct, counts = torch.unique_consecutive(in_order[is_new], return_counts=True)
