@@ -87,7 +87,7 @@ def test_without_a_table_nouns_are_told_by_where_they_stand():
         pytest.param("", "A dog", -1.0, -1.0, id="no words"),
         pytest.param("a dog dog", "a dog", 0.0, 1.0, id="the same noun in a row counts once"),
         pytest.param("a dog", "Dog", 1.0, -1.0, id="capitals hide a noun"),
-        pytest.param("a dog", "a dog.", 1.0, 1.0, id="punctuation hides none"),
+        pytest.param("a dog", "a dog.", 1.0, -1.0, id="punctuation hides a noun"),
     ],
 )
 def test_reference_mode_finds_nouns_as_the_authors_do(candidate, reference, paper, as_authors):

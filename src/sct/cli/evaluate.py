@@ -15,8 +15,6 @@ from sct.errors import InputError
 if TYPE_CHECKING:
     from sct.data.dataset import Dataset
     from sct.evaluation.judgement import Judgement
-    from sct.evaluation.predict import Progress
-    from sct.evaluation.predictions import Prediction
 
 
 def evaluate_command(
@@ -60,6 +58,8 @@ def evaluate_command(
     from sct.cli.figures import chosen_metrics, print_reasons, print_table  # noqa: PLC0415
     from sct.data.features import features_for  # noqa: PLC0415
     from sct.evaluation.judgement import Judgement, NounSource  # noqa: PLC0415
+    from sct.evaluation.predict import Progress  # noqa: PLC0415
+    from sct.evaluation.predictions import Prediction  # noqa: PLC0415
     from sct.evaluation.protocol import EvaluationSettings, Evaluator, judge_and_save  # noqa: PLC0415
     from sct.regions.store import RegionStore  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
 """Figures as a table for people, and reasons for missing ones."""
 
 import sys
-from typing import Any
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table as Grid
@@ -27,19 +27,28 @@ def print_reasons(judgement: Judgement) -> None:
 
 def print_table(title: str, judgement: Judgement) -> None:
     """Print figures as the paper's tables do."""
-    console = Console(width=None if Console().is_terminal else 110)
+    console = Console(width=None if Console().is_terminal else 110, highlight=False, markup=False)
+
+    def show(heading: str, figures: dict[str, str]) -> None:
+        # Not the grid's own title, which would be broken to the width of a narrow grid.
+        console.print(heading, soft_wrap=True)
+        grid = Grid()
+        for name in figures:
+            grid.add_column(name, justify="right")
+        grid.add_row(*figures.values())
+        console.print(grid)
+
     report, several = judgement.report, judgement.diversity
-    grid = _grid(title, {name: _figure(value, name) for name, value in report.in_paper_units().items()})
+    show(title, _figures(report.in_paper_units()))
     if report.vectors is not None:
-        grid.caption = f"NW and IoU compare nouns by {report.vectors}"
-    console.print(grid)
+        console.print(f"NW and IoU compare nouns by {report.vectors}", soft_wrap=True)
     if several is not None:
         about = f"{several.images:,} images, {several.captions_per_image:.3g} captions each"
-        console.print(_grid(f"Best caption by each metric: {about}", _figures(several.oracle)))
-        console.print(_grid("Diversity", {name: _figure(value, "NW") for name, value in several.diversity.items()}))
+        show(f"Best caption by each metric: {about}", _figures(several.oracle))
+        show("Diversity", _figures(several.diversity))
 
 
-def _figures(values: Any) -> dict[str, str]:
+def _figures(values: Mapping[str, float | None]) -> dict[str, str]:
     return {name: _figure(value, name) for name, value in values.items()}
 
 
@@ -48,12 +57,4 @@ def _figure(value: float | None, name: str) -> str:
         return _MISSING
     if name == "groups":
         return f"{int(value):,}"
-    return f"{value:.3f}" if name == "NW" else f"{value:.1f}"
-
-
-def _grid(title: str, figures: dict[str, str]) -> Grid:
-    grid = Grid(title=title)
-    for heading in figures:
-        grid.add_column(heading, justify="right")
-    grid.add_row(*figures.values())
-    return grid
+    return f"{value:.1f}" if name in METRICS and name != "NW" else f"{value:.3f}"

@@ -13,8 +13,6 @@ from sct.grounded_caption import GroundedCaption
 from sct.model.inputs import ControlInputs, pack_controls
 
 BATCH_SIZE = 200
-REFERENCE_SLOTS = 10
-"""Region sets that the authors' code makes room for when it puts them in order."""
 
 Progress = Callable[[int, int | None], None]
 
@@ -49,21 +47,17 @@ def predict(
     return [found[number] for number in range(len(samples))]
 
 
-def sorted_samples(samples: Sequence[Sample], sorter: ControlSorter, *, overwrite_tails: bool = False) -> list[Sample]:
-    """The samples with their region sets in the order that a sorter finds.
-
-    ``overwrite_tails`` keeps a defect of the authors' code, for its published scores.
-    """
+def sorted_samples(samples: Sequence[Sample], sorter: ControlSorter) -> list[Sample]:
+    """The samples with their region sets in the order that a sorter finds."""
     if not samples:
         return []
-    images, controls = [sample.image for sample in samples], [sample.control for sample in samples]
-    orders = sorter(images, controls)
+    orders = sorter([sample.image for sample in samples], [sample.control for sample in samples])
     found = []
     for sample, order in zip(samples, orders, strict=True):
         if sorted(order) != list(range(len(sample.control))):
             raise InputError(f"a sorter put {len(sample.control)} region sets in the order {order}: wanted each once")
         found.append(Sample(sample.image, tuple(sample.control[place] for place in order), sample.captions))
-    return _with_overwritten_tails(found) if overwrite_tails else found
+    return found
 
 
 def alike(controls: Sequence[RegionSets], batch_size: int) -> Iterator[list[int]]:
@@ -101,33 +95,3 @@ def check_features(inputs: ControlInputs, captioner: Captioner) -> None:
         raise InputError(
             f"the regions have features of {found} numbers: the bundle wants {wanted}; give it its own kind"
         )
-
-
-def _with_overwritten_tails(samples: Sequence[Sample]) -> list[Sample]:
-    """Keep the defect of the authors' set evaluation (point 40 of the reference behaviour).
-
-    When they fill up the places after a control's last region set, they write that set into these places of all
-    controls of the image: a control with fewer sets replaces the last sets of those before it.
-    """
-    by_image: dict[int, list[int]] = {}
-    for number, sample in enumerate(samples):
-        by_image.setdefault(sample.image, []).append(number)
-    found = list(samples)
-    for numbers in by_image.values():
-        slots: list[list[tuple[int, ...]]] = [[()] * REFERENCE_SLOTS for _ in numbers]
-        for place, number in enumerate(numbers):
-            control = samples[number].control[:REFERENCE_SLOTS]
-            slots[place][: len(control)] = control
-            for row in slots:
-                row[len(control) :] = [control[-1]] * (REFERENCE_SLOTS - len(control))
-        for place, number in enumerate(numbers):
-            found[number] = Sample(samples[number].image, _without_repeated_end(slots[place]), samples[number].captions)
-    return found
-
-
-def _without_repeated_end(sets: Sequence[tuple[int, ...]]) -> RegionSets:
-    """Leave out what repeats the last set at the end: a captioner stays on the last one anyway."""
-    end = len(sets)
-    while end > 1 and sets[end - 2] == sets[-1]:
-        end -= 1
-    return tuple(sets[:end])

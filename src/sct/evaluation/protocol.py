@@ -10,14 +10,14 @@ from sct.captioning import Captioner, CaptionOptions
 from sct.data.dataset import Dataset
 from sct.data.features import Features
 from sct.data.samples import ControlKind, RegionSets, Sample, caption_text, samples_of
-from sct.data.table import Table
 from sct.errors import InputError
 from sct.evaluation.judgement import Judgement, NounSource, judge
 from sct.evaluation.oracle import OracleCaption, RegionPool, oracle_captions, region_pools
 from sct.evaluation.predict import BATCH_SIZE, ControlSorter, Progress, predict, sorted_samples
 from sct.evaluation.predictions import Boxes, Prediction, write_predictions
+from sct.evaluation.reference_sets import in_reference_order, with_overwritten_tails
 from sct.grounded_caption import GroundedCaption
-from sct.language.reference_tokens import caption_key
+from sct.language.reference_tokens import caption_key, clean, without_punctuation
 from sct.metrics.report import TABLE_METRICS, checked_metrics
 
 PREDICTIONS, SCORES = "predictions.jsonl", "scores.json"
@@ -54,7 +54,7 @@ class Evaluator:
 
     def caption(self, progress: Progress | None = None) -> list[Prediction]:
         """Caption every sample of the split."""
-        samples = controlled_samples(self.dataset.table, self.settings, self.sorter)
+        samples = self.samples()
         captions = predict(
             self.captioner,
             self.features,
@@ -65,6 +65,22 @@ class Evaluator:
         )
         lines = _Lines(self.dataset, self.settings.reference)
         return [lines.of_sample(sample, caption) for sample, caption in zip(samples, captions, strict=True)]
+
+    def samples(self) -> list[Sample]:
+        """The samples of the split, their controls in the order to be spoken of."""
+        samples = samples_of(self.dataset.table, self.settings.split, self.settings.control)
+        _refuse_nothing(samples, self.settings.split)
+        if self.settings.control != "set":
+            return samples
+        if self.sorter is None:
+            raise InputError(
+                "the control is a set, and the bundle has no sorter to put it in order: give a bundle with one, "
+                "or evaluate with --control sequence"
+            )
+        if not self.settings.reference:
+            return sorted_samples(samples, self.sorter)
+        ordered = in_reference_order(self.features, samples, first_members=_is_flickr(self.dataset))
+        return with_overwritten_tails(sorted_samples(ordered, self.sorter))
 
     def caption_often(self, number: int, progress: Progress | None = None) -> list[Prediction]:
         """Say ``number`` captions of every image of the split (section 4.4, Table 7)."""
@@ -110,29 +126,14 @@ def judge_and_save(
     return judgement
 
 
-def controlled_samples(table: Table, settings: EvaluationSettings, sorter: ControlSorter | None) -> list[Sample]:
-    """The samples of the split, their controls in the order to be spoken of."""
-    samples = samples_of(table, settings.split, settings.control)
-    _refuse_nothing(samples, settings.split)
-    if settings.control != "set":
-        return samples
-    if sorter is None:
-        raise InputError(
-            "the control is a set, and the bundle has no sorter to put it in order: give a bundle with one, "
-            "or evaluate with --control sequence"
-        )
-    return sorted_samples(samples, sorter, overwrite_tails=settings.reference)
-
-
 class _Lines:
     """Turns what was captioned into lines of predictions, with the texts that judge it."""
 
     def __init__(self, dataset: Dataset, reference: bool) -> None:
         self._table = dataset.table
-        # The authors lower-case what COCO's captions are compared with, and keep Flickr30k's as they are.
         self._write: Callable[[str], str] = str
-        if reference and dataset.manifest.source != "Flickr30k Entities":
-            self._write = caption_key
+        if reference:
+            self._write = _flickr_reference if _is_flickr(dataset) else _coco_reference
 
     def of_sample(self, sample: Sample, caption: GroundedCaption) -> Prediction:
         return Prediction(
@@ -165,6 +166,20 @@ class _Lines:
             tuple(tuple(float(f"{side:.7g}") for side in boxes[first + member].tolist()) for member in members)
             for members in sets
         )
+
+
+def _is_flickr(dataset: Dataset) -> bool:
+    return dataset.manifest.source == "Flickr30k Entities"
+
+
+def _coco_reference(text: str) -> str:
+    """A caption of COCO as the authors compare with it: lower case, without punctuation, also inside words."""
+    return clean(caption_key(text))
+
+
+def _flickr_reference(text: str) -> str:
+    """A caption of Flickr30k as the authors compare with it: capitals stay, and so does punctuation inside words."""
+    return " ".join(without_punctuation(text.split()))
 
 
 def _refuse_nothing(samples: Sequence[object], split: str) -> None:

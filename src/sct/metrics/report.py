@@ -11,7 +11,6 @@ from jaxtyping import Float
 from sct.errors import InputError
 from sct.language.noun_tagger import NounTagger, noun_table
 from sct.language.nouns import NounTable
-from sct.language.reference_tokens import clean
 from sct.language.vectors import WordVectors, load_vectors
 from sct.metrics.alignment import noun_alignment
 from sct.metrics.bleu import Bleu, bleu
@@ -79,7 +78,8 @@ def score(
     Nouns are those of ``nouns``, or, without such a table, what spaCy calls a noun in its caption, with ``vectors``
     (GloVe if not given). ``frequencies`` are CIDEr's; without them the groups of references are its documents.
     ``reference`` judges as the authors' released code does: the same word several times in a row counts once in a
-    candidate, and nouns are cut in their way. ``progress`` is told the metrics done and the number of all.
+    candidate, and words are cut at spaces to find nouns, so references should come without punctuation.
+    ``progress`` is told the metrics done and the number of all.
 
     >>> score(["a dog"], [["A dog.", "a cat"]], ["R"]).corpus
     {'R': 1.0}
@@ -189,9 +189,7 @@ class _Judge:
             table = self._table
             if table is None:
                 table = noun_table(self._all_words(candidates=False), self._word_vectors(), _tagger())
-            # Their references come without punctuation, which would hide the last noun of a caption.
-            cleaned = [[clean(text) for text in group] for group in self._references]
-            return _Nouns(pair_on_spaces(self._candidates, cleaned, collapse_repeats=True), table)
+            return _Nouns(pair_on_spaces(self._candidates, self._references, collapse_repeats=True), table)
         if self._table is not None:
             return _Nouns(self.pairs, self._table)
         return self._tagged()

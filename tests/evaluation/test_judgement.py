@@ -1,0 +1,83 @@
+"""Predictions and their figures, as reports print them and files keep them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sct.errors import InputError
+from sct.evaluation.diversity import diversity_report
+from sct.evaluation.judgement import NounSource, judge
+from sct.evaluation.predictions import Prediction
+from sct.language.nouns import NounTable
+from sct.metrics.report import score
+
+NOUNS = NounTable.from_vectors(["dog", "cat"], np.eye(2), "by hand")
+LINES = [
+    Prediction("a", None, "a dog runs in the park", ("a dog runs in a park", "a dog")),
+    Prediction("b", None, "a cat", ("the cat sleeps on a bed",)),
+]
+NAMES = ("B4", "R", "C", "NW", "IoU")
+
+
+def test_figures_are_those_of_the_metrics():
+    judgement = judge(LINES, NAMES, nouns=NounSource(table=NOUNS))
+    wanted = score([line.prediction for line in LINES], [line.references for line in LINES], NAMES, nouns=NOUNS)
+    assert judgement.as_dict() == {**wanted.in_paper_units(), "vectors": "by hand"}
+    assert judgement.unavailable() == {}
+    assert "vectors" not in judge(LINES, ["R"]).as_dict()
+
+
+def test_each_caption_gets_a_line(tmp_path):
+    judgement = judge(LINES, NAMES, nouns=NounSource(table=NOUNS))
+    judgement.save_per_caption(tmp_path / "captions.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "captions.jsonl").read_text().splitlines()]
+    assert [list(line) for line in lines] == [["image", "prediction", *NAMES]] * 2
+    assert [line["NW"] for line in lines] == [1.0, 1.0]
+    assert np.mean([line["R"] for line in lines]) == pytest.approx(judgement.as_dict()["R"])
+
+
+def test_several_captions_are_also_judged_by_the_best_of_them():
+    several = [
+        Prediction("a", None, "a cat", ("a dog runs in a park",), ("a cat", "a dog runs in a park")),
+        Prediction("b", None, "a dog", ("the cat sleeps on a bed",), ("a dog", "the cat sleeps on a bed")),
+    ]
+    judgement = judge(several, ["B4", "R", "NW"], nouns=NounSource(table=NOUNS))
+    found = judgement.as_dict()
+    assert found["oracle"] == pytest.approx({"B4": 100.0, "R": 100.0})
+    assert found["R"] < 50
+    assert found["diversity"]["captions_per_image"] == 2
+    # a, cat, dog, runs, in, park of eight words, and a, dog, the, cat, sleeps, on, bed of eight
+    assert found["diversity"]["Div-1"] == pytest.approx((6 / 8 + 7 / 8) / 2)
+
+
+def test_lines_of_one_image_are_several_captions_where_that_is_asked_for():
+    lines = [*LINES, Prediction("a", None, "a dog runs in a park", LINES[0].references)]
+    assert judge(lines, ["R"]).diversity is None
+    judgement = judge(lines, ["R"], diversity=True)
+    assert judgement.report.groups == 2
+    assert judgement.diversity.captions_per_image == 1.5
+    assert judgement.diversity.oracle["R"] > judgement.as_dict()["R"]
+
+
+def test_cider_counts_documents_by_image():
+    captions, references = [["a dog runs", "a cat"], ["a bird sings"]], [["a dog runs"], ["a bird sings"]]
+    alone = score(["a dog runs", "a bird sings"], references, ["C"]).in_paper_units()["C"]
+    assert diversity_report(captions, references, ["C"]).oracle["C"] == pytest.approx(alone)
+
+
+def test_single_captions_cannot_differ():
+    report = diversity_report([["a dog"], ["a cat"]], [["a dog"], ["a bird"]], ["R"])
+    assert set(report.diversity.values()) == {None}
+    assert "no image has more than one caption" in report.unavailable["diversity"]
+    assert report.oracle["R"] == pytest.approx(75)
+
+
+def test_nouns_come_from_a_saved_table_or_from_vectors(tmp_path):
+    assert NounSource.load(None) == NounSource()
+    NOUNS.save(tmp_path / "nouns.safetensors")
+    assert NounSource.load(tmp_path / "nouns.safetensors").table.nouns == NOUNS.nouns
+    (tmp_path / "vectors.txt").write_text("dog 1 0\ncat 0 1\n")
+    assert "cat" in NounSource.load(tmp_path / "vectors.txt").vectors
+    with pytest.raises(InputError, match="does not exist"):
+        NounSource.load(tmp_path / "nothing.txt")

@@ -1,0 +1,98 @@
+"""The diversity protocol: which orders are tried, and which captions are kept."""
+
+from math import perm
+
+import pytest
+from small_captioner import annotated, layout_features, small_captioner, small_dataset
+
+from sct.captioning import CaptionOptions
+from sct.errors import InputError
+from sct.evaluation.oracle import MOST_SETS, candidate_orders, oracle_captions, region_pools
+
+
+def sets(count):
+    return tuple((number,) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("num_sets", "most", "wanted"),
+    [
+        pytest.param(1, 9, 1, id="one set"),
+        pytest.param(3, 15, 3 + 6 + 6, id="all of them, just"),
+        pytest.param(3, 14, 14, id="one too many"),
+        pytest.param(3, 100, 15, id="more asked for than there are"),
+        pytest.param(10, 100, 100, id="ten million orders"),
+        pytest.param(60, 100, 100, id="more sets than a caption can name"),
+    ],
+)
+def test_orders_are_all_or_a_bounded_number_of_different_ones(num_sets, most, wanted):
+    found = candidate_orders(sets(num_sets), most, "image")
+    assert len(found) == len(set(found)) == wanted
+    assert found == candidate_orders(sets(num_sets), most, "image"), "chance is the same each time"
+    for order in found:
+        assert len(set(order)) == len(order) <= MOST_SETS
+        assert set(order) <= set(sets(num_sets))
+
+
+def test_every_number_of_sets_gets_its_share():
+    lengths = [len(order) for order in candidate_orders(sets(10), 100, "image")]
+    assert {lengths.count(length) for length in range(1, 11)} == {10}
+    # Four orders of one set do not use their share of 20: the rest goes to the larger ones.
+    lengths = [len(order) for order in candidate_orders(sets(4), 40, "image")]
+    assert [lengths.count(length) for length in range(1, 5)] == [4, 12, 12, 12]
+    assert perm(4, 3) > 12
+
+
+@pytest.fixture(scope="module")
+def captioner():
+    return small_captioner()
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return small_dataset(tmp_path_factory.mktemp("oracle") / "data")
+
+
+def test_a_pool_has_the_sets_of_all_controls_and_all_captions(dataset):
+    pools = region_pools(dataset.table, "val")
+    assert [(pool.image, pool.sets, pool.captions) for pool in pools] == [
+        (0, ((1,), (2, 3)), (0, 1, 2)),
+        (1, ((0,), (1,), (2, 3)), (3, 4)),
+    ]
+
+
+def test_the_likeliest_captions_that_differ_are_kept(captioner, dataset):
+    pools, features = region_pools(dataset.table, "val"), layout_features(captioner, dataset)
+    told = []
+    found = oracle_captions(captioner, features, pools, 4, progress=lambda done, total: told.append((done, total)))
+    assert told == [(2, 2)]
+    for pool, captions in zip(pools, found, strict=True):
+        assert len({caption.text for caption in captions}) == len(captions) == 4
+        log_probs = [caption.log_prob for caption in captions]
+        assert log_probs == sorted(log_probs, reverse=True)
+        assert all(set(caption.control) <= set(pool.sets) for caption in captions)
+    # What one caption is kept of is the likeliest of all.
+    [[best], _] = oracle_captions(captioner, features, pools, 1, most_orders=20)
+    assert best.text == found[0][0].text
+
+
+def test_batches_do_not_matter(captioner, dataset):
+    pools, features = region_pools(dataset.table, "val"), layout_features(captioner, dataset)
+    together = oracle_captions(captioner, features, pools, 5)
+    alone = [oracle_captions(captioner, features, [pool], 5, batch_size=3)[0] for pool in pools]
+    assert [[caption.text for caption in captions] for captions in together] == [
+        [caption.text for caption in captions] for captions in alone
+    ]
+
+
+def test_an_image_of_one_set_gives_what_the_beam_has(captioner, tmp_path):
+    dataset = small_dataset(tmp_path / "data", [annotated("1", ("dog",))])
+    pools, features = region_pools(dataset.table, "val"), layout_features(captioner, dataset)
+    [captions] = oracle_captions(captioner, features, pools, 20, options=CaptionOptions(max_length=1))
+    assert 1 < len(captions) <= 5, "a beam of five, which may say one text with other shifts"
+    assert len({caption.text for caption in captions}) == len(captions)
+
+
+def test_no_captions_at_all_are_refused(captioner, dataset):
+    with pytest.raises(InputError, match="wanted at least 1"):
+        oracle_captions(captioner, layout_features(captioner, dataset), [], 0)
