@@ -197,10 +197,17 @@ def test_a_removed_bundle_is_missed_aloud(path, caplog):
     assert (path / LAST).exists()
 
 
-@pytest.mark.parametrize("name", [RECIPE, CHECKPOINT, "metrics.jsonl", BUNDLES, BEST])
+def test_a_run_that_came_to_nothing_is_written_over(path):
+    with RunFolder.create(path, replace(BEGUN, data="misspelt")) as run:
+        run.journal().close()
+    RunFolder.create(path, BEGUN).close()
+    assert load_recipe(path / RECIPE) == BEGUN
+
+
+@pytest.mark.parametrize("name", [CHECKPOINT, "metrics.jsonl", BUNDLES, BEST])
 def test_a_folder_that_holds_a_run_is_not_written_over(path, name):
     path.mkdir(parents=True)
-    (path / name).touch()
+    (path / name).write_text("x")
     with pytest.raises(
         InputError, match=rf"holds a run already \({name}\): go on with --resume, or name another by out="
     ):

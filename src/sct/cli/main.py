@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 import sct
-from sct.cli import evaluate, import_reference, prepare, score, show, stats
+from sct.cli import evaluate, import_reference, prepare, score, show, stats, train
 from sct.errors import InputError
 
 app = typer.Typer(name="sct", add_completion=False, rich_markup_mode=None)
 app.command("prepare")(prepare.prepare_command)
 app.command("stats")(stats.stats_command)
 app.command("show")(show.show_command)
+app.command("train")(train.train_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("score")(score.score_command)
 app.command("import-reference")(import_reference.import_reference_command)

@@ -23,22 +23,22 @@ class Progress:
     seconds_left: float | None = None
 
     def line(self) -> str:
-        """All of it, for people.
+        """All of it, for people; what they look for most comes first, as a narrow terminal cuts the rest off.
 
         >>> Progress(step=1200, epoch=3.25, captions_per_second=15210.0, losses={"words": 2.125, "shifts": 0.5},
         ...          reward=0.75, learning_rate=5e-4, seconds_left=3725.0).line()
-        'step 1,200, epoch 3.25, 15,210 captions/s, words 2.125, shifts 0.500, reward 0.750, rate 5.0e-04, 1:02:05 left'
+        'step 1,200, epoch 3.25, 15,210 captions/s, 1:02:05 left, words 2.125, shifts 0.500, reward 0.750, rate 5.0e-04'
         """
         parts = [f"step {self.step:,}", f"epoch {self.epoch:.2f}"]
         if self.captions_per_second is not None:
             parts.append(f"{self.captions_per_second:,.0f} captions/s")
+        if self.seconds_left is not None:
+            parts.append(f"{_duration(self.seconds_left)} left")
         parts += [f"{name} {value:.3f}" for name, value in self.losses.items()]
         if self.reward is not None:
             parts.append(f"reward {self.reward:.3f}")
         if self.learning_rate is not None:
             parts.append(f"rate {self.learning_rate:.1e}")
-        if self.seconds_left is not None:
-            parts.append(f"{_duration(self.seconds_left)} left")
         return ", ".join(parts)
 
 

@@ -53,12 +53,15 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, *, writes: bool = True) -> "RunFolder":
-        """Begin a run; a folder that holds one already is refused."""
+        """Begin a run; a folder that holds one already is refused.
+
+        One that failed before it had anything to show, because its dataset was misspelt say, is written over.
+        """
         if not writes:
             return cls(path, recipe, None, None)
         held = _hold(path)
         try:
-            found = [name for name in (RECIPE, CHECKPOINT, METRICS, BUNDLES, BEST, LAST) if _is_there(path / name)]
+            found = [name for name in (CHECKPOINT, METRICS, BUNDLES, BEST, LAST) if _holds(path / name)]
             if found:
                 raise InputError(
                     f"{path} holds a run already ({', '.join(found)}): go on with --resume, or name another by out=DIR"
@@ -151,6 +154,11 @@ class RunFolder:
 def _is_there(path: Path) -> bool:
     """Also if it is a link to nowhere."""
     return os.path.lexists(path)
+
+
+def _holds(path: Path) -> bool:
+    """Whether something is there that was worth writing."""
+    return _is_there(path) and not (path.is_file() and not path.stat().st_size)
 
 
 def _hold(path: Path) -> BinaryIO:

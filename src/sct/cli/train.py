@@ -1,0 +1,89 @@
+"""``sct train``: one stage of training from its recipe."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from sct.training.loop import TrainingReport
+    from sct.training.progress import Progress, ShowProgress
+
+
+def train_command(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="What to train, on what, and how.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Settings over the recipe's: out=DIR from=BUNDLE objective.samples=5"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the run's folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,
+) -> None:
+    """Train one stage; its bundles, measurements and checkpoint go to out, which is runs/RECIPE if not set.
+
+    SIGTERM and Ctrl-C save a checkpoint and end with exit code 0; a second one ends at once.
+    """
+    from sct.training.loop import train  # noqa: PLC0415  torch is slow to import
+    from sct.training.recipe import load_recipe  # noqa: PLC0415
+
+    loaded = load_recipe(recipe, settings or [])
+    with _progress_line() as show:
+        report = train(loaded, resume=resume, show=show)
+    if _is_first_process():
+        print(json.dumps(asdict(report)) if as_json else _sentence(report))
+
+
+def _sentence(report: "TrainingReport") -> str:
+    minutes, seconds = divmod(round(report.seconds), 60)
+    reached = f"{report.out}: {report.step:,} steps, {report.epochs:.2f} epochs, {minutes}:{seconds:02} minutes"
+    best = "" if report.best_score is None else f"\n  best validation CIDEr {report.best_score:.1f}: {report.out}/best"
+    return f"{reached}{best}\n  {report.reason}"
+
+
+@contextmanager
+def _progress_line() -> Iterator["ShowProgress | None"]:
+    """A line on a terminal that is written over and over; in a pipe none, and the library's log instead."""
+    if not _is_first_process():
+        with _log_on_stderr(logging.WARNING):
+            yield lambda _: None
+    elif not sys.stderr.isatty():
+        with _log_on_stderr(logging.INFO):
+            yield None
+    else:
+        # The log is set up within, where what goes to stderr is put above the line.
+        with Live(console=Console(file=sys.stderr), auto_refresh=False) as live, _log_on_stderr(logging.INFO):
+
+            def show(progress: "Progress") -> None:
+                live.update(Text(progress.line(), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+            yield show
+
+
+@contextmanager
+def _log_on_stderr(level: int) -> Iterator[None]:
+    logger = logging.getLogger("sct")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+def _is_first_process() -> bool:
+    """Of those that train together: the only one that reports. torchrun, Fabric and Slurm number them."""
+    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "NODE_RANK", "LOCAL_RANK", "SLURM_PROCID"))
