@@ -44,7 +44,7 @@ def train(folder: Path, num_steps: int) -> None:
                     best_bundle=name if step % 6 == 0 or not facts.best_bundle else facts.best_bundle,
                     last_bundle=name,
                 )
-                run.save_checkpoint({"weight": torch.full((1000,), float(step))}, facts)
+                run.save_checkpoint({"weight": torch.full((4_000_000,), float(step))}, facts)
 
 
 def main() -> None:

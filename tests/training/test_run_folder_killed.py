@@ -43,7 +43,7 @@ def _check_whole(run: Path) -> int:
         return 0
     checkpoint = load_checkpoint(run / CHECKPOINT)
     step = checkpoint.facts.step
-    assert checkpoint.tensors["weight"].tolist() == [float(step)] * 1000
+    assert bool((checkpoint.tensors["weight"] == step).all())
     for bundle in (run / BUNDLES).glob("step-*"):
         weights = {
             number for weight in load_bundle(bundle).captioner.parameters() for number in weight.unique().tolist()
