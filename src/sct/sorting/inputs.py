@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from sct.errors import InputError
 from sct.language.vectors import WordVectors
@@ -43,9 +44,11 @@ class SortingInputs:
 
     def set_means(self, of_region: Float[Tensor, "regions values"]) -> Float[Tensor, "examples slots values"]:
         """Mean over the members of each set; 0 for padding."""
-        weights = self.set_mask.to(of_region.dtype)
-        weights = weights / weights.sum(dim=2, keepdim=True).clamp(min=1)
-        return torch.einsum("esmv,esm->esv", of_region[self.set_rows], weights)
+        counts = self.set_mask.sum(dim=2)
+        # Without padding: sets have a few members, but one of twenty would blow up all of a batch.
+        starts = counts.flatten().cumsum(dim=0) - counts.flatten()
+        means: Tensor = functional.embedding_bag(self.set_rows[self.set_mask], of_region, starts, mode="mean")
+        return means.unflatten(0, (counts.shape[0], counts.shape[1]))
 
     def set_firsts(self, of_region: Float[Tensor, "regions values"]) -> Float[Tensor, "examples slots values"]:
         """First member of each set, as the authors' code takes it; 0 for padding."""

@@ -81,7 +81,7 @@ class SortingTable:
         used, local = np.unique(rows, return_inverse=True)
         inputs = SortingInputs(
             class_names=self.class_names,
-            class_vectors=torch.from_numpy(self.class_vectors),
+            class_vectors=torch.tensor(self.class_vectors),
             region_class=torch.from_numpy(self.region_class[used].astype(np.int64)),
             positions=torch.from_numpy(self.positions[used]),
             features=None if self.features is None else torch.from_numpy(self.features[used].astype(np.float32)),
