@@ -22,7 +22,7 @@ check: $(STAMP)  ## lint, types, and every example in a docstring
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[prepare,dev]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[prepare,train,dev]'
 	touch $@
 
 clean:

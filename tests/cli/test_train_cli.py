@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from sct.cli.main import run
 from sct.model.bundle import load_bundle
@@ -21,15 +20,6 @@ from sct.training.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
 TINY_RECIPE = ROOT / "recipes" / "tiny.toml"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Layers this small gain nothing from a second one, and on a busy machine they wait for it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

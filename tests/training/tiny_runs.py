@@ -61,7 +61,7 @@ def tiny_recipe(data: Path, out: Path, *, devices: int = 1, start: Path | None =
         start=str(start or ""),
         model=ModelSettings(word_size=8, hidden_size=8, attention_size=6, feature_size=8, min_count=1),
         examples=ExampleSettings(max_length=8),
-        optimiser=settings.pop("optimiser", OptimiserSettings(learning_rate=0.01)),
+        optimiser=settings.pop("optimiser", OptimiserSettings(learning_rate=0.01, decay_every=0)),
         objective=Objective(**objective),
         device=DeviceSettings(
             accelerator="cpu", devices=devices, strategy="auto" if devices == 1 else "ddp", precision="32-true"

@@ -136,8 +136,11 @@ class Objective(Settings):
     """Whether each epoch goes through the captions in an order of its own; the authors' code does not."""
     documents: Documents = "image"
     """What CIDEr's document frequencies count: all captions of an image as one, or each caption by itself."""
-    collapse_repeats: bool = True
-    """Whether a word said twice in a row counts once when a caption is rewarded."""
+    collapse_repeats: bool = False
+    """Whether a word said twice in a row counts once when a caption is rewarded, as in the authors' code.
+
+    Repeating words then costs nothing, and a captioner that is scored as it speaks unlearns to say each once.
+    """
 
     def __post_init__(self) -> None:
         """Refuse a baseline that the samples cannot give."""

@@ -62,7 +62,7 @@ def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> W
             max_length=recipe.examples.max_length,
             max_slots=recipe.examples.max_slots,
             max_members=recipe.examples.max_members,
-            tail_is_a_set=recipe.model.mode == "reference",
+            tail_is_a_set=config.mode == "reference",
         )
         for split in (TRAINING_SPLIT, VALIDATION_SPLIT)
     )
@@ -90,7 +90,8 @@ def make_objective(
             raise InputError(
                 f"{recipe.data} has no noun table, which this stage is rewarded by: prepare the dataset again"
             )
-        nouns = alignment_reward(table.known() if recipe.model.mode == "reference" else table, whole).to(device)
+        is_reference = workshop.bundle.captioner.config.mode == "reference"
+        nouns = alignment_reward(table.known() if is_reference else table, whole).to(device)
     placed = Sentences(references.words.to(device), references.lengths.to(device))
     return RewardObjective(workshop.feed, settings, cider=cider.to(device), nouns=nouns, references=placed, mean=mean)
 
