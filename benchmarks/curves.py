@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sct.training.journal import read_journal
 
-PANELS = {
+PANELS: dict[str, list[tuple[str, ...]]] = {
     "train": [("words", "shifts"), ("cider", "greedy_cider"), ("nouns", "greedy_nouns")],
     "validation": [("C",), ("NW",)],
 }

@@ -13,6 +13,7 @@ import platform
 import statistics
 import time
 from datetime import UTC, datetime
+from typing import Literal
 
 import numpy as np
 import torch
@@ -29,6 +30,7 @@ from sct.training.rewards import AlignmentReward, CiderReward, NgramWeights, Sen
 from sct.training.step import Learner, TrainingStep, make_optimiser
 
 WORDS, FEATURES, STEPS, SLOTS, MEMBERS, IMAGES, REGIONS = 2600, 1280, 20, 4, 20, 2000, 36
+Precision = Literal["bf16-mixed", "32-true"]
 ANCHORS = {"words": 110.0, "cider_and_nouns": 1376.0}
 """Milliseconds of the authors' code on one H200, batch 100."""
 
@@ -64,7 +66,7 @@ def random_examples(rng: np.random.Generator) -> Examples:
     )
 
 
-def measure(stage: str, batch: int, precision: str, device: torch.device, seconds: float) -> dict[str, object]:
+def measure(stage: str, batch: int, precision: Precision, device: torch.device, seconds: float) -> dict[str, object]:
     """Median time of a step, all of them with other captions."""
     torch.manual_seed(1)
     examples = random_examples(np.random.default_rng(1))
@@ -75,6 +77,7 @@ def measure(stage: str, batch: int, precision: str, device: torch.device, second
     )
     feed = Feed(examples, table, device)
     network = assemble(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
+    objective: WordsObjective | RewardObjective
     if stage == "words":
         objective = WordsObjective(feed, Objective())
     else:

@@ -49,12 +49,15 @@ def say(
     """Draw captions by the given noise, from 0 to below 1; the greedy one comes first where it is wanted.
 
     Noise that is handed in makes a run repeatable on any device, and keeps random numbers out of recorded graphs.
+    Autocast is off: bfloat16 is coarser than the float16 in which captions are said on a GPU, and what is said should
+    come from the distribution that learns from it.
     """
     on_gpu = inputs.image.is_cuda
-    fused = FusedCaptioner(network, dtype=torch.float16 if on_gpu else torch.float32)
     draws = _Draws(noise, with_greedy=with_greedy)
     settings = Settings(max_length=max_length, early_stop=not on_gpu)
-    walked = walk(fused, fused.begin(inputs), settings, Chooser(draws.word, draws.shift), None, draws.num_walks)
+    with torch.autocast(inputs.image.device.type, enabled=False):
+        fused = FusedCaptioner(network, dtype=torch.float16 if on_gpu else torch.float32)
+        walked = walk(fused, fused.begin(inputs), settings, Chooser(draws.word, draws.shift), None, draws.num_walks)
     return Said(walked.words, walked.shifts, walked.spoken)
 
 

@@ -1,0 +1,61 @@
+"""Does half precision learn as well as float32? The words stage, three seeds each, by validation CIDEr.
+
+    python benchmarks/precision.py DATASET OUT [--steps 300] [--batch 500]      # on a GPU
+
+Every run is the recipe of the words stage at the paper's sizes, cut short after the same number of steps. The spread
+over the seeds is the noise that the difference of the means is held against.
+"""
+
+import argparse
+import json
+import statistics
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from sct.training.loop import train
+from sct.training.recipe import DeviceSettings, OptimiserSettings, Recipe
+
+SEEDS = (1, 2, 3)
+PRECISIONS: tuple[Literal["bf16-mixed", "32-true"], ...] = ("bf16-mixed", "32-true")
+
+
+def main() -> None:
+    """Print a line for each run, then the means."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dataset", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    options = parser.parse_args()
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    print(f"{name}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d}")
+    scores: dict[str, list[float]] = {precision: [] for precision in PRECISIONS}
+    for seed in SEEDS:
+        for precision in PRECISIONS:
+            recipe = Recipe(
+                data=str(options.dataset),
+                out=str(options.out / f"{precision}-{seed}"),
+                seed=seed,
+                max_steps=options.steps,
+                batch_size=options.batch,
+                validate_every=1000.0,
+                checkpoint_every_seconds=1e6,
+                optimiser=OptimiserSettings(learning_rate=options.learning_rate),
+                device=DeviceSettings(precision=precision),
+            )
+            report = train(recipe)
+            assert report.best_score is not None
+            scores[precision].append(report.best_score)
+            line = {"precision": precision, "seed": seed, "val_C": report.best_score, "seconds": report.seconds}
+            print(json.dumps(line), flush=True)
+    means = {precision: statistics.mean(found) for precision, found in scores.items()}
+    spread = {precision: statistics.stdev(found) for precision, found in scores.items()}
+    print(json.dumps({"mean": means, "standard_deviation": spread}))
+
+
+if __name__ == "__main__":
+    main()
