@@ -1,6 +1,6 @@
 """Time to put 1,000 controls of 10 region sets in order, from tables of regions to orders with their probabilities.
 
-    python benchmarks/sorting.py [--threads 2] [--runs 20] [--json]
+    python benchmarks/sorting.py [--threads 2] [--runs 15] [--json]
 
 Four cases of the paper's network, and the pointer network. Without features the network sees class and geometry. With
 2,048 features either the controls are those of 200 pictures of 10 regions, five captions each, as in evaluation, where
@@ -83,7 +83,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -47,8 +47,9 @@ class SortingInputs:
         counts = self.set_mask.sum(dim=2)
         # Without padding: sets have a few members, but one of twenty would blow up all of a batch.
         starts = counts.flatten().cumsum(dim=0) - counts.flatten()
-        means: Tensor = functional.embedding_bag(self.set_rows[self.set_mask], of_region, starts, mode="mean")
-        return means.unflatten(0, (counts.shape[0], counts.shape[1]))
+        means = functional.embedding_bag(self.set_rows[self.set_mask], of_region, starts, mode="mean")
+        found: Tensor = means.unflatten(0, (counts.shape[0], counts.shape[1]))
+        return found
 
     def set_firsts(self, of_region: Float[Tensor, "regions values"]) -> Float[Tensor, "examples slots values"]:
         """First member of each set, as the authors' code takes it; 0 for padding."""
