@@ -68,6 +68,7 @@ class RewardObjective:
             lambda words, example: self.rewards(words, chosen[example]),
             baseline="others" if self._settings.baseline == "others" else "greedy",
             given_baseline=None if self.given_baseline is None else self.given_baseline[chosen],
+            center=self._settings.center,
             count_padding=self._settings.count_padding,
             mean=self._mean,
         )

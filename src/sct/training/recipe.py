@@ -128,6 +128,8 @@ class Objective(Settings):
     baseline: Baseline = "greedy"
     """What a sampled caption must beat: the greedy caption of the same weights, the mean of the other samples of the
     same caption (no greedy pass needed), or, as the authors have it, greedy captions made once an epoch."""
+    center: bool = True
+    """Whether the mean advantage of a batch is taken off all of them; without it rare words drift up under Adam."""
     samples: int = 1
     """Captions sampled for each example of a batch."""
     count_padding: bool = False

@@ -69,6 +69,7 @@ def self_critical_loss(
     *,
     baseline: Baseline = "greedy",
     given_baseline: Float[Tensor, " examples"] | None = None,
+    center: bool = True,
     count_padding: bool = False,
     mean: MaskedMean = masked_mean,
 ) -> Loss:
@@ -76,6 +77,11 @@ def self_critical_loss(
 
     ``greedy`` is the caption of the likeliest words by the same weights, ``others`` the mean of the other samples of
     the same example. ``given_baseline`` is one that was computed before, which the authors' code does once an epoch.
+
+    ``center`` takes the batch's mean off the advantages, which changes nothing in what is expected of the gradient. A
+    sample is worse than the greedy caption most of the time, and if nearly all advantages are negative, every word that
+    was not said is pushed up a little at every step. Adam makes steps of one size out of such small pushes, and the
+    thousands of rare words rise until captions fall apart.
     """
     num_examples, num_samples, time = noise.shape[:3]
     with_greedy = baseline == "greedy" and given_baseline is None
@@ -92,6 +98,8 @@ def self_critical_loss(
     else:
         others = (reward.sum(1, keepdim=True) - reward) / max(num_said - 1, 1)
         advantage = reward - others
+    if center:
+        advantage = advantage - mean(advantage, torch.ones_like(advantage, dtype=torch.bool))
 
     first = int(with_greedy)
     words, shifts, spoken = (values[:, first:].flatten(0, 1) for values in (said.words, said.shifts, said.spoken))
