@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from sct.errors import InputError
 from sct.sorting.inputs import SortingInputs
 from sct.sorting.network import SortingNetwork
 from sct.sorting.orders import Orders
@@ -54,10 +53,8 @@ def _hungarian(
     soft: Float[np.ndarray, "examples rows rows"], counts: Sequence[int]
 ) -> Integer[np.ndarray, "examples rows"]:
     """The place of each of the first rows; the others keep theirs."""
-    try:
-        from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - only a set control needs it
-    except ImportError as error:
-        raise InputError("putting a set in order needs scipy: pip install 'show-control-and-tell[sorting]'") from error
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - slow to import, and only a set control needs it
+
     found = np.tile(np.arange(soft.shape[1]), (len(soft), 1))
     for example, count in enumerate(counts):
         found[example, :count] = linear_sum_assignment(soft[example, :count, :count], maximize=True)[1]

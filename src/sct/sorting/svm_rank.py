@@ -41,7 +41,7 @@ class SvmRank:
         try:
             from sklearn.svm import LinearSVC  # noqa: PLC0415 - heavy, and needed by nothing else
         except ImportError as error:
-            raise InputError("SVM Rank needs scikit-learn: pip install 'show-control-and-tell[sorting]'") from error
+            raise InputError("SVM Rank needs scikit-learn: pip install 'show-control-and-tell[train]'") from error
         found, total = [], 0
         for batch in batches:
             found.append(_differences(batch, visual=visual))
