@@ -117,7 +117,7 @@ def test_stops_when_nothing_gets_better(data, tmp_path):
 
 
 def test_names_the_batch_of_a_loss_that_is_not_finite(data, tmp_path):
-    settings = OptimiserSettings(learning_rate=1e30, clip_norm=0)
+    settings = OptimiserSettings(learning_rate=1e37, clip_norm=0)
     recipe = tiny_recipe(data, tmp_path / "run", max_steps=50, max_epochs=50, optimiser=settings)
     with pytest.raises(InputError, match=r"the loss of step \d+ .* is not finite; its batch is of the images \d+"):
         train(recipe)
