@@ -2,17 +2,20 @@
 
 import hashlib
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
 import sct
 from sct.errors import InputError
+from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.model.assembly import assemble
 from sct.model.bundle import load_bundle, save_bundle
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import pack_controls
+from sct.regions.layout import LayoutEncoder
 
 WORDS = Vocabulary.of_counts({"a": 9, "dog": 8, "sleeps": 7})
 SIZES = {"vocabulary_size": 7, "feature_size": 6, "word_size": 4, "hidden_size": 5, "attention_size": 3}
@@ -225,3 +228,22 @@ def test_refuses_weights_that_are_no_safetensors_though_their_checksum_is_right(
     config.write_text(config.read_text().replace(checksum, hashlib.sha256(b"not weights").hexdigest()))
     with pytest.raises(InputError, match="is no safetensors file"):
         load_bundle(bundle)
+
+
+def test_encoder_and_nouns_come_along(tmp_path):
+    encoder = LayoutEncoder(("cat", "dog"), 6)
+    nouns = NounTable.from_vectors(["dog"], np.ones((1, 3)), "three ones")
+    save_bundle(tmp_path / "bundle", make_captioner(), WORDS, encoder=encoder, nouns=nouns)
+    bundle = load_bundle(tmp_path / "bundle")
+    assert bundle.encoder is not None
+    assert bundle.encoder.class_names == ("cat", "dog")
+    assert bundle.nouns is not None
+    assert bundle.nouns.nouns == ("dog",)
+
+
+def test_a_changed_noun_table_is_refused(tmp_path):
+    nouns = NounTable.from_vectors(["dog"], np.ones((1, 3)), "three ones")
+    save_bundle(tmp_path / "bundle", make_captioner(), WORDS, nouns=nouns)
+    NounTable.from_vectors(["cat"], np.ones((1, 3)), "three ones").save(tmp_path / "bundle" / "nouns.safetensors")
+    with pytest.raises(InputError, match="checksum differs"):
+        load_bundle(tmp_path / "bundle")

@@ -1,0 +1,115 @@
+"""The gradient against its definition: on a tiny captioner every caption can be listed."""
+
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from sct.language.vocabulary import BEGIN, END, PAD
+from sct.model.assembly import assemble
+from sct.model.config import CaptionerConfig
+from sct.model.following import follow
+from sct.model.inputs import pack_controls
+from sct.training.objective import masked_mean, policy_loss, slots_of
+from sct.training.self_critical import draw, say, self_critical_loss
+
+WORDS, TIME = 6, 2
+WORTH = torch.tensor([0.5, -1.0, 0.3, 0.9, 2.0, -0.7])
+
+
+def rewards(words: Tensor, example: Tensor) -> dict[str, Tensor]:
+    """What the words are worth, counted up to the end."""
+    after_end = (words == END).cumsum(1) - (words == END).long() > 0
+    return {"worth": (WORTH[words] * ~after_end).sum(1) * (1 + example)}
+
+
+def captioner(seed: int = 1):
+    torch.manual_seed(seed)
+    config = CaptionerConfig(vocabulary_size=WORDS, feature_size=3, word_size=4, hidden_size=4, attention_size=3)
+    network = assemble(config)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(torch.randn_like(weight), alpha=0.5)
+    return network
+
+
+def controls(num_examples: int = 1):
+    torch.manual_seed(2)
+    return pack_controls(torch.randn(4, 3), torch.randn(num_examples, 3), [[[0, 1], [2]]] * num_examples)
+
+
+def expected_reward(network, inputs, reward=rewards) -> Tensor:
+    """The sum over all captions of probability times reward."""
+    total = torch.zeros(())
+    for words in product(range(WORDS), repeat=TIME):
+        if words[0] == END and words[1] != PAD:
+            continue
+        for shifts in product((0, 1), repeat=TIME):
+            said, moved = torch.tensor([words]), torch.tensor([shifts])
+            is_end = said == END
+            if (moved.bool() & (is_end | (is_end.cumsum(1) > 0))).any():
+                continue
+            tokens = torch.cat([torch.full((1, 1), BEGIN), said], dim=1)
+            followed = follow(network, inputs, tokens, slots_of(moved, inputs.num_slots))
+            spoken = is_end.cumsum(1) - is_end.long() == 0
+            chosen = followed.shift_log_probs.gather(2, moved[..., None]).squeeze(2).masked_fill(is_end, 0.0)
+            log_prob = ((followed.word_log_probs + chosen) * spoken).sum()
+            total = total + log_prob.exp() * reward(said, torch.zeros(1, dtype=torch.long))["worth"][0]
+    return total
+
+
+def test_probabilities_of_all_captions_sum_to_one():
+    one = expected_reward(captioner(), controls(), lambda words, _: {"worth": torch.ones(len(words))})
+    assert one.item() == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "samples", "center"),
+    [("greedy", 1, False), ("greedy", 1, True), ("others", 3, False), ("others", 3, True)],
+)
+def test_the_mean_gradient_is_that_of_the_expected_reward(baseline, samples, center):
+    """Over a large batch of one control; the loss is a mean over steps, so it is put back to one over captions."""
+    network, num_examples = captioner(), 60_000 // samples
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
+    wanted = torch.autograd.grad(expected_reward(network, controls()), weights)
+    torch.manual_seed(3)
+    noise = torch.rand(num_examples, samples, TIME, 2)
+    one = controls()
+    inputs = pack_controls(one.regions, one.image.expand(num_examples, -1), [[[0, 1], [2]]] * num_examples)
+
+    def worth(words: Tensor, example: Tensor) -> dict[str, Tensor]:
+        return rewards(words, torch.zeros_like(example))
+
+    loss = self_critical_loss(network, inputs, noise, worth, baseline=baseline, center=center)
+    said = say(network, inputs, noise, with_greedy=False, max_length=TIME)
+    steps_per_caption = said.spoken.sum() / said.spoken[..., 0].sum()
+    found = torch.autograd.grad(loss.total, weights)
+    size = torch.cat([gradient.flatten() for gradient in wanted]).norm()
+    off = torch.cat([(f * steps_per_caption + w).flatten() for f, w in zip(found, wanted, strict=True)]).norm()
+    assert float(off / size) < 0.05
+
+
+def test_greedy_comes_first_and_is_the_likeliest():
+    network, inputs = captioner(), controls(3)
+    said = say(network, inputs, torch.rand(3, 2, TIME, 2), with_greedy=True, max_length=TIME)
+    assert said.words.shape == (3, 3, TIME)
+    alone = say(network, inputs, torch.rand(3, 0, TIME, 2), with_greedy=True, max_length=TIME)
+    assert torch.equal(said.words[:, 0], alone.words[:, 0])
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 0.999999])
+def test_what_cannot_be_is_never_drawn(noise):
+    log_probs = torch.tensor([[[0.0, 0.5, 0.0, 0.5, 0.0]]]).log()
+    assert int(draw(log_probs, torch.tensor([[noise]]))) in (1, 3)
+
+
+def test_only_spoken_steps_earn():
+    log_probs = torch.tensor([[-1.0, -2.0, -50.0], [-3.0, -60.0, -70.0]])
+    spoken = torch.tensor([[True, True, False], [True, False, False]])
+    loss = policy_loss(log_probs, spoken, torch.tensor([2.0, -1.0]))
+    assert float(loss) == pytest.approx(-(2 * -1 + 2 * -2 + -1 * -3) / 3)  # three spoken steps
+
+
+def test_a_mean_of_nothing_is_nothing():
+    assert float(masked_mean(torch.ones(2, 2), torch.zeros(2, 2, dtype=torch.bool))) == 0.0
