@@ -11,6 +11,7 @@ from sct.sorting.pointer import PointerConfig, PointerNetwork, PointerSorter, ne
 from sct.sorting.reference_checkpoint import read_reference_sorter
 from sct.sorting.rivals import ClassOrder, ProbabilityOrder
 from sct.sorting.saving import load_sorter, save_sorter
+from sct.sorting.set_sorter import SetSorter
 from sct.sorting.sinkhorn import sinkhorn
 from sct.sorting.svm_rank import SvmRank
 from sct.sorting.table import SortingBatch, SortingTable
@@ -23,6 +24,7 @@ __all__ = [
     "PointerNetwork",
     "PointerSorter",
     "ProbabilityOrder",
+    "SetSorter",
     "SinkhornSorter",
     "Sorter",
     "SorterConfig",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
@@ -14,18 +15,22 @@ from torch import Tensor, nn
 
 from sct.atomic import written_whole
 from sct.errors import InputError
+from sct.language.vectors import WordVectors
 from sct.sorting.assignment import SinkhornSorter
 from sct.sorting.config import SorterConfig
 from sct.sorting.network import SortingNetwork
 from sct.sorting.orders import Sorter
 from sct.sorting.pointer import PointerConfig, PointerNetwork, PointerSorter
 from sct.sorting.rivals import ClassOrder, ProbabilityOrder
+from sct.sorting.set_sorter import SetSorter
 from sct.sorting.svm_rank import SvmRank
 from sct.toml_text import TomlValue, toml_text
 
 FORMAT = "show-control-and-tell sorter"
 VERSION = 1
 CONFIG, WEIGHTS = "sorter.toml", "sorter.safetensors"
+
+_WORDS, _MATRIX = "vectors.words", "vectors.matrix"
 
 _HOW_TO_MEND = "copy the sorter again, or train it anew"
 _KEYS = {"kind": str, "word_vectors": str, "sorter": dict, "provenance": dict, "files": dict}
@@ -42,20 +47,18 @@ class _Content:
     weights: Mapping[str, Tensor]
 
 
-def save_sorter(
-    folder: Path, sorter: Sorter, *, word_vectors: str, provenance: Mapping[str, TomlValue] | None = None
-) -> None:
-    """Write a sorter into a folder, which may hold other things; ``word_vectors`` is the name of those it learned with.
+def save_sorter(folder: Path, sorter: SetSorter, *, provenance: Mapping[str, TomlValue] | None = None) -> None:
+    """Write a sorter and its word vectors into a folder, which may hold other things.
 
     A sorter that is there already is replaced, settings last: were it stopped in between, the checksum would tell.
     """
-    content = _content(sorter)
-    for name, weight in content.weights.items():
-        if not bool(torch.isfinite(weight).all()):
+    content = _content(sorter.sorter)
+    stored = {name: weight.detach().cpu().contiguous() for name, weight in content.weights.items()}
+    stored |= _vector_tensors(sorter.vectors)
+    for name, weight in stored.items():
+        if weight.is_floating_point() and not bool(torch.isfinite(weight).all()):
             raise InputError(f"the weight {name} of the sorter is not finite: its training went wrong, do it again")
     folder.mkdir(parents=True, exist_ok=True)
-    stored = {name: weight.detach().cpu().contiguous() for name, weight in content.weights.items()}
-    # A file of no tensors is still a file: every kind is saved alike.
     with written_whole(folder / WEIGHTS) as file:
         file.write(safetensors.torch.save(stored))
     text = toml_text(
@@ -63,7 +66,7 @@ def save_sorter(
             "format": FORMAT,
             "version": VERSION,
             "kind": content.kind,
-            "word_vectors": word_vectors,
+            "word_vectors": sorter.vectors.name,
             "sorter": {name: value for name, value in content.settings.items() if value is not None},
             "provenance": dict(provenance or {}),
             "files": {WEIGHTS: _checksum(folder / WEIGHTS)},
@@ -73,7 +76,7 @@ def save_sorter(
         file.write(text.encode("utf-8"))
 
 
-def load_sorter(folder: Path) -> Sorter:
+def load_sorter(folder: Path) -> SetSorter:
     """Read what ``save_sorter`` wrote; anything else is refused."""
     content = _read_config(folder)
     path = folder / WEIGHTS
@@ -85,17 +88,32 @@ def load_sorter(folder: Path) -> Sorter:
         weights = safetensors.torch.load_file(path)
     except SafetensorError as error:
         raise InputError(f"{path} is no safetensors file ({error}): {_HOW_TO_MEND}") from error
+    vectors = _vectors(weights, content["word_vectors"], path)
     try:
-        return _sorter(_Content(content["kind"], content["sorter"], weights), folder)
+        return SetSorter(_sorter(_Content(content["kind"], content["sorter"], weights), folder), vectors)
     except (TypeError, KeyError) as error:
         raise InputError(
             f"{folder / CONFIG} has settings that are too few or unknown ({error}): {_HOW_TO_MEND}"
         ) from error
 
 
-def word_vectors_of(folder: Path) -> str:
-    """The name of the word vectors that a saved sorter wants its classes in."""
-    return str(_read_config(folder)["word_vectors"])
+def _vector_tensors(vectors: WordVectors) -> dict[str, Tensor]:
+    """Word vectors as tensors; the words are one text, a line each."""
+    words = sorted(vectors.rows, key=lambda word: vectors.rows[word])
+    text = torch.frombuffer(bytearray("\n".join(words).encode("utf-8") or b"\n"), dtype=torch.uint8)
+    matrix = np.asarray(vectors.matrix[[vectors.rows[word] for word in words]], np.float32)
+    return {_WORDS: text, _MATRIX: torch.from_numpy(matrix)}
+
+
+def _vectors(weights: dict[str, Tensor], name: str, path: Path) -> WordVectors:
+    """Take the word vectors out of what a file holds."""
+    text, matrix = weights.pop(_WORDS, None), weights.pop(_MATRIX, None)
+    if text is None or matrix is None or matrix.dim() != 2:
+        raise InputError(f"{path} holds no word vectors: {_HOW_TO_MEND}")
+    words = bytes(text.numpy()).decode("utf-8").split("\n") if len(matrix) else []
+    if len(words) != len(matrix):
+        raise InputError(f"{path} has {len(words)} words with {len(matrix)} vectors: {_HOW_TO_MEND}")
+    return WordVectors(name, {word: row for row, word in enumerate(words)}, matrix.float().numpy())
 
 
 def with_weights(network: Network, weights: Mapping[str, Tensor], source: object) -> Network:
