@@ -33,8 +33,9 @@ def main() -> None:
         for kind, names in rows
         if any(line["kind"] == kind and names[0] in line for journal in journals for line in journal)
     ]
+    # Stages have scales of their own: rewards of the second one are not losses of the first.
     figure, axes = pyplot.subplots(
-        len(rows), len(journals), squeeze=False, figsize=(4 * len(journals), 2.2 * len(rows)), sharey="row"
+        len(rows), len(journals), squeeze=False, figsize=(4 * len(journals), 2.2 * len(rows))
     )
     for column, (run, journal) in enumerate(zip(options.runs, journals, strict=True)):
         axes[0][column].set_title(run.name)
@@ -49,7 +50,7 @@ def main() -> None:
             if axes[row][column].lines:
                 axes[row][column].legend(fontsize=7)
             else:
-                axes[row][column].set_visible(False)
+                axes[row][column].axis("off")
     figure.tight_layout()
     figure.savefig(options.out, dpi=110)
 

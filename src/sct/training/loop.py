@@ -28,6 +28,7 @@ from sct.training.workshop import VALIDATION_SPLIT, Workshop, make_objective, op
 logger = logging.getLogger(__name__)
 
 _REPORT_EVERY_SECONDS = 2.0
+_STEPS_BETWEEN_LOOKS = 10
 SCORE = "C"
 """What the best bundle is chosen by: validation CIDEr."""
 
@@ -123,14 +124,17 @@ class _Run:
                 self._refresh_baseline(step)
                 self._take(step)
                 step += 1
-                now = time.monotonic()
                 is_validation = step % validate_every == 0 or step == last_step
-                if is_validation or now - reported > _REPORT_EVERY_SECONDS:
+                if not (is_validation or self._looks_up(step)):
+                    continue
+                now = time.monotonic()
+                if is_validation or self._agreed(now - reported > _REPORT_EVERY_SECONDS):
                     self._report(step, last_step)
-                    reported = now
+                    reported = time.monotonic()
                 if is_validation:
                     self._validate(step)
                     reason = "it has reached its end"
+                    reported = time.monotonic()
                 stop = self._agreed(self._wish(interrupts, now))
                 if is_validation or stop or self._agreed(now - saved > recipe.checkpoint_every_seconds):
                     self._save(step)
@@ -157,6 +161,10 @@ class _Run:
 
     def _is_out_of_patience(self) -> bool:
         return 0 < self._recipe.patience <= self._facts.validations_since_best
+
+    def _looks_up(self, step: int) -> bool:
+        """Whether clocks and signals are looked at after this step: several processes wait for each other to do so."""
+        return self._fabric.world_size == 1 or step % _STEPS_BETWEEN_LOOKS == 0
 
     def _wish(self, interrupts: Interrupts, now: float) -> bool:
         """Whether this process wants to stop."""
