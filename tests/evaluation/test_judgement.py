@@ -1,6 +1,7 @@
 """Predictions and their figures, as reports print them and files keep them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sct.evaluation.diversity import diversity_report
 from sct.evaluation.judgement import NounSource, judge
 from sct.evaluation.predictions import Prediction
 from sct.language.nouns import NounTable
+from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.metrics.report import score
 
 NOUNS = NounTable.from_vectors(["dog", "cat"], np.eye(2), "by hand")
@@ -64,6 +66,41 @@ def test_cider_counts_documents_by_image():
     captions, references = [["a dog runs", "a cat"], ["a bird sings"]], [["a dog runs"], ["a bird sings"]]
     alone = score(["a dog runs", "a bird sings"], references, ["C"]).in_paper_units()["C"]
     assert diversity_report(captions, references, ["C"]).oracle["C"] == pytest.approx(alone)
+
+
+def test_saved_frequencies_are_those_of_all_that_weighs_words():
+    frequencies = DocumentFrequencies.of_captions(["a dog runs", "a cat runs", "a bird", "the park"])
+    several = [replace(line, predictions=(line.prediction, "a bird runs")) for line in LINES]
+    own, saved = judge(several, ["C"]).as_dict(), judge(several, ["C"], frequencies=frequencies).as_dict()
+    for find in (lambda found: found["C"], lambda found: found["oracle"]["C"]):
+        assert find(own) != pytest.approx(find(saved))
+    assert own["diversity"]["self-CIDEr"] != pytest.approx(saved["diversity"]["self-CIDEr"])
+
+
+def test_self_cider_of_one_image_has_a_reason_in_place_of_a_figure():
+    # Every word stands in every image there, so none would weigh anything and all captions would pass for alike.
+    captions, references = [["a dog runs home", "two cats sleep there"]], [["a dog runs", "cats and a dog"]]
+    alone = diversity_report(captions, references, ["R"])
+    assert alone.diversity["self-CIDEr"] is None
+    assert alone.diversity["Div-1"] == 1
+    assert "there is one image" in alone.unavailable["self-CIDEr"]
+    counted = DocumentFrequencies.of_captions(["a dog", "a dog", "sky", "grass"])
+    helped = diversity_report(captions, references, ["R"], frequencies=counted)
+    assert helped.diversity["self-CIDEr"] == pytest.approx(1)
+    assert helped.unavailable == {}
+
+
+def test_reference_mode_counts_a_repeated_word_once_in_each_of_several_captions():
+    stutter = Prediction("a", None, "a dog", ("a cat sleeps",), ("a dog", "a cat cat sleeps sleeps"))
+    assert judge([stutter], ["R"], reference=True).diversity.oracle["R"] == pytest.approx(100)
+    assert judge([stutter], ["R"]).diversity.oracle["R"] < 95
+
+
+def test_a_metric_that_could_not_run_is_null_for_each_caption(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCT_METEOR_JAR", str(tmp_path / "none.jar"))
+    judge(LINES, ["M", "R"]).save_per_caption(tmp_path / "captions.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "captions.jsonl").read_text().splitlines()]
+    assert [(list(line), line["M"]) for line in lines] == [(["image", "prediction", "M", "R"], None)] * 2
 
 
 def test_single_captions_cannot_differ():

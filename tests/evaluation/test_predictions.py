@@ -48,6 +48,22 @@ def test_a_bad_line_is_named_with_its_number(tmp_path, line, message):
 
 
 @pytest.mark.parametrize(
+    ("num_bad", "ending"),
+    [
+        pytest.param(1, "references", id="one"),
+        pytest.param(3, "(bad too: 3, 4)", id="some"),
+        pytest.param(13, "(bad too: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more)", id="many"),
+    ],
+)
+def test_all_bad_lines_are_named(tmp_path, num_bad, ending):
+    path = tmp_path / "predictions.jsonl"
+    path.write_text("\n".join([json.dumps(LINE), *["{"] * num_bad, json.dumps(LINE)]))
+    with pytest.raises(InputError, match=", line 2: not JSON") as failed:
+        read_predictions(path)
+    assert str(failed.value).endswith(ending)
+
+
+@pytest.mark.parametrize(
     ("make", "message"),
     [
         pytest.param(lambda path: path.write_text("\n"), "holds no prediction", id="empty"),

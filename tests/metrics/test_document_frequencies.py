@@ -85,6 +85,11 @@ def test_a_saved_table_comes_back(tmp_path_factory, found):
     np.testing.assert_array_equal(loaded.counts, table.counts)
 
 
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(InputError, match="is no safetensors file"):
+        DocumentFrequencies.load(tmp_path)
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"table\.safetensors does not exist"):
         DocumentFrequencies.load(tmp_path / "table.safetensors")
@@ -102,6 +107,11 @@ def test_a_missing_file_is_named(tmp_path):
             ),
             "holds 2 n-grams and 1 counts",
             id="a count too few",
+        ),
+        pytest.param(
+            safetensors.numpy.save({"keys": np.arange(2), "counts": np.full(2, 2)}, {**METADATA, "documents": "3"}),
+            "lacks words or documents",
+            id="no words",
         ),
     ],
 )

@@ -6,7 +6,7 @@ from safetensors.numpy import save_file
 from sct.errors import InputError
 from sct.language.nouns import NO_NOUN, NounTable
 from sct.language.vectors import WordVectors
-from sct.metrics.pairs_on_spaces import pair_on_spaces
+from sct.metrics.pairs_on_spaces import collapse_repeats, pair_on_spaces
 
 VECTORS = WordVectors("three words", {"cat": 0, "a": 1, "dog": 2}, np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 2.0]]))
 
@@ -59,6 +59,7 @@ def test_a_saved_table_comes_back(table, tmp_path):
     ("write", "message"),
     [
         pytest.param(lambda _: None, "is not there", id="missing"),
+        pytest.param(lambda path: path.mkdir(), "no whole noun table", id="folder"),
         pytest.param(lambda path: path.write_bytes(b"{"), "no whole noun table", id="cut short"),
         pytest.param(lambda path: save_file({"units": np.eye(2)}, path), "has format None", id="another file"),
     ],
@@ -84,15 +85,26 @@ def test_impossible_tables_are_refused(nouns, vectors, message):
 
 
 @pytest.mark.parametrize(
-    ("candidate", "collapse", "words"),
+    ("candidate", "words"),
     [
-        pytest.param("", True, [], id="no words"),
-        pytest.param("a a dog dog a", True, ["a", "dog", "a"], id="same words in a row become one"),
-        pytest.param("a a dog dog a", False, ["a", "a", "dog", "dog", "a"], id="or stay"),
-        pytest.param("A Dog, runs.", True, ["A", "Dog,", "runs."], id="letters and marks stay"),
+        pytest.param("", [], id="no words"),
+        pytest.param("a a dog dog a", ["a", "a", "dog", "dog", "a"], id="same words in a row stay"),
+        pytest.param("A Dog, runs.", ["A", "Dog,", "runs."], id="letters and marks stay"),
     ],
 )
-def test_captions_are_cut_on_spaces_as_the_authors_do(candidate, collapse, words):
-    pairs = pair_on_spaces([candidate], [["a  Dog Dog"]], collapse_repeats=collapse)
+def test_captions_are_cut_on_spaces_as_the_authors_do(candidate, words):
+    pairs = pair_on_spaces([candidate], [["a  Dog Dog"]])
     assert pairs.candidate(0) == words
     assert pairs.references_of(0) == [["a", "Dog", "Dog"]]
+
+
+@pytest.mark.parametrize(
+    ("caption", "collapsed"),
+    [
+        pytest.param("", "", id="no words"),
+        pytest.param("a a dog  dog a", "a dog a", id="same words in a row become one"),
+        pytest.param("A a Dog, Dog", "A a Dog, Dog", id="letters and marks tell words apart"),
+    ],
+)
+def test_repeats_become_one_as_with_the_authors(caption, collapsed):
+    assert collapse_repeats(caption) == collapsed

@@ -26,7 +26,7 @@ def test_scores_of_pairs(name, metric):
         nouns, vectors, texts, theirs = (file[f"align/{part}"] for part in ("nouns", "vectors", "pairs", name))
     table = NounTable.from_vectors(nouns.tolist(), vectors, "goldens")
     # The file holds what was handed to the scores, after the authors' code made one of repeated words.
-    pairs = pair_on_spaces(texts[:, 1].tolist(), [[truth] for truth in texts[:, 0].tolist()], collapse_repeats=False)
+    pairs = pair_on_spaces(texts[:, 1].tolist(), [[truth] for truth in texts[:, 0].tolist()])
     ours = metric(pairs, table, reference=True).per_caption
     errors = np.abs(ours - theirs)
     worst = int(errors.argmax())

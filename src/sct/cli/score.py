@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sct.cli.progress import progress_bar
+from sct.errors import InputError
 
 
 def score_command(
@@ -29,6 +30,10 @@ def score_command(
     vectors: Annotated[
         Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d, or a saved noun table (.safetensors).")
     ] = None,
+    frequencies: Annotated[
+        Path | None,
+        typer.Option(help="Saved document frequencies for CIDEr (.safetensors); the groups' own if not given."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print the paper's metrics for predictions, in the units of its tables: NW as it is, all else times 100.
@@ -38,12 +43,24 @@ def score_command(
     from sct.cli.figures import chosen_metrics, print_reasons, print_table  # noqa: PLC0415  slow to import
     from sct.evaluation.judgement import NounSource, judge  # noqa: PLC0415
     from sct.evaluation.predictions import read_predictions  # noqa: PLC0415
+    from sct.metrics.document_frequencies import DocumentFrequencies  # noqa: PLC0415
     from sct.metrics.report import checked_metrics  # noqa: PLC0415
 
     names = checked_metrics(chosen_metrics(metrics))
+    if per_caption is not None:
+        _refuse_bad_place(per_caption, predictions)
     lines, nouns = read_predictions(predictions), NounSource.load(vectors)
+    counted = None if frequencies is None else DocumentFrequencies.load(frequencies)
     with progress_bar("metrics") as progress:
-        judgement = judge(lines, names, nouns=nouns, reference=reference, diversity=diversity, progress=progress)
+        judgement = judge(
+            lines,
+            names,
+            nouns=nouns,
+            frequencies=counted,
+            reference=reference,
+            diversity=diversity,
+            progress=progress,
+        )
     if per_caption is not None:
         judgement.save_per_caption(per_caption)
     print_reasons(judgement)
@@ -51,3 +68,13 @@ def score_command(
         print(json.dumps(judgement.as_dict()))
     else:
         print_table(f"{predictions}", judgement)
+
+
+def _refuse_bad_place(out: Path, predictions: Path) -> None:
+    """Refuse before metrics run for minutes what could not be written after them, or would overwrite what they read."""
+    if not out.parent.is_dir():
+        raise InputError(f"--per-caption {out}: there is no folder {out.parent}; make it first")
+    if out.is_dir():
+        raise InputError(f"--per-caption {out} is a folder: wanted the name of a file")
+    if out.exists() and predictions.exists() and out.samefile(predictions):
+        raise InputError(f"--per-caption {out} would overwrite the predictions: wanted another file")

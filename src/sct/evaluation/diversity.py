@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 from sct.metrics.bleu import bleu
-from sct.metrics.caption_sets import CaptionSets, caption_sets
+from sct.metrics.caption_sets import caption_sets
 from sct.metrics.cider import cider_d
 from sct.metrics.diversity import best_of_n, distinct_ngrams, mutual_bleu
+from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.metrics.meteor import meteor
 from sct.metrics.pairs import Pairs
 from sct.metrics.report import checked_metrics, unit
@@ -26,7 +27,7 @@ class DiversityReport:
     """Figures over images with several captions."""
 
     diversity: Mapping[str, float | None]
-    """Div-1, Div-2, mBLEU and self-CIDEr, each from 0 to 1; None where no image has two captions."""
+    """Div-1, Div-2, mBLEU and self-CIDEr, each from 0 to 1; None where there is nothing to compare."""
     oracle: Mapping[str, float | None]
     """The best caption of each image by each metric, in the units of the paper's tables; None: it could not run."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
@@ -45,14 +46,18 @@ def diversity_report(
     references: Sequence[Sequence[str]],
     metrics: Sequence[str],
     progress: Callable[[int, int | None], None] | None = None,
+    *,
+    frequencies: DocumentFrequencies | None = None,
 ) -> DiversityReport:
     """Compare the captions of each image with each other and with its references.
 
-    Images with one caption count for the oracle alone: there is nothing to compare it with.
+    Images with one caption count for the oracle alone: there is nothing to compare it with. ``frequencies`` are those
+    of CIDEr and self-CIDEr; without them the references of each image are a document.
     """
     chosen = [name for name in checked_metrics(metrics) if name in ORACLE_METRICS]
     sets = caption_sets(captions, references)
-    runs = _oracle_runs(sets)
+    frequencies = frequencies or sets.frequencies()
+    runs = _oracle_runs(frequencies)
     oracle: dict[str, float | None] = {}
     unavailable: dict[str, str] = {}
     for done, name in enumerate(chosen, start=1):
@@ -65,8 +70,13 @@ def diversity_report(
     several = [row for row, group in enumerate(captions) if len(group) > 1]
     if not several:
         unavailable["diversity"] = "no image has more than one caption: wanted several to compare with each other"
+    elif frequencies.num_documents < 2:
+        unavailable["self-CIDEr"] = (
+            "words are weighed by how many images have them, and there is one image: wanted two or more, or saved "
+            "document frequencies"
+        )
     return DiversityReport(
-        diversity=_figures([captions[row] for row in several], [references[row] for row in several]),
+        diversity=_figures([captions[row] for row in several], frequencies),
         oracle=oracle,
         unavailable=unavailable,
         images=len(sets),
@@ -74,7 +84,7 @@ def diversity_report(
     )
 
 
-def _oracle_runs(sets: CaptionSets) -> dict[str, Callable[[Pairs], Score]]:
+def _oracle_runs(frequencies: DocumentFrequencies) -> dict[str, Callable[[Pairs], Score]]:
     runs: dict[str, Callable[[Pairs], Score]] = {
         "B1": lambda pairs: bleu(pairs).bleu_1,
         "B2": lambda pairs: bleu(pairs).bleu_2,
@@ -82,19 +92,19 @@ def _oracle_runs(sets: CaptionSets) -> dict[str, Callable[[Pairs], Score]]:
         "B4": lambda pairs: bleu(pairs).bleu_4,
         "M": meteor,
         "R": rouge_l,
-        "C": partial(cider_d, frequencies=sets.frequencies()),
+        "C": partial(cider_d, frequencies=frequencies),
         "S": spice,
     }
     return runs
 
 
-def _figures(captions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> dict[str, float | None]:
+def _figures(captions: Sequence[Sequence[str]], frequencies: DocumentFrequencies) -> dict[str, float | None]:
     if not captions:
         return dict.fromkeys(("Div-1", "Div-2", "mBLEU", "self-CIDEr"))
-    sets = caption_sets(captions, references)
+    sets = caption_sets(captions)
     return {
         "Div-1": distinct_ngrams(sets, 1).corpus,
         "Div-2": distinct_ngrams(sets, 2).corpus,
         "mBLEU": mutual_bleu(sets).corpus,
-        "self-CIDEr": self_cider(sets).corpus,
+        "self-CIDEr": self_cider(sets, frequencies).corpus if frequencies.num_documents > 1 else None,
     }

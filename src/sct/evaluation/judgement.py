@@ -11,6 +11,8 @@ from sct.evaluation.diversity import DiversityReport, diversity_report
 from sct.evaluation.predictions import Prediction, gather_samples
 from sct.language.nouns import NounTable
 from sct.language.vectors import WordVectors, load_vectors
+from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.pairs_on_spaces import collapse_repeats
 from sct.metrics.report import TABLE_METRICS, Report, score, unit
 
 
@@ -49,8 +51,12 @@ class Judgement:
         return {**self.report.in_paper_units(), **named, **(self.diversity.as_dict() if self.diversity else {})}
 
     def save_per_caption(self, path: Path) -> None:
-        """Write a line for each prediction: image, caption, and what each metric says of it."""
-        columns = {name: (values * unit(name)).tolist() for name, values in self.report.per_caption.items()}
+        """Write a line for each prediction: image, caption, and what each metric says of it, null if it could not."""
+        scores = self.report.per_caption
+        columns = {
+            name: (scores[name] * unit(name)).tolist() if name in scores else [None] * len(self.predictions)
+            for name in self.report.corpus
+        }
         with written_whole(path) as file:
             for row, prediction in enumerate(self.predictions):
                 figures = {name: values[row] for name, values in columns.items()}
@@ -63,6 +69,7 @@ def judge(
     metrics: Sequence[str] = TABLE_METRICS,
     *,
     nouns: NounSource | None = None,
+    frequencies: DocumentFrequencies | None = None,
     reference: bool = False,
     diversity: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
@@ -80,15 +87,18 @@ def judge(
         metrics,
         nouns=nouns.table,
         vectors=nouns.vectors,
+        frequencies=frequencies,
         reference=reference,
         progress=progress,
     )
     several = None
     if diversity or any(line.predictions for line in predictions):
+        captions = [line.predictions or (line.prediction,) for line in predictions]
         several = diversity_report(
-            [line.predictions or (line.prediction,) for line in predictions],
+            [list(map(collapse_repeats, group)) for group in captions] if reference else captions,
             [line.references for line in predictions],
             metrics,
             progress,
+            frequencies=frequencies,
         )
     return Judgement(predictions, report, several)

@@ -20,6 +20,8 @@ from sct.grounded_caption import GroundedChunk
 
 Boxes = tuple[tuple[tuple[float, ...], ...], ...]
 """Region sets as boxes."""
+_MOST_NAMED = 10
+"""Bad lines that are named beside the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +66,30 @@ def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
 
 
 def read_predictions(path: Path) -> list[Prediction]:
-    """Read a file; the first bad line stops it, named with its number. Empty lines and further keys are passed over."""
+    """Read a file; all its bad lines are named by number, the first with its fault.
+
+    Empty lines and further keys are passed over.
+    """
     if path.is_dir():
         raise InputError(f"{path} is a folder: wanted a file of predictions, one JSON object a line")
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: wanted a file of predictions, one JSON object a line") from None
-    found = []
+    found: list[Prediction] = []
+    faults: dict[int, InputError] = {}
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
                 found.append(parse_prediction(line))
             except InputError as error:
-                raise InputError(f"{path}, line {number}: {error}") from error
+                faults[number] = error
+    if faults:
+        first, *others = faults
+        named = ", ".join(map(str, others[:_MOST_NAMED]))
+        more = f" and {len(others) - _MOST_NAMED:,} more" if len(others) > _MOST_NAMED else ""
+        also = f" (bad too: {named}{more})" if others else ""
+        raise InputError(f"{path}, line {first}: {faults[first]}{also}") from faults[first]
     if not found:
         raise InputError(f"{path} holds no prediction: wanted one JSON object a line")
     return found

@@ -120,7 +120,7 @@ class NounTable:
                 nouns, units = file.get_tensor("nouns"), file.get_tensor("units")
         except FileNotFoundError:
             raise InputError(f"{path} is not there: wanted a noun table, as NounTable.save writes it") from None
-        except SafetensorError as error:
+        except (SafetensorError, OSError) as error:  # the latter for a folder
             raise InputError(f"{path} is no whole noun table ({error}): copy it again, or make it anew") from error
         text = bytes(nouns).decode("utf-8")
         return cls(tuple(text.split("\n")) if len(units) else (), units, about.get("vectors", ""))

@@ -1,9 +1,9 @@
 """CIDEr-D after Vedantam et al. 2015, as the official tool of the COCO captions counts it."""
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from sct.metrics.document_frequencies import BITS_PER_WORD, DocumentFrequencies
+from sct.metrics.document_frequencies import DocumentFrequencies, weigh
 from sct.metrics.ngrams import LONGEST
 from sct.metrics.pairs import Pairs
 from sct.metrics.score import Score
@@ -40,28 +40,7 @@ def cider_d(pairs: Pairs, frequencies: DocumentFrequencies | None = None) -> Sco
 
 def _weights(pairs: Pairs, frequencies: DocumentFrequencies | None) -> list[Float[np.ndarray, " ngrams"]]:
     """Weights of the n-grams of each length, by the groups of references or by a table."""
+    overlaps = pairs.overlaps.of_length
     if frequencies is not None:
-        return _weights_of_table(pairs, frequencies)
-    return [_weight(overlap.documents, len(pairs)) for overlap in pairs.overlaps.of_length]
-
-
-def _weight(documents: Int[np.ndarray, " ngrams"], num_documents: int) -> Float[np.ndarray, " ngrams"]:
-    """Weigh n-grams: 0 for one that stands in all documents, and that exactly, which a difference of logs would not."""
-    weights: Float[np.ndarray, " ngrams"] = np.log(num_documents / np.maximum(documents, 1))
-    return weights
-
-
-def _weights_of_table(pairs: Pairs, frequencies: DocumentFrequencies) -> list[Float[np.ndarray, " ngrams"]]:
-    """Weights of the n-grams of each length by a table; an n-gram that the table does not hold is in one document."""
-    number_of = {word: number for number, word in enumerate(frequencies.words, start=1)}
-    numbers = np.array([number_of.get(word, 0) for word in pairs.words], dtype=np.int64)
-    weights = []
-    keys, known = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
-    for place, overlap in enumerate(pairs.overlaps.of_length):
-        ngrams = overlap.ngrams
-        last = numbers[ngrams.last_word]
-        keys = keys[ngrams.prefix] | (last << (BITS_PER_WORD * place))
-        known = known[ngrams.prefix] & (last > 0)
-        documents = np.where(known, frequencies.look_up(keys), 1)
-        weights.append(_weight(documents, frequencies.num_documents))
-    return weights
+        return frequencies.weights([overlap.ngrams for overlap in overlaps], pairs.words)
+    return [weigh(overlap.documents, len(pairs)) for overlap in overlaps]

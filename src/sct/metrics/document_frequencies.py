@@ -7,11 +7,12 @@ over the training captions and look the counts up from then on; the table below 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from safetensors import SafetensorError
 
 from sct.atomic import written_whole
@@ -105,6 +106,19 @@ class DocumentFrequencies:
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[places] == keys, self.counts[places], 1)
 
+    def weights(self, tables: Sequence[NGrams], words: Sequence[str]) -> list[Float[np.ndarray, " ngrams"]]:
+        """Weights of the n-grams of each length, of captions whose words have other numbers than here."""
+        number_of = {word: number for number, word in enumerate(self.words, start=1)}
+        numbers = np.array([number_of.get(word, 0) for word in words], dtype=np.int64)
+        weights = []
+        keys, known = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
+        for place, ngrams in enumerate(tables):
+            last = numbers[ngrams.last_word]
+            keys = keys[ngrams.prefix] | (last << (BITS_PER_WORD * place))
+            known = known[ngrams.prefix] & (last > 0)
+            weights.append(weigh(np.where(known, self.look_up(keys), 1), self.num_documents))
+        return weights
+
     def save(self, path: Path) -> None:
         """Write a safetensors file."""
         parts = {"keys": self.keys, "counts": self.counts.astype(np.int32)}
@@ -122,13 +136,22 @@ class DocumentFrequencies:
                 if metadata.get("kind") != _KIND:
                     raise InputError(f"{path} is no table of document frequencies of this version: {how_to_mend}")
                 keys, counts = file.get_tensor("keys"), file.get_tensor("counts")
+            words, num_documents = tuple(json.loads(metadata["words"])), int(metadata["documents"])
         except FileNotFoundError:
             raise InputError(f"{path} does not exist: {how_to_mend}") from None
-        except SafetensorError as error:
+        except (SafetensorError, OSError) as error:  # the latter for a folder
             raise InputError(f"{path} is no safetensors file ({error}): {how_to_mend}") from error
+        except (KeyError, TypeError, JSONDecodeError) as error:
+            raise InputError(f"{path} lacks words or documents ({error}): {how_to_mend}") from error
         if len(keys) != len(counts):
             raise InputError(f"{path} holds {len(keys)} n-grams and {len(counts)} counts: {how_to_mend}")
-        return cls(tuple(json.loads(metadata["words"])), keys, counts, int(metadata["documents"]))
+        return cls(words, keys, counts, num_documents)
+
+
+def weigh(documents: Int[np.ndarray, " ngrams"], num_documents: int) -> Float[np.ndarray, " ngrams"]:
+    """Weigh n-grams: 0 for one that stands in all documents, and that exactly, which a difference of logs would not."""
+    weights: Float[np.ndarray, " ngrams"] = np.log(num_documents / np.maximum(documents, 1))
+    return weights
 
 
 def pack(numbers: Int[np.ndarray, "ngrams length"]) -> Int[np.ndarray, " ngrams"]:

@@ -55,7 +55,9 @@ class LineProcess:
             try:
                 return self._ask(lines, num_answers, timeout)
             except _DiedError as error:
-                raise MetricUnavailable(f"{self.name} died twice while it was asked: {error}") from None
+                raise MetricUnavailable(
+                    f"{self.name} died twice while it was asked: {error}; are there captions of hundreds of words?"
+                ) from None
 
     def close(self) -> None:
         """End the process, if one runs; the next question starts another."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 
 import numpy as np
 from jaxtyping import Float
@@ -19,7 +18,7 @@ from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.metrics.meteor import meteor
 from sct.metrics.noun_iou import noun_iou
 from sct.metrics.pairs import Pairs, pair, pair_words
-from sct.metrics.pairs_on_spaces import pair_on_spaces
+from sct.metrics.pairs_on_spaces import collapse_repeats, pair_on_spaces
 from sct.metrics.rouge import rouge_l
 from sct.metrics.score import MetricUnavailable, Score
 from sct.metrics.spice import spice
@@ -85,7 +84,8 @@ def score(
     {'R': 1.0}
     """
     names = checked_metrics(metrics)
-    judge = _Judge(_collapsed(candidates) if reference else candidates, references, nouns, vectors, reference)
+    said = list(map(collapse_repeats, candidates)) if reference else candidates
+    judge = _Judge(said, references, nouns, vectors, reference)
     runs: dict[str, Callable[[], Score]] = {
         "B1": lambda: judge.bleu.bleu_1,
         "B2": lambda: judge.bleu.bleu_2,
@@ -189,7 +189,7 @@ class _Judge:
             table = self._table
             if table is None:
                 table = noun_table(self._all_words(candidates=False), self._word_vectors(), _tagger())
-            return _Nouns(pair_on_spaces(self._candidates, self._references, collapse_repeats=True), table)
+            return _Nouns(pair_on_spaces(self._candidates, self._references), table)
         if self._table is not None:
             return _Nouns(self.pairs, self._table)
         return self._tagged()
@@ -222,8 +222,3 @@ def _tagger() -> NounTagger:
         return NounTagger()
     except InputError as error:
         raise MetricUnavailable(f"nouns cannot be told: {error}") from error
-
-
-def _collapsed(candidates: Sequence[str]) -> list[str]:
-    """Say a word once where a candidate says it several times in a row, as the authors' code does before scoring."""
-    return [" ".join(word for word, _ in groupby(candidate.split())) for candidate in candidates]

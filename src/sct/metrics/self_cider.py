@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sct.metrics.caption_sets import CaptionSets
-from sct.metrics.document_frequencies import BITS_PER_WORD, DocumentFrequencies
-from sct.metrics.ngrams import LONGEST, NGrams, count_ngrams
+from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.ngrams import LONGEST, count_ngrams
 from sct.metrics.score import Score
 
 
 def self_cider(sets: CaptionSets, frequencies: DocumentFrequencies | None = None) -> Score:
-    """Score each image: 0 where its captions are all alike, 1 where no two share anything.
+    """Score each image: 0 where its captions are all alike, 1 where no two share anything and none is under four words.
 
     Two captions are as alike as CIDEr finds them, a mean of cosines. CIDEr-D would not do: it is no kernel, so the
     matrix could have negative eigenvalues. Without ``frequencies`` they are counted over the images' references.
@@ -64,7 +64,7 @@ def _unit_vectors(sets: CaptionSets, frequencies: DocumentFrequencies) -> _Vecto
     tables = count_ngrams(sets.captions, max(1, len(sets.words)))
     captions, numbers, values = [], [], []
     num_ngrams = 0
-    for ngrams, weight in zip(tables, _weights(tables, sets.words, frequencies), strict=True):
+    for ngrams, weight in zip(tables, frequencies.weights(tables, sets.words), strict=True):
         weighted = ngrams.count * weight[ngrams.ngram]
         norms = np.sqrt(np.bincount(ngrams.caption, weights=weighted**2, minlength=len(sets.captions)))
         counts = weighted > 0
@@ -81,20 +81,3 @@ def _unit_vectors(sets: CaptionSets, frequencies: DocumentFrequencies) -> _Vecto
     columns = np.cumsum(np.diff(keys, prepend=-1) > 0) - 1
     columns -= columns[np.searchsorted(image, image)] if len(columns) else columns
     return _Vectors(image, caption[order], columns, np.concatenate(values)[order])
-
-
-def _weights(
-    tables: tuple[NGrams, ...], words: tuple[str, ...], frequencies: DocumentFrequencies
-) -> list[Float[np.ndarray, " ngrams"]]:
-    """Logarithm of one over the share of documents that hold each n-gram, for each length."""
-    number_of = {word: number for number, word in enumerate(frequencies.words, start=1)}
-    numbers = np.array([number_of.get(word, 0) for word in words], dtype=np.int64)
-    weights = []
-    keys, known = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
-    for place, ngrams in enumerate(tables):
-        last = numbers[ngrams.last_word]
-        keys = keys[ngrams.prefix] | (last << (BITS_PER_WORD * place))
-        known = known[ngrams.prefix] & (last > 0)
-        documents = np.where(known, frequencies.look_up(keys), 1)
-        weights.append(np.log(frequencies.num_documents / documents))
-    return weights
