@@ -1,4 +1,4 @@
-"""Noun alignment (NW): does a caption name things in the order of its reference? The paper's Eq. 9."""
+"""Noun alignment (NW): does a caption name things in the order of its reference? The paper's Eq. 13."""
 
 import numpy as np
 from jaxtyping import Float

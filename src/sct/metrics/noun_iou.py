@@ -1,4 +1,4 @@
-"""Soft noun IoU: does a caption name the same things as its reference, in whatever order? The paper's Eq. 10."""
+"""Soft noun IoU: does a caption name the same things as its reference, in whatever order? The paper's Eq. 14."""
 
 from itertools import combinations
 
