@@ -81,7 +81,7 @@ def evaluate_command(
         with progress_bar("captions") as progress:
             lines = caption(progress)
         with progress_bar("metrics") as progress:
-            return judge_and_save(lines, folder, settings, name=name, nouns=nouns, progress=progress)
+            return judge_and_save(lines, folder, settings, dataset=dataset, name=name, nouns=nouns, progress=progress)
 
     judgements: dict[str, Judgement] = {}
     if control is not None:

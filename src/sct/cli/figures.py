@@ -46,6 +46,8 @@ def print_table(title: str, judgement: Judgement) -> None:
         about = f"{several.images:,} images, {several.captions_per_image:.3g} captions each"
         show(f"Best caption by each metric: {about}", _figures(several.oracle))
         show("Diversity", _figures(several.diversity))
+    if judgement.grounding is not None:
+        show("Grounding: do chunks name their regions?", _figures(judgement.grounding.figures))
 
 
 def _figures(values: Mapping[str, float | None]) -> dict[str, str]:

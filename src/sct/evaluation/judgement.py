@@ -8,6 +8,7 @@ from typing import Any
 
 from sct.atomic import written_whole
 from sct.evaluation.diversity import DiversityReport, diversity_report
+from sct.evaluation.grounding import GroundingReport
 from sct.evaluation.predictions import Prediction, gather_samples
 from sct.language.nouns import NounTable
 from sct.language.vectors import WordVectors, load_vectors
@@ -40,15 +41,19 @@ class Judgement:
     predictions: Sequence[Prediction]
     report: Report
     diversity: DiversityReport | None = None
+    grounding: GroundingReport | None = None
 
     def unavailable(self) -> Mapping[str, str]:
         """Why figures are missing, by the name of the figure."""
-        return {**self.report.unavailable, **(self.diversity.unavailable if self.diversity else {})}
+        further = [part.unavailable for part in (self.diversity, self.grounding) if part is not None]
+        return {name: reason for part in (self.report.unavailable, *further) for name, reason in part.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Figures by their names in the paper's tables and in their units; a figure that is missing is None."""
         named = {} if self.report.vectors is None else {"vectors": self.report.vectors}
-        return {**self.report.in_paper_units(), **named, **(self.diversity.as_dict() if self.diversity else {})}
+        several = self.diversity.as_dict() if self.diversity else {}
+        grounded = {"grounding": dict(self.grounding.figures)} if self.grounding else {}
+        return {**self.report.in_paper_units(), **named, **several, **grounded}
 
     def save_per_caption(self, path: Path) -> None:
         """Write a line for each prediction: image, caption, and what each metric says of it, null if it could not."""

@@ -58,6 +58,11 @@ class Prediction:
         return content
 
 
+def box_sides(box: Iterable[float]) -> tuple[float, ...]:
+    """A box as it stands in a line: single precision has seven digits, and more would only lengthen the file."""
+    return tuple(float(f"{side:.7g}") for side in box)
+
+
 def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
     """Write a file, whole or not at all."""
     with written_whole(path) as file:

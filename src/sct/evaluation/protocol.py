@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sct.atomic import written_whole
@@ -11,10 +11,11 @@ from sct.data.dataset import Dataset
 from sct.data.features import Features
 from sct.data.samples import ControlKind, RegionSets, Sample, caption_text, samples_of
 from sct.errors import InputError
+from sct.evaluation.grounding import judge_grounding
 from sct.evaluation.judgement import Judgement, NounSource, judge
 from sct.evaluation.oracle import OracleCaption, RegionPool, oracle_captions, region_pools
 from sct.evaluation.predict import BATCH_SIZE, ControlSorter, Progress, predict, sorted_samples
-from sct.evaluation.predictions import Boxes, Prediction, write_predictions
+from sct.evaluation.predictions import Boxes, Prediction, box_sides, write_predictions
 from sct.evaluation.reference_sets import in_reference_order, with_overwritten_tails
 from sct.grounded_caption import GroundedCaption
 from sct.language.reference_tokens import caption_key, clean, without_punctuation
@@ -107,11 +108,14 @@ def judge_and_save(
     out: Path,
     settings: EvaluationSettings,
     *,
+    dataset: Dataset | None = None,
     name: str = "",
     nouns: NounSource | None = None,
     progress: Progress | None = None,
 ) -> Judgement:
     """Write predictions.jsonl, judge them, and write scores.json beside it; ``name`` goes before both names.
+
+    With their ``dataset`` captions are judged by how well their chunks name their regions too.
 
     The predictions are whole on disk before the first metric runs: a metric that fails does not lose them.
     """
@@ -120,6 +124,8 @@ def judge_and_save(
     scores.unlink(missing_ok=True)  # those of an earlier run are not of these predictions
     write_predictions(out / f"{name}{PREDICTIONS}", lines)
     judgement = judge(lines, settings.metrics, nouns=nouns, reference=settings.reference, progress=progress)
+    if dataset is not None and any(line.chunks for line in lines):
+        judgement = replace(judgement, grounding=judge_grounding(dataset, lines))
     content = {**judgement.as_dict(), "unavailable": dict(judgement.unavailable()), "settings": asdict(settings)}
     with written_whole(scores) as file:
         file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))
@@ -161,11 +167,7 @@ class _Lines:
     def _boxes(self, image: int, sets: RegionSets) -> Boxes:
         first = int(self._table.columns["image_region"][image])
         boxes = self._table.columns["region_box"]
-        # Single precision has seven digits; more would only lengthen the file.
-        return tuple(
-            tuple(tuple(float(f"{side:.7g}") for side in boxes[first + member].tolist()) for member in members)
-            for members in sets
-        )
+        return tuple(tuple(box_sides(boxes[first + member].tolist()) for member in members) for members in sets)
 
 
 def _is_flickr(dataset: Dataset) -> bool:
