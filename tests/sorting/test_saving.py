@@ -1,15 +1,18 @@
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from sorting_tables import random_table, whole
 
 from sct.errors import InputError
+from sct.language.vectors import WordVectors
 from sct.sorting import (
     ClassOrder,
     PointerConfig,
     PointerNetwork,
     PointerSorter,
     ProbabilityOrder,
+    SetSorter,
     SinkhornSorter,
     SorterConfig,
     SortingNetwork,
@@ -17,7 +20,12 @@ from sct.sorting import (
     load_sorter,
     save_sorter,
 )
-from sct.sorting.saving import word_vectors_of
+
+VECTORS = WordVectors("GloVe", {"boy": 0, "dog": 2, "é": 1}, np.arange(15, dtype=np.float32).reshape(3, 5))
+
+
+def save(folder, sorter, **about):
+    save_sorter(folder, SetSorter(sorter, VECTORS), **about)
 
 
 def sorters():
@@ -39,10 +47,16 @@ def sorters():
 @pytest.mark.parametrize("kind", list(sorters()))
 def test_sorts_the_same_after_a_round_trip(kind, tmp_path):
     sorter = sorters()[kind]
-    save_sorter(tmp_path / "bundle", sorter, word_vectors="GloVe", provenance={"epoch": 3})
-    loaded = load_sorter(tmp_path / "bundle")
+    save(tmp_path / "bundle", sorter, provenance={"epoch": 3})
+    found = load_sorter(tmp_path / "bundle")
+    loaded = found.sorter
     assert type(loaded) is type(sorter)
-    assert word_vectors_of(tmp_path / "bundle") == "GloVe"
+    assert found.vectors.name == "GloVe"
+    assert {word: found.vectors.matrix[row].tolist() for word, row in found.vectors.rows.items()} == {
+        "boy": [0, 1, 2, 3, 4],
+        "é": [5, 6, 7, 8, 9],
+        "dog": [10, 11, 12, 13, 14],
+    }
     inputs = whole(random_table([3, 1, 5], visual_size=3, scores=True)).inputs
     before, after = sorter.order(inputs), loaded.order(inputs)
     assert torch.equal(before.order, after.order)
@@ -53,8 +67,8 @@ def test_sorts_the_same_after_a_round_trip(kind, tmp_path):
 
 def test_settings_survive(tmp_path):
     for kind, sorter in sorters().items():
-        save_sorter(tmp_path, sorter, word_vectors="GloVe")  # over the one before
-        loaded = load_sorter(tmp_path)
+        save(tmp_path, sorter)  # over the one before
+        loaded = load_sorter(tmp_path).sorter
         if isinstance(sorter, SinkhornSorter | PointerSorter):
             assert loaded.network.config == sorter.network.config, kind
             assert not loaded.network.training
@@ -63,7 +77,7 @@ def test_settings_survive(tmp_path):
 
 def test_other_files_of_the_folder_stay(tmp_path):
     (tmp_path / "config.toml").write_text("mine")
-    save_sorter(tmp_path, sorters()["svm"], word_vectors="GloVe")
+    save(tmp_path, sorters()["svm"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "sorter.safetensors", "sorter.toml"]
     assert (tmp_path / "config.toml").read_text() == "mine"
 
@@ -82,7 +96,7 @@ def test_other_files_of_the_folder_stay(tmp_path):
     ],
 )
 def test_refuses_edited_settings(old, new, message, tmp_path):
-    save_sorter(tmp_path, sorters()["sinkhorn"], word_vectors="GloVe")
+    save(tmp_path, sorters()["sinkhorn"])
     path = tmp_path / "sorter.toml"
     text = path.read_text()
     assert old in text
@@ -92,7 +106,7 @@ def test_refuses_edited_settings(old, new, message, tmp_path):
 
 
 def test_refuses_damaged_weights(tmp_path):
-    save_sorter(tmp_path, sorters()["sinkhorn"], word_vectors="GloVe")
+    save(tmp_path, sorters()["sinkhorn"])
     path = tmp_path / "sorter.safetensors"
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(InputError, match="checksum differs"):
@@ -103,8 +117,8 @@ def test_refuses_damaged_weights(tmp_path):
 
 
 def test_refuses_weights_of_another_file_even_with_their_checksum(tmp_path):
-    save_sorter(tmp_path / "a", sorters()["sinkhorn"], word_vectors="GloVe")
-    save_sorter(tmp_path / "b", sorters()["svm"], word_vectors="GloVe")
+    save(tmp_path / "a", sorters()["sinkhorn"])
+    save(tmp_path / "b", sorters()["svm"])
     settings = (tmp_path / "a" / "sorter.toml").read_text().rsplit("[files]", 1)[0]
     files = (tmp_path / "b" / "sorter.toml").read_text().rsplit("[files]", 1)[1]
     (tmp_path / "b" / "sorter.toml").write_text(settings + "[files]" + files)
@@ -125,14 +139,25 @@ def test_refuses_to_save_what_is_no_number_or_no_sorter_of_ours(tmp_path):
             raise NotImplementedError
 
     with pytest.raises(InputError, match="not finite"):
-        save_sorter(tmp_path, SvmRank(torch.tensor([torch.nan]), visual=False), word_vectors="GloVe")
+        save(tmp_path, SvmRank(torch.tensor([torch.nan]), visual=False))
     with pytest.raises(InputError, match="a Mine cannot be saved"):
-        save_sorter(tmp_path, Mine(), word_vectors="GloVe")
+        save(tmp_path, Mine())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_weights_are_plain_safetensors(tmp_path):
     sorter = sorters()["pointer"]
-    save_sorter(tmp_path, sorter, word_vectors="GloVe")
+    save(tmp_path, sorter)
     weights = safetensors.torch.load_file(tmp_path / "sorter.safetensors")
-    assert weights.keys() == sorter.network.state_dict().keys()
+    assert weights.keys() == {*sorter.network.state_dict(), "vectors.words", "vectors.matrix"}
+
+
+def test_a_sorter_may_know_no_words(tmp_path):
+    save_sorter(tmp_path, SetSorter(ProbabilityOrder(), WordVectors("none", {}, np.zeros((0, 1), np.float32))))
+    assert dict(load_sorter(tmp_path).vectors.rows) == {}
+
+
+def test_says_how_it_wants_its_inputs():
+    found = {kind: SetSorter(sorter, VECTORS) for kind, sorter in sorters().items()}
+    assert {kind for kind, sorter in found.items() if sorter.mode == "reference"} == {"reference"}
+    assert {kind for kind, sorter in found.items() if sorter.is_visual} == {"sinkhorn", "reference", "pointer", "svm"}

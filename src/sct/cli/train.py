@@ -18,6 +18,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from sct.training.loop import TrainingReport
     from sct.training.progress import Progress, ShowProgress
+    from sct.training.sorter import SorterReport
 
 
 def train_command(
@@ -29,18 +30,44 @@ def train_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the run's folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,
 ) -> None:
-    """Train one stage; its bundles, measurements and checkpoint go to out, which is runs/RECIPE if not set.
+    """Train one stage, or a sorter (task = "sorter"); what it makes goes to out, which is runs/RECIPE if not set.
 
     SIGTERM and Ctrl-C save a checkpoint and end with exit code 0; a second one ends at once.
     """
     from sct.training.loop import train  # noqa: PLC0415  torch is slow to import
     from sct.training.recipe import load_recipe  # noqa: PLC0415
+    from sct.training.sorter_recipe import is_sorter_recipe  # noqa: PLC0415
 
+    if is_sorter_recipe(recipe):
+        _train_sorter(recipe, settings or [], resume=resume, as_json=as_json)
+        return
     loaded = load_recipe(recipe, settings or [])
     with _progress_line() as show:
         report = train(loaded, resume=resume, show=show)
     if _is_first_process():
         print(json.dumps(asdict(report)) if as_json else _sentence(report))
+
+
+def _train_sorter(recipe: Path, settings: list[str], *, resume: bool, as_json: bool) -> None:
+    from sct.training.sorter import train_sorter  # noqa: PLC0415  torch is slow to import
+    from sct.training.sorter_recipe import load_sorter_recipe  # noqa: PLC0415
+
+    loaded = load_sorter_recipe(recipe, settings)
+    with _progress_line() as show:
+        report = train_sorter(loaded, resume=resume, show=show)
+    print(json.dumps(asdict(report)) if as_json else _sorter_sentence(report))
+
+
+def _sorter_sentence(report: "SorterReport") -> str:
+    lines = [f"{report.out}: {report.kind}, {report.epochs} epochs, {report.seconds:.0f} seconds"]
+    rows = {"held out": report.held_out, "val": report.val}
+    rows |= {f"val, {sets} sets": scores for sets, scores in report.val_by_sets.items()}
+    lines += [
+        f"  {name:<12} accuracy {100 * scores.accuracy:5.1f}  tau {scores.tau:6.3f}  ({scores.controls:,} controls)"
+        for name, scores in rows.items()
+        if scores is not None
+    ]
+    return "\n".join([*lines, f"  {report.reason}"])
 
 
 def _sentence(report: "TrainingReport") -> str:

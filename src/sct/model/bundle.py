@@ -1,14 +1,15 @@
 """A bundle: a folder that captions with no dataset at hand.
 
 ``config.toml`` names its format, its version, the settings of the captioner, and the checksum of every file that
-belongs to it. Further parts (a region encoder, a noun table) are further files; what the checksums do not list, such as
-a model card, may lie beside them.
+belongs to it. Further parts (a region encoder, a noun table, a sorter) are further files; what the checksums do not
+list, such as a model card, may lie beside them.
 """
 
 import hashlib
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -26,6 +27,9 @@ from sct.model.config import CaptionerConfig
 from sct.model.network import CaptionNetwork
 from sct.model.weights import captioner_of, check_weights, weight_shapes
 from sct.regions.layout import LayoutEncoder
+from sct.sorting import SetSorter, load_sorter, save_sorter
+from sct.sorting.saving import CONFIG as SORTER
+from sct.sorting.saving import WEIGHTS as SORTER_WEIGHTS
 from sct.toml_text import TomlValue, toml_text
 
 FORMAT = "show-control-and-tell bundle"
@@ -35,6 +39,7 @@ ENCODER, NOUNS = "encoder.safetensors", "nouns.safetensors"
 Precision = Literal["float32", "float16", "bfloat16"]
 """Of the weights on disk; they are always loaded as float32."""
 
+_SORTER_FILES = (SORTER, SORTER_WEIGHTS)
 _TABLES = ("captioner", "provenance", "files")
 _HOW_TO_MEND = "copy the bundle again, or make it anew"
 
@@ -52,6 +57,8 @@ class Bundle:
     """Makes features of regions, where none came with them."""
     nouns: NounTable | None = None
     """Which words are nouns, and how alike: by what alignment is rewarded and judged."""
+    sorter: SetSorter | None = None
+    """Puts region sets in order, where they come without one."""
 
 
 def save_bundle(
@@ -63,23 +70,19 @@ def save_bundle(
     precision: Precision = "float32",
     encoder: LayoutEncoder | None = None,
     nouns: NounTable | None = None,
+    sorter: SetSorter | None = None,
 ) -> None:
     """Write a bundle into a folder that must not exist yet.
 
     It is written beside its place and moved there whole, so whatever has the name is complete.
     """
-    if folder.exists() or folder.is_symlink():
-        raise InputError(f"{folder} exists already: name a folder that does not, or remove it")
+    _refuse_existing(folder)
     _check_vocabulary(vocabulary, captioner.config, "the vocabulary")
     dtype = getattr(torch, precision)
     weights = {name: weight.detach().to("cpu", dtype).contiguous() for name, weight in captioner.state_dict().items()}
     # After the change of precision: a weight of 70,000 is fine as float32 and infinite as float16.
     check_weights(weights, weight_shapes(captioner.config), f"a captioner in {precision}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)  # left by a run that was killed
-    part.mkdir()
-    try:
+    with _made_whole(folder) as part:
         vocabulary.save(part / VOCABULARY)
         with written_whole(part / WEIGHTS) as file:
             file.write(safetensors.torch.save(weights))
@@ -87,23 +90,27 @@ def save_bundle(
             encoder.save(part / ENCODER)
         if nouns is not None:
             nouns.save(part / NOUNS)
-        text = toml_text(
-            {
-                "format": FORMAT,
-                "version": VERSION,
-                "captioner": asdict(captioner.config),
-                "provenance": {"sct": sct.__version__, **(provenance or {})},
-                # Last, so that a text that was cut short lacks it.
-                "files": {path.name: _checksum(path) for path in sorted(part.iterdir())},
-            }
-        )
-        with written_whole(part / CONFIG) as file:
-            file.write(text.encode("utf-8"))
-        part.rename(folder)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    flush_folder(folder.parent)
+        if sorter is not None:
+            save_sorter(part, sorter)
+        _write_config(part, asdict(captioner.config), {"sct": sct.__version__, **(provenance or {})})
+
+
+def add_sorter(
+    bundle: Path, sorter: SetSorter, folder: Path, *, provenance: Mapping[str, TomlValue] | None = None
+) -> None:
+    """Write a copy of a bundle that has this sorter, in place of its own if it has one.
+
+    All other files stay as they are, bit for bit; ``provenance`` is the sorter's.
+    """
+    content = _read_config(bundle)
+    _refuse_existing(folder)
+    with _made_whole(folder) as part:
+        for name, checksum in content["files"].items():
+            _check_file(bundle / name, checksum)
+            if name not in _SORTER_FILES:
+                shutil.copyfile(bundle / name, part / name)
+        save_sorter(part, sorter, provenance=provenance)
+        _write_config(part, content["captioner"], content["provenance"])
 
 
 def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
@@ -126,7 +133,45 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
         content["provenance"],
         LayoutEncoder.load(folder / ENCODER) if ENCODER in content["files"] else None,
         NounTable.load(folder / NOUNS) if NOUNS in content["files"] else None,
+        load_sorter(folder) if SORTER in content["files"] else None,
     )
+
+
+def _refuse_existing(folder: Path) -> None:
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"{folder} exists already: name a folder that does not, or remove it")
+
+
+@contextmanager
+def _made_whole(folder: Path) -> Iterator[Path]:
+    """Give a folder beside its place, which is moved there once all is in it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # left by a run that was killed
+    part.mkdir()
+    try:
+        yield part
+        part.rename(folder)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    flush_folder(folder.parent)
+
+
+def _write_config(folder: Path, captioner: Mapping[str, TomlValue], provenance: Mapping[str, TomlValue]) -> None:
+    """Write the settings; all other files are there already."""
+    text = toml_text(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "captioner": captioner,
+            "provenance": provenance,
+            # Last, so that a text that was cut short lacks it.
+            "files": {path.name: _checksum(path) for path in sorted(folder.iterdir())},
+        }
+    )
+    with written_whole(folder / CONFIG) as file:
+        file.write(text.encode("utf-8"))
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -152,7 +197,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
     for name in _TABLES:
         if not isinstance(content[name], dict):
             raise InputError(f"{path}: {name} is {content[name]!r}: wanted a table; {_HOW_TO_MEND}")
-    _check_keys(content["files"], (VOCABULARY, WEIGHTS), path, optional=(ENCODER, NOUNS))
+    _check_keys(content["files"], (VOCABULARY, WEIGHTS), path, optional=(ENCODER, NOUNS, *_SORTER_FILES))
+    if (SORTER in content["files"]) != (SORTER_WEIGHTS in content["files"]):
+        raise InputError(f"{path} lists half a sorter: wanted {SORTER} and {SORTER_WEIGHTS}; {_HOW_TO_MEND}")
     return content
 
 

@@ -1,23 +1,18 @@
 """The checkpoints that the authors released, read without running anything that stands in them.
 
-A ``.pth`` file is a pickle, which may ask for any function to be called. Only tensors, plain containers and the few
-names below are let through, and those stand for harmless things.
+How is for ``sct.harmless_pickle`` to say.
 """
 
-import argparse
 import hashlib
-import re
-import struct
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from sct.errors import InputError
+from sct.harmless_pickle import load_harmless
 from sct.language.word_list import read_vocabulary
 from sct.model.bundle import Bundle, load_bundle, save_bundle
 from sct.model.config import CaptionerConfig, Variant
@@ -81,7 +76,7 @@ def import_reference(checkpoint: Path, vocabulary: Path, out: Path) -> Bundle:
 
 def read_reference(path: Path) -> ReferenceCheckpoint:
     """Read a checkpoint of the authors; the variant and all sizes are told by its weights."""
-    content = _load_harmless(path)
+    content = load_harmless(path, "a checkpoint of the authors")
     content = content if isinstance(content, dict) else {}
     found = content.get("state_dict")
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
@@ -95,35 +90,6 @@ def read_reference(path: Path) -> ReferenceCheckpoint:
     epoch, val_cider = _real(content.get("epoch")), _real(content.get("val_cider"))
     weights = {_ours(name): weight.detach() for name, weight in found.items()}
     return ReferenceCheckpoint(config, weights, None if epoch is None else int(epoch), val_cider)
-
-
-def _load_harmless(path: Path) -> Any:
-    """What the pickle holds, or a refusal; nothing but tensors is made as it asks, nothing is imported by its names."""
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(f"{path} {what}: wanted a checkpoint of the authors, a .pth file")
-    # A name in the pickle -> what it gets. NumPy's own functions are kept out: they believe the bytes they are given.
-    stand_ins: list[Any] = [
-        (argparse.Namespace, "argparse.Namespace"),
-        (_NumberKind, "numpy.dtype"),
-        (_number, "numpy.core.multiarray.scalar"),
-        (_number, "numpy._core.multiarray.scalar"),
-    ]
-    # Of an open file torch does not look at the ending, as it would of a path.
-    with path.open("rb") as file, torch.serialization.safe_globals(stand_ins), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch finds odd about a file, it also refuses
-        try:
-            return torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch's reader fails in any way it likes on bytes that are no checkpoint
-            if asked_for := re.search(r"GLOBAL (\w\S+)", str(error)):
-                raise InputError(
-                    f"{path} asks to load {asked_for[1]}, which may run code and no weights need: wanted tensors and "
-                    "plain values alone, so nothing was run; get the file from its authors again"
-                ) from error
-            raise InputError(
-                f"{path} is cut short or no checkpoint ({type(error).__name__}): wanted a .pth file of the authors; "
-                "get it again"
-            ) from error
 
 
 def _config(weights: Mapping[str, Any], path: Path) -> CaptionerConfig:
@@ -199,26 +165,3 @@ def _ours(name: str) -> str:
 def _theirs(name: str) -> str:
     part, _, rest = name.rpartition(".")
     return f"{_THEIR_NAMES[part]}.{rest}"
-
-
-class _NumberKind:
-    """Stands for ``numpy.dtype`` while a pickle is read."""
-
-    def __init__(self, code: str, *_flags: object) -> None:
-        self.code = code
-        self.order = "<"
-
-    def __setstate__(self, state: tuple[object, ...]) -> None:
-        if state[1] == ">":
-            self.order = ">"
-
-
-_NUMPY_CODES = ("b1", "f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
-_STRUCT_CODES = dict(zip(_NUMPY_CODES, "?efdbhiqBHIQ", strict=True))
-
-
-def _number(kind: _NumberKind, content: bytes) -> float | int | bool:
-    """Stands for NumPy's ``scalar`` while a pickle is read: a number from its bytes."""
-    (number,) = struct.unpack(kind.order + _STRUCT_CODES[kind.code], content)
-    assert isinstance(number, float | int | bool)
-    return number

@@ -37,7 +37,8 @@ def sinkhorn(
     axes = (0, 1) if columns_first else (1, 0)
     for _ in range(iterations):
         for axis in axes:
-            logits = logits - _log_sum(logits, axis, epsilon)
+            # The same with and without an epsilon of 0, but one operation instead of seven.
+            logits = logits - _log_sum(logits, axis, epsilon) if epsilon else logits.log_softmax(dim=axis)
     # Over the mask again: with an epsilon padding is not quite 1.
     return logits.exp().movedim(-1, 0) * (mask[:, :, None] & mask[:, None, :])
 
@@ -57,4 +58,4 @@ def _log_sum(
     # The shift cancels out of value and gradient alike.
     largest = logits.detach().amax(dim=axis, keepdim=True)
     total = (logits - largest).exp().sum(dim=axis, keepdim=True).log() + largest
-    return torch.logaddexp(total, torch.full_like(total, log(epsilon))) if epsilon else total
+    return torch.logaddexp(total, torch.full_like(total, log(epsilon)))

@@ -9,6 +9,8 @@ import logging
 import math
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,16 +87,30 @@ def train_sorter(recipe: SorterRecipe, *, resume: bool = False, show: ShowProgre
     out.mkdir(parents=True, exist_ok=True)
     with (out / LOCK).open("ab") as held:
         lock(held, out)
-        checkpoint = _begun(out, recipe) if resume else _new(out)
+        checkpoint = _begun(out, recipe) if resume else None
+        if not resume:
+            _refuse_begun(out)
         with written_whole(out / RECIPE) as file:
             file.write(settings_text(recipe).encode("utf-8"))
         lessons = open_lessons(recipe)
-        if recipe.kind in ("sinkhorn", "pointer"):
-            return _Run(recipe, lessons, checkpoint, show or ProgressLog()).go()
-        return _fit(recipe, lessons)
+        with _one_thread():
+            if recipe.kind in ("sinkhorn", "pointer"):
+                return _Run(recipe, lessons, checkpoint, show or ProgressLog()).go()
+            return _fit(recipe, lessons)
 
 
-def _new(out: Path) -> None:
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute in one thread: steps are so small that several take longer, many times so on a machine that is busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _refuse_begun(out: Path) -> None:
     found = [name for name in (CHECKPOINT, BEST) if (out / name).exists()]
     if found:
         raise InputError(

@@ -92,7 +92,7 @@ def open_lessons(recipe: SorterRecipe) -> SorterLessons:
     return SorterLessons(
         dataset,
         vectors,
-        None if store is None else store.feature_dim,
+        None if store is None else store.feature_size,
         SortingData(dataset.table, parts[0], vectors, features),
         SortingData(dataset.table, parts[1], vectors, features),
         SortingData(dataset.table, of_val, vectors, features) if of_val else None,

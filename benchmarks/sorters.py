@@ -1,0 +1,165 @@
+"""The appendix's table of sorters on a prepared dataset, and how far people agree with each other on it.
+
+    sct prepare coco-layout/ build/coco_layout
+    python benchmarks/sorters.py build/coco_layout --out build/sorters/coco_layout [--seeds 3] [--kinds ...] [--json]
+
+Every sorter is trained as ``sct train`` does it: the best epoch is chosen on a tenth of the training images, the val
+split is scored once. A sorter that stands in ``--out`` already is not trained again. Two rows beyond the paper:
+``sinkhorn, place`` learns the place of each set by cross-entropy, and ``pointer`` is an attention pointer network.
+
+The second table asks how right a sorter can be. It looks at captions of the same picture that name the same region
+sets: ``agreement`` is how often two people give them the same order. No sorter, whatever it sees of the picture, can
+on average be right more often than ``ceiling``: where a picture's orders have the shares p, two people agree with
+probability sum p^2, while the best guess is right with probability max p, at most the root of that (of two sets,
+exactly (1 + sqrt(2 sum p^2 - 1)) / 2). Roots are concave, so the root of the mean bounds the mean of the roots. The
+same for tau: between two people it is (2 p - 1)^2 for a pair of sets, for the best guess |2 p - 1|.
+"""
+
+import argparse
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+
+from sct.data.dataset import Dataset
+from sct.data.samples import RegionSets
+from sct.training.sorter import SCORES, train_sorter
+from sct.training.sorter_data import VALIDATION
+from sct.training.sorter_recipe import SorterRecipe
+from sct.training.sorter_tables import caption_controls
+
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "probability": {"kind": "probability"},
+    "class_order": {"kind": "class_order"},
+    "svm_rank": {"kind": "svm_rank"},
+    "sinkhorn": {"kind": "sinkhorn"},
+    "sinkhorn, place": {"kind": "sinkhorn", "loss": "place"},
+    "pointer": {"kind": "pointer"},
+}
+WITHOUT_CHANCE = ("probability", "class_order")
+"""Kinds that are the same for every seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far people agree on the order of the same region sets of the same picture."""
+
+    captions: int
+    """Those that another caption can be compared with."""
+    agreement: float
+    tau: float
+    ceiling: float
+    tau_ceiling: float
+
+
+def run(data: Path, out: Path, name: str, seed: int) -> dict[str, Any]:
+    """Train one sorter, unless it is there, and give its scores."""
+    folder = out / f"{name.replace(', ', '-')}-{seed}"
+    if not (folder / SCORES).exists():
+        settings: dict[str, Any] = {"data": str(data), "out": str(folder), "seed": seed, **KINDS[name]}
+        train_sorter(SorterRecipe(**settings), resume=folder.exists())
+    found: dict[str, Any] = json.loads((folder / SCORES).read_text())
+    return found
+
+
+def people(data: Path) -> dict[int, Agreement]:
+    """Agreement of the val captions, by how many sets they name; 0: all of them."""
+    dataset = Dataset.open(data)
+    controls = caption_controls(dataset.table, VALIDATION)
+    groups: dict[tuple[int, tuple[tuple[int, ...], ...]], list[RegionSets]] = {}
+    for image, control in zip(controls.images.tolist(), controls.controls, strict=True):
+        groups.setdefault((image, tuple(sorted(control))), []).append(control)
+    compared = [group for group in groups.values() if len(group) > 1]
+    sizes = sorted({len(group[0]) for group in compared})
+    by_sets = {sets: _agreement([group for group in compared if len(group[0]) == sets]) for sets in sizes}
+    total = sum(part.captions for part in by_sets.values())
+
+    def weighed(name: str) -> float:
+        return sum(getattr(part, name) * part.captions for part in by_sets.values()) / total
+
+    return {0: Agreement(total, *map(weighed, ("agreement", "tau", "ceiling", "tau_ceiling"))), **by_sets}
+
+
+def _agreement(groups: Sequence[Sequence[RegionSets]]) -> Agreement:
+    captions = sum(map(len, groups))
+    same = tau = 0.0
+    for group in groups:
+        pairs = list(combinations(group, 2))
+        same += len(group) * mean(float(one == other) for one, other in pairs)
+        tau += len(group) * mean(kendall(one, other) for one, other in pairs)
+    same, tau, sets = same / captions, tau / captions, len(groups[0][0])
+    ceiling = (1 + max(2 * same - 1, 0) ** 0.5) / 2 if sets == 2 else same**0.5
+    return Agreement(captions, same, tau, ceiling, max(tau, 0) ** 0.5)
+
+
+def kendall(one: RegionSets, other: RegionSets) -> float:
+    """Kendall's tau of two orders of the same sets."""
+    place = {members: number for number, members in enumerate(other)}
+    signs = [1 if place[first] < place[second] else -1 for first, second in combinations(one, 2)]
+    return sum(signs) / len(signs)
+
+
+def _cell(values: Sequence[float], digits: int) -> str:
+    spread = f" +- {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{spread}"
+
+
+def print_table(rows: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+    """Means over seeds with their standard deviation; accuracy and tau for all controls, then by number of sets."""
+    sizes = list(next(iter(rows.values()))[0]["val_by_sets"])
+    counts = {sets: next(iter(rows.values()))[0]["val_by_sets"][sets]["controls"] for sets in sizes}
+    print("| sorter | seeds | accuracy | tau | " + " | ".join(f"{s} sets ({counts[s]:,})" for s in sizes) + " |")
+    print("| --- |" + " ---: |" * (3 + len(sizes)))
+    for name, runs in rows.items():
+        cells = [
+            _cell([100 * run["val"]["accuracy"] for run in runs], 1),
+            _cell([run["val"]["tau"] for run in runs], 3),
+            *(
+                f"{mean(100 * run['val_by_sets'][s]['accuracy'] for run in runs):.1f} / "
+                f"{mean(run['val_by_sets'][s]['tau'] for run in runs):.3f}"
+                for s in sizes
+            ),
+        ]
+        print(f"| {name} | {len(runs)} | " + " | ".join(cells) + " |")
+
+
+def main() -> None:
+    """Train what is missing and print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--kinds", nargs="+", choices=list(KINDS), default=[kind for kind in KINDS if kind != "probability"]
+    )
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = {
+        name: [run(options.data, options.out, name, seed) for seed in range(1, 1 + options.seeds)]
+        if name not in WITHOUT_CHANCE
+        else [run(options.data, options.out, name, 1)]
+        for name in options.kinds
+    }
+    agreement = people(options.data)
+    if options.json:
+        print(json.dumps({"sorters": rows, "people": {s: asdict(part) for s, part in agreement.items()}}))
+        return
+    print(f"{platform.machine()}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d}\n")
+    print_table(rows)
+    print("\n| people: sets | captions | agreement | ceiling | tau between two | tau ceiling |")
+    print("| --- |" + " ---: |" * 5)
+    for sets, part in agreement.items():
+        shares = f"{100 * part.agreement:.1f} | {100 * part.ceiling:.1f} | {part.tau:.3f} | {part.tau_ceiling:.3f}"
+        print(f"| {sets or 'all'} | {part.captions:,} | {shares} |")
+
+
+if __name__ == "__main__":
+    main()

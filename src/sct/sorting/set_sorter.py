@@ -1,0 +1,41 @@
+"""A sorter together with the word vectors it learned with: all that it takes to put a control in order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sct.language.vectors import WordVectors
+from sct.regions import Control
+from sct.sorting.assignment import SinkhornSorter
+from sct.sorting.config import Mode
+from sct.sorting.controls import inputs_of_controls
+from sct.sorting.orders import Orders, Sorter
+from sct.sorting.pointer import PointerSorter
+from sct.sorting.svm_rank import SvmRank
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetSorter:
+    """Puts sets in order with no dataset at hand; what ``save_sorter`` saves and a bundle holds."""
+
+    sorter: Sorter
+    vectors: WordVectors
+    """For the words of class names; a class without a known word is a vector of zeros."""
+
+    @property
+    def mode(self) -> Mode:
+        """How positions and class vectors are made: the authors' weights want the authors' way."""
+        return self.sorter.network.config.mode if isinstance(self.sorter, SinkhornSorter) else "paper"
+
+    @property
+    def is_visual(self) -> bool:
+        """Whether it looks at features of regions."""
+        if isinstance(self.sorter, SvmRank):
+            return self.sorter.visual
+        if isinstance(self.sorter, SinkhornSorter | PointerSorter):
+            return self.sorter.network.config.visual_size is not None
+        return False
+
+    def orders(self, controls: Sequence[Control], sizes: Sequence[tuple[float, float]]) -> Orders:
+        """The order of each control; ``sizes`` are width and height of its picture, in the unit of the boxes."""
+        inputs = inputs_of_controls(controls, sizes, self.vectors, mode=self.mode, visual=self.is_visual)
+        return self.sorter.order(inputs)
