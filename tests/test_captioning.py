@@ -106,7 +106,7 @@ def test_int8_says_nearly_the_same(bundle, captioner):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        pytest.param(lambda: control(1, ordered=False), "no sorter is at hand", id="a set"),
+        pytest.param(lambda: control(1, 1, ordered=False), "the bundle has no sorter", id="a set without a sorter"),
         pytest.param(lambda: Control.of_boxes([(0, 0, 5, 5)]), "has no feature: wanted 6", id="no feature"),
         pytest.param(
             lambda: Control((RegionSet((Region(Box(0, 0, 5, 5), feature=np.zeros(4)),)),)),

@@ -11,7 +11,7 @@ import torch
 
 from sct.decoding import Decoded, Guarantees, Settings, beam_search
 from sct.errors import InputError
-from sct.grounded_caption import GroundedCaption, SpokenWord, grounded
+from sct.grounded_caption import ChosenOrder, GroundedCaption, SpokenWord, grounded, with_order
 from sct.language.vocabulary import Vocabulary
 from sct.model.bundle import load_bundle
 from sct.model.explain import Explanation, explain
@@ -22,6 +22,7 @@ from sct.model.network import CaptionNetwork
 from sct.model.products import DENSE, INT8, check_int8
 from sct.regions import Control, Region
 from sct.regions.layout import LayoutEncoder
+from sct.sorting import SetSorter
 
 Precision = Literal["float32", "float16", "int8"]
 _LARGEST_HALF = 65504.0
@@ -68,6 +69,8 @@ class CaptionRequest:
     control: Control
     detections: tuple[Region, ...] = ()
     """Regions of the whole image, whose mean feature describes it; without them the control's own do."""
+    image_size: tuple[float, float] | None = None
+    """Width and height of the picture, in the unit of the boxes: a sorter asks where in it a region is."""
 
 
 class Captioner:
@@ -79,12 +82,14 @@ class Captioner:
         vocabulary: Vocabulary,
         *,
         encoder: LayoutEncoder | None = None,
+        sorter: SetSorter | None = None,
         device: str = "cpu",
         precision: Precision = "float32",
     ) -> None:
-        """Lay the network out for a device: ``float16`` is for GPUs, ``int8`` for CPUs."""
+        """Lay the network out for a device: ``float16`` is for GPUs, ``int8`` for CPUs; a sorter stays on the CPU."""
         self.vocabulary = vocabulary
         self.encoder = encoder
+        self.sorter = sorter
         self.device = _checked_device(device)
         if precision not in get_args(Precision):
             raise InputError(f"precision {precision!r}: wanted {', '.join(get_args(Precision))}")
@@ -100,10 +105,15 @@ class Captioner:
         self._graphed: dict[Settings, GraphedSearch] = {}
 
     def caption_regions(
-        self, control: Control, detections: Sequence[Region] = (), options: CaptionOptions | None = None
+        self,
+        control: Control,
+        detections: Sequence[Region] = (),
+        options: CaptionOptions | None = None,
+        *,
+        image_size: tuple[float, float] | None = None,
     ) -> GroundedCaption:
-        """The best caption for regions that have features."""
-        [[best, *_]] = self.caption_batch([CaptionRequest(control, tuple(detections))], options or CaptionOptions())
+        """The best caption for regions that have features; ``image_size`` is needed for a control without order."""
+        [[best, *_]] = self.caption_batch([CaptionRequest(control, tuple(detections), image_size)], options)
         return best
 
     def caption_batch(
@@ -112,7 +122,43 @@ class Captioner:
         """The ``n_best`` captions of each request, best first; images and controls may differ in size."""
         if not requests:
             return []
-        return self.caption_inputs(self._inputs(requests), options)
+        orders = self._orders(requests)
+        ordered = [
+            request if order is None else _put_in_order(request, order)
+            for request, order in zip(requests, orders, strict=True)
+        ]
+        captions = self.caption_inputs(self._inputs(ordered), options)
+        return [
+            found if order is None else [with_order(caption, order) for caption in found]
+            for found, order in zip(captions, orders, strict=True)
+        ]
+
+    def _orders(self, requests: Sequence[CaptionRequest]) -> list[ChosenOrder | None]:
+        """What the sorter chooses for each control that is a set; one set is in order whatever anybody thinks."""
+        found: list[ChosenOrder | None] = [
+            ChosenOrder((0,), 1.0) if _is_set(request) and len(request.control.region_sets) == 1 else None
+            for request in requests
+        ]
+        rows = [row for row, request in enumerate(requests) if _is_set(request) and found[row] is None]
+        if not rows:
+            return found
+        if self.sorter is None:
+            raise InputError(
+                "the control is a set, and the bundle has no sorter to put it in order: give the regions in order, or "
+                "take a bundle with a sorter (sct train recipes/sorter_*.toml from=BUNDLE makes one)"
+            )
+        sizes = [size for row in rows if (size := requests[row].image_size) is not None]
+        if len(sizes) < len(rows):
+            raise InputError(
+                "the control is a set, and the size of its picture is not known: give image_size=(width, height), so "
+                "that the sorter knows where in the picture a region is"
+            )
+        orders = self.sorter.orders([requests[row].control for row in rows], sizes)
+        none: list[float | None] = [None] * len(rows)
+        probabilities = none if orders.probability is None else orders.probability.tolist()
+        for row, order, probability in zip(rows, orders.lists(), probabilities, strict=True):
+            found[row] = ChosenOrder(tuple(order), probability)
+        return found
 
     def caption_inputs(
         self, inputs: ControlInputs, options: CaptionOptions | None = None
@@ -184,8 +230,6 @@ class Captioner:
 
         images, controls = [], []
         for request in requests:
-            if not request.control.ordered:
-                raise InputError("the control is a set, and no sorter is at hand: wanted regions in order")
             sets = [[row(region) for region in region_set.regions] for region_set in request.control.region_sets]
             controls.append(sets)
             described = [row(region) for region in request.detections] or [
@@ -231,7 +275,23 @@ def load(folder: str | Path = "default", *, device: str = "cpu", precision: Prec
     if str(folder) == "default":
         raise InputError("no default bundle ships yet: name the folder of one, such as sct import-reference makes")
     bundle = load_bundle(Path(folder))
-    return Captioner(bundle.captioner, bundle.vocabulary, encoder=bundle.encoder, device=device, precision=precision)
+    return Captioner(
+        bundle.captioner,
+        bundle.vocabulary,
+        encoder=bundle.encoder,
+        sorter=bundle.sorter,
+        device=device,
+        precision=precision,
+    )
+
+
+def _is_set(request: CaptionRequest) -> bool:
+    return not request.control.ordered
+
+
+def _put_in_order(request: CaptionRequest, order: ChosenOrder) -> CaptionRequest:
+    sets = request.control.region_sets
+    return replace(request, control=Control(tuple(sets[number] for number in order.sets), ordered=True))
 
 
 def _grounded_captions(

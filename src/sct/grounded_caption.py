@@ -1,7 +1,7 @@
 """A caption and what it rests on: the region set of each chunk, and where each word looked."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -34,6 +34,16 @@ class GroundedChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenOrder:
+    """The order in which the sets of a control were spoken about, where it came without one."""
+
+    sets: tuple[int, ...]
+    """The set of the control that came first, second, ..."""
+    probability: float | None
+    """How probable this order is beside all others; None where the sorter knows no probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroundedCaption:
     """A caption whose chunks are each grounded on a region set of the control."""
 
@@ -41,6 +51,8 @@ class GroundedCaption:
     chunks: tuple[GroundedChunk, ...]
     log_prob: float
     """Of words and shifts together."""
+    order: ChosenOrder | None = None
+    """What the sorter chose; None where the control came in order. Sets are always numbered as they came."""
 
     @property
     def text(self) -> str:
@@ -70,3 +82,15 @@ def grounded(words: Sequence[SpokenWord], log_prob: float) -> GroundedCaption:
             chunks.append(GroundedChunk(text, (start + places.start, start + places.stop), region_set))
         start += len(texts)
     return GroundedCaption(tuple(words), tuple(chunks), log_prob)
+
+
+def with_order(caption: GroundedCaption, order: ChosenOrder) -> GroundedCaption:
+    """A caption of the sorted control as one of the control that came: its sets have the numbers they came with.
+
+    >>> said = SpokenWord("dogs", 0, (1.0,), 0.0, 0.0)
+    >>> with_order(grounded([said], -1.0), ChosenOrder((1, 0), 0.75)).words[0].region_set
+    1
+    """
+    words = tuple(replace(word, region_set=order.sets[word.region_set]) for word in caption.words)
+    chunks = tuple(replace(chunk, region_set=order.sets[chunk.region_set]) for chunk in caption.chunks)
+    return replace(caption, words=words, chunks=chunks, order=order)

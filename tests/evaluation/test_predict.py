@@ -1,12 +1,19 @@
 """Captions of many samples: equal to those of one at a time, and in the order asked."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
-from small_captioner import layout_features, small_captioner, small_dataset
+import torch
+from small_captioner import FEATURES, layout_features, small_captioner, small_dataset
 
 from sct.captioning import CaptionOptions
 from sct.data.samples import MOST_MEMBERS, Sample, samples_of
 from sct.errors import InputError
-from sct.evaluation.predict import alike, pack, predict, sorted_samples
+from sct.evaluation.predict import DatasetSorter, alike, pack, predict, sorted_samples
+from sct.language.vectors import WordVectors
+from sct.regions import Control, RegionSet
+from sct.sorting import SetSorter, SinkhornSorter, SorterConfig, SortingNetwork
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +101,27 @@ def test_a_sorter_that_loses_a_set_is_refused():
 
     with pytest.raises(InputError, match="wanted each once"):
         sorted_samples([Sample(0, (A, B), (0,))], forgetful)
+
+
+@pytest.mark.parametrize("visual_size", [None, FEATURES], ids=["class and geometry", "features too"])
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+def test_controls_of_a_dataset_are_sorted_as_those_of_a_user(captioner, dataset, visual_size, mode):
+    torch.manual_seed(5)
+    network = SortingNetwork(SorterConfig(word_size=2, visual_size=visual_size, mode=mode)).eval()
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    vectors = WordVectors("two numbers", {"man": 0, "dog": 1}, np.array([[1, 0], [0, 1]], np.float32))
+    sorter, features = SetSorter(SinkhornSorter(network), vectors), layout_features(captioner, dataset)
+    samples = samples_of(dataset.table, "val", "set")
+    images, controls = [sample.image for sample in samples], [sample.control for sample in samples]
+    found = DatasetSorter(sorter, dataset.table, features)(images, controls)
+    assert [len(order) for order in found] == [2, 1, 3, 2]
+    for image, control, order in zip(images, controls, found, strict=True):
+        known = features([image])
+        annotated = dataset.table.image(image)
+        regions = [
+            replace(region, feature=known.regions[int(known.first_row[0]) + row].numpy())
+            for row, region in enumerate(annotated.regions)
+        ]
+        given = Control(tuple(RegionSet(tuple(regions[row] for row in members)) for members in control), ordered=False)
+        assert sorter.orders([given], [(annotated.width, annotated.height)]).lists() == [order]

@@ -22,7 +22,7 @@ def evaluate_command(
     data: Annotated[Path, typer.Argument(help="A folder made by sct prepare, or a grounded JSONL file.")],
     control: Annotated[
         Literal["sequence", "set", "none"] | None,
-        typer.Option(help="Region sets in order of mention, as a set that the bundle sorts, or the image as a whole."),
+        typer.Option(help="Region sets in order of mention, as a set that a sorter orders, or the image as a whole."),
     ] = None,
     split: Annotated[
         str | None, typer.Option(help="Part of the dataset; val if not given, or the only one of a JSONL file.")
@@ -42,6 +42,9 @@ def evaluate_command(
         bool, typer.Option("--reference", help="Search and score as the authors' released code does.")
     ] = False,
     features: Annotated[Path | None, typer.Option(help="Region store that the dataset was prepared with.")] = None,
+    sorter: Annotated[
+        Path | None, typer.Option(help="Folder of a sorter, made by sct train, instead of the bundle's own.")
+    ] = None,
     vectors: Annotated[
         Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d, or a saved noun table (.safetensors).")
     ] = None,
@@ -58,10 +61,11 @@ def evaluate_command(
     from sct.cli.figures import chosen_metrics, print_reasons, print_table  # noqa: PLC0415
     from sct.data.features import features_for  # noqa: PLC0415
     from sct.evaluation.judgement import Judgement, NounSource  # noqa: PLC0415
-    from sct.evaluation.predict import Progress  # noqa: PLC0415
+    from sct.evaluation.predict import DatasetSorter, Progress  # noqa: PLC0415
     from sct.evaluation.predictions import Prediction  # noqa: PLC0415
     from sct.evaluation.protocol import EvaluationSettings, Evaluator, judge_and_save  # noqa: PLC0415
     from sct.regions.store import RegionStore  # noqa: PLC0415
+    from sct.sorting import load_sorter  # noqa: PLC0415
 
     if control is None and oracle is None:
         raise InputError("neither --control nor --oracle was given: say --control sequence, set or none")
@@ -75,7 +79,9 @@ def evaluate_command(
     store = None if features is None else RegionStore.open(features)
     is_reference = captioner.config.mode == "reference"
     of_regions = features_for(dataset.table, store, captioner.encoder, skip_zeros=is_reference)
-    evaluator = Evaluator(captioner, dataset, of_regions, settings)
+    chosen = captioner.sorter if sorter is None else load_sorter(sorter)
+    of_sets = None if chosen is None else DatasetSorter(chosen, dataset.table, of_regions)
+    evaluator = Evaluator(captioner, dataset, of_regions, settings, of_sets)
 
     def run(caption: Callable[[Progress], list[Prediction]], name: str) -> Judgement:
         with progress_bar("captions") as progress:

@@ -3,16 +3,21 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import torch
 
 from sct.captioning import Captioner, CaptionOptions
 from sct.data.features import Features
 from sct.data.samples import MOST_MEMBERS, RegionSets, Sample
+from sct.data.table import Table
 from sct.errors import InputError
 from sct.grounded_caption import GroundedCaption
 from sct.model.inputs import ControlInputs, pack_controls
+from sct.sorting import SetSorter
+from sct.training.sorter_tables import sorting_table
 
 BATCH_SIZE = 200
+_SORTED_AT_ONCE = 1000
 
 Progress = Callable[[int, int | None], None]
 
@@ -45,6 +50,34 @@ def predict(
         if progress is not None:
             progress(len(found), len(samples))
     return [found[number] for number in range(len(samples))]
+
+
+class DatasetSorter:
+    """A sorter for controls of a dataset's images."""
+
+    def __init__(self, sorter: SetSorter, table: Table, features: Features) -> None:
+        """``features`` are only looked at for a sorter that was trained with some."""
+        self._sorter, self._table = sorter, table
+        self._features = features if sorter.is_visual else None
+
+    def __call__(self, images: Sequence[int], controls: Sequence[RegionSets]) -> list[list[int]]:
+        """The order of each control; one of a single set is not asked about."""
+        orders = [list(range(len(control))) for control in controls]
+        several = [number for number, control in enumerate(controls) if len(control) > 1]
+        for start in range(0, len(several), _SORTED_AT_ONCE):
+            numbers = several[start : start + _SORTED_AT_ONCE]
+            table = sorting_table(
+                self._table,
+                [images[number] for number in numbers],
+                [controls[number] for number in numbers],
+                self._sorter.vectors,
+                mode=self._sorter.mode,
+                features=self._features,
+            )
+            found = self._sorter.sorter.order(table.batch(np.arange(len(numbers))).inputs).lists()
+            for number, order in zip(numbers, found, strict=True):
+                orders[number] = order
+        return orders
 
 
 def sorted_samples(samples: Sequence[Sample], sorter: ControlSorter) -> list[Sample]:

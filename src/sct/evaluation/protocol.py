@@ -76,7 +76,7 @@ class Evaluator:
         if self.sorter is None:
             raise InputError(
                 "the control is a set, and the bundle has no sorter to put it in order: give a bundle with one, "
-                "or evaluate with --control sequence"
+                "name one with --sorter, or evaluate with --control sequence"
             )
         if not self.settings.reference:
             return sorted_samples(samples, self.sorter)

@@ -54,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 RECIPE, CHECKPOINT, BEST, SCORES, LOCK = "recipe.toml", "checkpoint.safetensors", "best", "scores.json", ".lock"
 _FITTED_AT_ONCE = 1000
+_TOLD_EVERY = 100
+"""Steps between two looks at how it gets on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,7 +217,7 @@ class _Run:
                 loss.backward()
                 self._optimiser.step()
                 total += loss.detach()
-                if number % 100 == 0:
+                if number % _TOLD_EVERY == 0:
                     pace.mark(number)
                     self._tell(epoch * steps + number, epoch + number / steps, float(total) / number, rate, pace, steps)
         mean = float(total) / steps
