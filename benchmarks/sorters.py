@@ -1,7 +1,8 @@
-"""The appendix's table of sorters on a prepared dataset, and how far people agree with each other on it.
+r"""The appendix's table of sorters on a prepared dataset, and how far people agree with each other on it.
 
     sct prepare coco-layout/ build/coco_layout
-    python benchmarks/sorters.py build/coco_layout --out build/sorters/coco_layout [--seeds 3] [--kinds ...] [--json]
+    python benchmarks/sorters.py recipes/sorter_coco_layout.toml --out build/sorters/coco_layout \
+        [--data build/coco_layout] [--seeds 3] [--kinds ...] [--json]
 
 Every sorter is trained as ``sct train`` does it: the best epoch is chosen on a tenth of the training images, the val
 split is scored once. A sorter that stands in ``--out`` already is not trained again. Two rows beyond the paper:
@@ -32,7 +33,7 @@ from sct.data.dataset import Dataset
 from sct.data.samples import RegionSets
 from sct.training.sorter import SCORES, train_sorter
 from sct.training.sorter_data import VALIDATION
-from sct.training.sorter_recipe import SorterRecipe
+from sct.training.sorter_recipe import load_sorter_recipe
 from sct.training.sorter_tables import caption_controls
 
 KINDS: Mapping[str, Mapping[str, str]] = {
@@ -59,12 +60,14 @@ class Agreement:
     tau_ceiling: float
 
 
-def run(data: Path, out: Path, name: str, seed: int) -> dict[str, Any]:
+def run(recipe: Path, data: str, out: Path, name: str, seed: int) -> dict[str, Any]:
     """Train one sorter, unless it is there, and give its scores."""
     folder = out / f"{name.replace(', ', '-')}-{seed}"
     if not (folder / SCORES).exists():
-        settings: dict[str, Any] = {"data": str(data), "out": str(folder), "seed": seed, **KINDS[name]}
-        train_sorter(SorterRecipe(**settings), resume=folder.exists())
+        settings = {"data": data, "out": str(folder), "seed": str(seed), **KINDS[name]}
+        words = [f"{key}={value}" for key, value in settings.items()]
+        if not train_sorter(load_sorter_recipe(recipe, words), resume=folder.exists()).finished:
+            raise KeyboardInterrupt  # it was asked to stop, and so is everything else
     found: dict[str, Any] = json.loads((folder / SCORES).read_text())
     return found
 
@@ -82,7 +85,7 @@ def people(data: Path) -> dict[int, Agreement]:
     total = sum(part.captions for part in by_sets.values())
 
     def weighed(name: str) -> float:
-        return sum(getattr(part, name) * part.captions for part in by_sets.values()) / total
+        return float(sum(getattr(part, name) * part.captions for part in by_sets.values()) / total)
 
     return {0: Agreement(total, *map(weighed, ("agreement", "tau", "ceiling", "tau_ceiling"))), **by_sets}
 
@@ -111,16 +114,28 @@ def _cell(values: Sequence[float], digits: int) -> str:
     return f"{mean(values):.{digits}f}{spread}"
 
 
+def _by_people(runs: Sequence[dict[str, Any]]) -> str:
+    if runs[0]["val_by_people"] is None:
+        return "-"
+    accuracy = _cell([100 * run["val_by_people"]["accuracy"] for run in runs], 1)
+    return f"{accuracy} / {_cell([run['val_by_people']['tau'] for run in runs], 3)}"
+
+
 def print_table(rows: Mapping[str, Sequence[dict[str, Any]]]) -> None:
     """Means over seeds with their standard deviation; accuracy and tau for all controls, then by number of sets."""
     sizes = list(next(iter(rows.values()))[0]["val_by_sets"])
     counts = {sets: next(iter(rows.values()))[0]["val_by_sets"][sets]["controls"] for sets in sizes}
-    print("| sorter | seeds | accuracy | tau | " + " | ".join(f"{s} sets ({counts[s]:,})" for s in sizes) + " |")
-    print("| --- |" + " ---: |" * (3 + len(sizes)))
+    print(
+        "| sorter | seeds | accuracy | tau | grounded by people | "
+        + " | ".join(f"{s} sets ({counts[s]:,})" for s in sizes)
+        + " |"
+    )
+    print("| --- |" + " ---: |" * (4 + len(sizes)))
     for name, runs in rows.items():
         cells = [
             _cell([100 * run["val"]["accuracy"] for run in runs], 1),
             _cell([run["val"]["tau"] for run in runs], 3),
+            _by_people(runs),
             *(
                 f"{mean(100 * run['val_by_sets'][s]['accuracy'] for run in runs):.1f} / "
                 f"{mean(run['val_by_sets'][s]['tau'] for run in runs):.3f}"
@@ -133,7 +148,8 @@ def print_table(rows: Mapping[str, Sequence[dict[str, Any]]]) -> None:
 def main() -> None:
     """Train what is missing and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("--data", help="dataset folder instead of the recipe's")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument(
@@ -141,14 +157,14 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    data = options.data or load_sorter_recipe(options.recipe).data
     rows = {
-        name: [run(options.data, options.out, name, seed) for seed in range(1, 1 + options.seeds)]
+        name: [run(options.recipe, data, options.out, name, seed) for seed in range(1, 1 + options.seeds)]
         if name not in WITHOUT_CHANCE
-        else [run(options.data, options.out, name, 1)]
+        else [run(options.recipe, data, options.out, name, 1)]
         for name in options.kinds
     }
-    agreement = people(options.data)
+    agreement = people(Path(data))
     if options.json:
         print(json.dumps({"sorters": rows, "people": {s: asdict(part) for s, part in agreement.items()}}))
         return

@@ -33,7 +33,8 @@ def test_learns_what_comes_first(kind, least, data, tmp_path):
     assert report.finished
     assert report.val.controls == 20
     assert report.val.accuracy >= least, "widths tell the order, classes do not"
-    assert list(report.val_by_sets) == [3]
+    assert report.val_by_sets == {3: report.val}
+    assert report.val_by_people == report.val, "people grounded all of them"
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert scores["val"]["accuracy"] == report.val.accuracy
     sorter = load_sorter(tmp_path / "run" / "best")

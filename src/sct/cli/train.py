@@ -60,7 +60,7 @@ def _train_sorter(recipe: Path, settings: list[str], *, resume: bool, as_json: b
 
 def _sorter_sentence(report: "SorterReport") -> str:
     lines = [f"{report.out}: {report.kind}, {report.epochs} epochs, {report.seconds:.0f} seconds"]
-    rows = {"held out": report.held_out, "val": report.val}
+    rows = {"held out": report.held_out, "val": report.val, "val, people": report.val_by_people}
     rows |= {f"val, {sets} sets": scores for sets, scores in report.val_by_sets.items()}
     lines += [
         f"  {name:<12} accuracy {100 * scores.accuracy:5.1f}  tau {scores.tau:6.3f}  ({scores.controls:,} controls)"

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from sct.atomic import lock, written_whole
@@ -47,7 +48,7 @@ from sct.training.interrupts import Interrupts
 from sct.training.journal import Journal
 from sct.training.progress import Pace, Progress, ProgressLog, ShowProgress
 from sct.training.settings_file import flat_settings, settings_text
-from sct.training.sorter_data import SorterLessons, open_lessons, score_sorter
+from sct.training.sorter_data import SorterLessons, SortingData, open_lessons, score_sorter
 from sct.training.sorter_recipe import SorterRecipe, load_sorter_recipe, sorter_fingerprint
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,8 @@ class SorterReport:
     """The same sorter on the val split; none where there is none, or the run is not done."""
     val_by_sets: dict[int, OrderScores]
     """By how many sets a control has."""
+    val_by_people: OrderScores | None
+    """Of the captions that people grounded; none where the builder grounded all."""
     finished: bool
     """Whether the recipe is done; if not, --resume goes on."""
     reason: str
@@ -190,7 +193,7 @@ class _Run:
         if self._facts.epoch:
             held_out = score_sorter(sorter.sorter, self._lessons.held_out, self._device)
         if not finished:
-            return _report(recipe, self._facts, held_out, None, {}, finished=False, reason=reason)
+            return _report(recipe, self._facts, held_out, finished=False, reason=reason)
         return _finish(recipe, self._lessons, sorter, held_out, self._facts, reason)
 
     def _is_out_of_patience(self) -> bool:
@@ -297,24 +300,31 @@ def _finish(
     reason: str,
 ) -> SorterReport:
     """Look at the val split, once, and write the sorter."""
-    val, by_sets = None, {}
+    report = _report(recipe, facts, held_out, finished=True, reason=reason)
     if lessons.val is not None:
-        val = score_sorter(sorter.sorter, lessons.val, recipe.device)
-        different = np.unique(lessons.val.num_sets).tolist()
-        by_sets = {sets: score_sorter(sorter.sorter, lessons.val, recipe.device, sets) for sets in different}
-    report = _report(recipe, facts, held_out, val, by_sets, finished=True, reason=reason)
-    _write_best(Path(recipe.out) / BEST, recipe, sorter, val)
+        report = replace(report, **_val_scores(sorter.sorter, lessons.val, recipe.device))
+    _write_best(Path(recipe.out) / BEST, recipe, sorter, report.val)
     with written_whole(Path(recipe.out) / SCORES) as file:
         file.write(json.dumps(asdict(report), indent=1).encode("utf-8"))
     return report
+
+
+def _val_scores(sorter: Sorter, data: SortingData, device: str) -> dict[str, Any]:
+    def scores(chosen: Bool[np.ndarray, " controls"]) -> OrderScores:
+        return score_sorter(sorter, data, device, np.flatnonzero(chosen))
+
+    by_people = data.controls.by_people
+    return {
+        "val": score_sorter(sorter, data, device),
+        "val_by_sets": {sets: scores(data.num_sets == sets) for sets in np.unique(data.num_sets).tolist()},
+        "val_by_people": scores(by_people) if by_people.any() else None,
+    }
 
 
 def _report(
     recipe: SorterRecipe,
     facts: Facts,
     held_out: OrderScores | None,
-    val: OrderScores | None,
-    by_sets: dict[int, OrderScores],
     *,
     finished: bool,
     reason: str,
@@ -325,8 +335,9 @@ def _report(
         epochs=facts.epoch,
         seconds=facts.seconds,
         held_out=held_out,
-        val=val,
-        val_by_sets=by_sets,
+        val=None,
+        val_by_sets={},
+        val_by_people=None,
         finished=finished,
         reason=reason,
     )

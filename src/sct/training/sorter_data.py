@@ -101,10 +101,12 @@ def open_lessons(recipe: SorterRecipe) -> SorterLessons:
 
 @torch.no_grad()
 def score_sorter(
-    sorter: Sorter, data: SortingData, device: torch.device | str = "cpu", sets: int | None = None
+    sorter: Sorter,
+    data: SortingData,
+    device: torch.device | str = "cpu",
+    numbers: Int[np.ndarray, " chosen"] | None = None,
 ) -> OrderScores:
-    """How right the orders are that a sorter finds, over all controls or those of so many sets."""
-    numbers = np.arange(len(data)) if sets is None else np.flatnonzero(data.num_sets == sets)
+    """How right the orders are that a sorter finds, over all controls or the chosen ones."""
     # Always the same scrambling: it must not make one sorter look better than another.
     batches = data.batches(SCORED_AT_ONCE, np.random.default_rng(0), numbers)
     moved = (batch.to(device) for batch in batches)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from sct.data.features import Features
 from sct.data.samples import MOST_MEMBERS, RegionSets
@@ -26,6 +26,8 @@ class CaptionControls:
     images: Int[np.ndarray, " controls"]
     """Rows of their images."""
     controls: tuple[RegionSets, ...]
+    by_people: Bool[np.ndarray, " controls"]
+    """Whether people said which regions the caption names, and not the builder."""
 
     def __len__(self) -> int:
         """Count them."""
@@ -34,7 +36,7 @@ class CaptionControls:
     def some(self, numbers: Int[np.ndarray, " chosen"]) -> "CaptionControls":
         """Those of the given numbers."""
         chosen = tuple(self.controls[number] for number in numbers.tolist())
-        return CaptionControls(self.captions[numbers], self.images[numbers], chosen)
+        return CaptionControls(self.captions[numbers], self.images[numbers], chosen, self.by_people[numbers])
 
 
 def caption_controls(table: Table, split: str, *, max_sets: int = 10) -> CaptionControls:
@@ -64,7 +66,7 @@ def caption_controls(table: Table, split: str, *, max_sets: int = 10) -> Caption
     kept = {caption: tuple(sets) for caption, sets in sets_of.items() if 2 <= len(sets) <= max_sets}
     rows = np.array(list(kept), np.int64)
     image_of_caption = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_caption"]))
-    return CaptionControls(rows, image_of_caption[rows], tuple(kept.values()))
+    return CaptionControls(rows, image_of_caption[rows], tuple(kept.values()), ~columns["caption_built"][rows])
 
 
 def sorting_table(
