@@ -69,6 +69,8 @@ def evaluate_command(
 
     if control is None and oracle is None:
         raise InputError("neither --control nor --oracle was given: say --control sequence, set or none")
+    if sorter is not None and control != "set":
+        raise InputError("--sorter puts sets in order, and no set is evaluated: say --control set, or leave it out")
     settings = EvaluationSettings(
         control=control or "sequence", metrics=chosen_metrics(metrics), reference=reference, batch_size=batch_size
     )

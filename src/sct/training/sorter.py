@@ -49,7 +49,12 @@ from sct.training.journal import Journal
 from sct.training.progress import Pace, Progress, ProgressLog, ShowProgress
 from sct.training.settings_file import flat_settings, settings_text
 from sct.training.sorter_data import SorterLessons, SortingData, open_lessons, score_sorter
-from sct.training.sorter_recipe import SorterRecipe, load_sorter_recipe, sorter_fingerprint
+from sct.training.sorter_recipe import (
+    MAY_CHANGE_ON_RESUME,
+    SorterRecipe,
+    load_sorter_recipe,
+    sorter_fingerprint,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +135,7 @@ def _begun(out: Path, recipe: SorterRecipe) -> Checkpoint | None:
         begun = load_sorter_recipe(out / RECIPE)
         if sorter_fingerprint(begun) != fingerprint:
             before, now = flat_settings(begun), flat_settings(recipe)
-            changed = next(key for key in now if now[key] != before[key] and key not in ("out", "from"))
+            changed = next(key for key in now if now[key] != before[key] and key not in MAY_CHANGE_ON_RESUME)
             raise InputError(
                 f"{out} was begun with {changed}={before[changed]}, and now came {changed}={now[changed]}: give the "
                 "same, or begin another run with out=DIR"
