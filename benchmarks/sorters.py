@@ -27,12 +27,14 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
 import torch
 
 from sct.data.dataset import Dataset
 from sct.data.samples import RegionSets
-from sct.training.sorter import SCORES, train_sorter
-from sct.training.sorter_data import VALIDATION
+from sct.sorting import OrderScores, load_sorter
+from sct.training.sorter import BEST, SCORES, train_sorter
+from sct.training.sorter_data import VALIDATION, SortingData, score_sorter
 from sct.training.sorter_recipe import load_sorter_recipe
 from sct.training.sorter_tables import caption_controls
 
@@ -72,22 +74,35 @@ def run(recipe: Path, data: str, out: Path, name: str, seed: int) -> dict[str, A
     return found
 
 
-def people(data: Path) -> dict[int, Agreement]:
-    """Agreement of the val captions, by how many sets they name; 0: all of them."""
-    dataset = Dataset.open(data)
-    controls = caption_controls(dataset.table, VALIDATION)
-    groups: dict[tuple[int, tuple[tuple[int, ...], ...]], list[RegionSets]] = {}
-    for image, control in zip(controls.images.tolist(), controls.controls, strict=True):
-        groups.setdefault((image, tuple(sorted(control))), []).append(control)
-    compared = [group for group in groups.values() if len(group) > 1]
-    sizes = sorted({len(group[0]) for group in compared})
-    by_sets = {sets: _agreement([group for group in compared if len(group[0]) == sets]) for sets in sizes}
-    total = sum(part.captions for part in by_sets.values())
+class SharedControls:
+    """Val captions whose picture has another caption of the same region sets, so that people can be compared."""
 
-    def weighed(name: str) -> float:
-        return float(sum(getattr(part, name) * part.captions for part in by_sets.values()) / total)
+    def __init__(self, data: Path) -> None:
+        """Find them."""
+        self._table = Dataset.open(data).table
+        every = caption_controls(self._table, VALIDATION)
+        rows: dict[tuple[int, tuple[tuple[int, ...], ...]], list[int]] = {}
+        for row, (image, control) in enumerate(zip(every.images.tolist(), every.controls, strict=True)):
+            rows.setdefault((image, tuple(sorted(control))), []).append(row)
+        shared = [group for group in rows.values() if len(group) > 1]
+        self._controls = every.some(np.array([row for group in shared for row in group]))
+        self._groups = [[every.controls[row] for row in group] for group in shared]
 
-    return {0: Agreement(total, *map(weighed, ("agreement", "tau", "ceiling", "tau_ceiling"))), **by_sets}
+    def people(self) -> dict[int, Agreement]:
+        """Agreement by how many sets the captions name; 0: all of them."""
+        sizes = sorted({len(group[0]) for group in self._groups})
+        by_sets = {sets: _agreement([group for group in self._groups if len(group[0]) == sets]) for sets in sizes}
+        total = sum(part.captions for part in by_sets.values())
+
+        def weighed(name: str) -> float:
+            return float(sum(getattr(part, name) * part.captions for part in by_sets.values()) / total)
+
+        return {0: Agreement(total, *map(weighed, ("agreement", "tau", "ceiling", "tau_ceiling"))), **by_sets}
+
+    def score(self, folder: Path) -> OrderScores:
+        """A saved sorter on these captions."""
+        sorter = load_sorter(folder)
+        return score_sorter(sorter.sorter, SortingData(self._table, self._controls, sorter.vectors))
 
 
 def _agreement(groups: Sequence[Sequence[RegionSets]]) -> Agreement:
@@ -164,7 +179,8 @@ def main() -> None:
         else [run(options.recipe, data, options.out, name, 1)]
         for name in options.kinds
     }
-    agreement = people(Path(data))
+    shared = SharedControls(Path(data))
+    agreement = shared.people()
     if options.json:
         print(json.dumps({"sorters": rows, "people": {s: asdict(part) for s, part in agreement.items()}}))
         return
@@ -175,6 +191,11 @@ def main() -> None:
     for sets, part in agreement.items():
         shares = f"{100 * part.agreement:.1f} | {100 * part.ceiling:.1f} | {part.tau:.3f} | {part.tau_ceiling:.3f}"
         print(f"| {sets or 'all'} | {part.captions:,} | {shares} |")
+    print("")
+    for name, runs in rows.items():
+        scores = [shared.score(Path(run["out"]) / BEST) for run in runs]
+        accuracy, tau = mean(100 * score.accuracy for score in scores), mean(score.tau for score in scores)
+        print(f"{name} on the same captions: accuracy {accuracy:.1f}, tau {tau:.3f}")
 
 
 if __name__ == "__main__":
