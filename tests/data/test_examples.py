@@ -44,16 +44,31 @@ def test_a_caption_from_begin_to_end():
     table, vocabulary = table_of(image_of(caption_of([0, 0, None, 1, None], [(0,), (1, 2)])))
     examples = make_examples(table, "train", vocabulary, max_length=8)
     said = vocabulary.encode(list("abcde"))
-    assert examples.words.tolist() == [[BEGIN, *said, END, PAD, PAD]]
+    assert examples.words.tolist() == [[BEGIN, *said, END, PAD]]
     assert examples.slots[0, :6].tolist() == [0, 0, 1, 1, 1, 1]  # "c" leads up to the second set; END stays there
-    assert examples.shifts.tolist() == [[0, 1, 0, 0, 0, 0, 0, 0]]
+    assert examples.shifts.tolist() == [[0, 1, 0, 0, 0, 0, 0]]
     assert sets_of(examples, 0) == [[0], [1, 2]]
 
 
-def test_a_longer_caption_is_cut_and_a_rare_word_unknown():
-    table, vocabulary = table_of(image_of(caption_of([0] * 6, [(0,)])))
-    examples = make_examples(table, "train", vocabulary.cut(2), max_length=4)
-    assert examples.words.tolist() == [[BEGIN, UNKNOWN, UNKNOWN, UNKNOWN, END]]
+@pytest.mark.parametrize(
+    ("num_words", "kept"),
+    [
+        pytest.param(2, [BEGIN, UNKNOWN, UNKNOWN, END, PAD], id="shorter"),
+        pytest.param(3, [BEGIN, UNKNOWN, UNKNOWN, UNKNOWN, END], id="just right"),
+        pytest.param(6, [BEGIN, UNKNOWN, UNKNOWN, UNKNOWN, END], id="cut"),
+    ],
+)
+def test_a_longer_caption_is_cut_and_a_rare_word_unknown(num_words, kept):
+    table, vocabulary = table_of(image_of(caption_of([0] * num_words, [(0,)])))
+    examples = make_examples(table, "train", vocabulary.cut(2), max_length=5)
+    assert examples.words.tolist() == [kept]
+
+
+def test_by_default_eighteen_words_stay_as_in_the_authors_code():
+    table, vocabulary = table_of(image_of(caption_of([0] * 19, [(0,)])))
+    examples = make_examples(table, "train", vocabulary)
+    assert (examples.words.shape, examples.num_words.tolist()) == ((1, 20), [18])
+    assert int(examples.words[0, -1]) == END
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ class Examples:
     """
 
     words: UInt16[np.ndarray, "examples steps_and_one"]
-    """From BEGIN to END, then padding; longer captions are cut."""
+    """From BEGIN to END, then padding; longer captions are cut, and end all the same."""
     slots: UInt8[np.ndarray, "examples steps"]
     shifts: UInt8[np.ndarray, "examples steps"]
     num_words: UInt8[np.ndarray, " examples"]
@@ -53,7 +53,7 @@ def make_examples(
     max_members: int = 20,
     tail_is_a_set: bool = False,
 ) -> Examples:
-    """Lay out all usable captions of a split.
+    """Lay out all usable captions of a split, each in ``max_length`` tokens, BEGIN and END included.
 
     A word that the captioner's vocabulary lacks becomes UNKNOWN. A chunk without a region looks at the image's
     likeliest ones (section 4.1). Where a caption has more region sets than ``max_slots``, the last serves for the rest.
@@ -61,9 +61,9 @@ def make_examples(
     """
     if split not in table.splits:
         raise InputError(f"the dataset has no split {split!r}: wanted one of {', '.join(table.splits)}")
-    if not max_length >= 2 or not 1 <= max_slots <= 255 or not 1 <= max_members <= 255 or max_length > 255:
+    if not 3 <= max_length <= 255 or not 1 <= max_slots <= 255 or not 1 <= max_members <= 255:
         raise InputError(
-            f"max_length {max_length}, max_slots {max_slots}, max_members {max_members}: wanted at least 2, 1, 1 and "
+            f"max_length {max_length}, max_slots {max_slots}, max_members {max_members}: wanted at least 3, 1, 1 and "
             "at most 255"
         )
     if len(vocabulary) > 1 << 16:
@@ -72,13 +72,13 @@ def make_examples(
     chosen = np.flatnonzero(mark_captions(table).usable & (split_of_caption(table) == table.splits.index(split)))
     image = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_caption"]))[chosen]
     starts = columns["caption_word"].astype(np.int64)
-    num_words = np.minimum(np.diff(starts)[chosen], max_length - 1)
-    steps = np.arange(max_length)
+    num_words = np.minimum(np.diff(starts)[chosen], max_length - 2)
+    steps = np.arange(max_length - 1)
     is_word = steps < num_words[:, None]
     place = np.where(is_word, starts[chosen][:, None] + steps, 0)
 
     ids = np.array(vocabulary.encode(table.words))[columns["word"][place]]
-    words = np.full((len(chosen), max_length + 1), PAD, np.uint16)
+    words = np.full((len(chosen), max_length), PAD, np.uint16)
     words[:, 0] = BEGIN
     words[:, 1:][is_word] = ids[is_word]
     words[np.arange(len(chosen)), num_words + 1] = END

@@ -13,6 +13,7 @@ from sct.decoding.greedy import greedy
 from sct.decoding.settings import Settings
 from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
+from sct.metrics.pairs_on_spaces import collapse_repeats
 from sct.metrics.report import quick_scores
 from sct.model.fused import FusedCaptioner
 from sct.model.network import CaptionNetwork
@@ -32,6 +33,9 @@ class Validation:
     vocabulary: Vocabulary
     nouns: NounTable | None
     max_length: int
+    """Steps of a caption, its end included."""
+    collapse: bool
+    """Whether words said several times in a row count once, as in the authors' code."""
     device: torch.device
 
     @torch.no_grad()
@@ -44,6 +48,8 @@ class Validation:
             inputs = self.feed.inputs(rows)
             decoded = greedy(fused, fused.begin(inputs), settings)
             said += [" ".join(self.vocabulary.decode(ids)) for ids in decoded.words[:, 0].tolist()]
+        if self.collapse:
+            said = [collapse_repeats(caption) for caption in said]
         return quick_scores(said, self.references, nouns=self.nouns)
 
 
@@ -55,6 +61,8 @@ def make_validation(
     vocabulary: Vocabulary,
     nouns: NounTable | None,
     device: torch.device,
+    *,
+    collapse: bool = False,
 ) -> Validation | None:
     """Group the examples by image and control; none where the split has no sample."""
     samples = samples_of(table, split, "sequence")
@@ -67,6 +75,7 @@ def make_validation(
         tuple(tuple(caption_text(table, caption) for caption in sample.captions) for sample in samples),
         vocabulary,
         nouns,
-        max_length=examples.slots.shape[1],
+        max_length=examples.words.shape[1],
+        collapse=collapse,
         device=device,
     )
