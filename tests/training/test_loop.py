@@ -8,12 +8,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_runs import tiny_recipe, write_tiny_dataset
 
 from sct.errors import InputError
-from sct.model.bundle import load_bundle
+from sct.language.vectors import WordVectors
+from sct.model.bundle import add_sorter, load_bundle, save_bundle
+from sct.sorting import ClassOrder, SetSorter
 from sct.training.checkpoint import load_checkpoint
 from sct.training.journal import read_journal
 from sct.training.loop import train
@@ -90,10 +93,14 @@ def test_self_critical_training_raises_the_reward(data, spoken, tmp_path, change
     assert lines[-1]["C"] > before["C"]
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_resumed_run_equals_an_uninterrupted_one(data, spoken, tmp_path, stage):
-    start = None if stage == "words" else spoken
-    whole = tiny_recipe(data, tmp_path / "whole", stage=stage, start=start, max_steps=9)
+@pytest.mark.parametrize(
+    "changes",
+    [*({"stage": stage} for stage in STAGES), {"stage": "cider", "baseline": "epoch_greedy"}],
+    ids=[*STAGES, "captions of the epoch"],
+)
+def test_a_resumed_run_equals_an_uninterrupted_one(data, spoken, tmp_path, changes):
+    start = None if changes["stage"] == "words" else spoken
+    whole = tiny_recipe(data, tmp_path / "whole", start=start, max_steps=9, **changes)
     train(whole)
     in_parts = replace(whole, out=str(tmp_path / "parts"))
     for number, steps in enumerate((2, 5, 9)):
@@ -116,11 +123,36 @@ def test_stops_when_nothing_gets_better(data, tmp_path):
     assert "2 validations" in report.reason
 
 
-def test_names_the_batch_of_a_loss_that_is_not_finite(data, tmp_path):
+@pytest.mark.parametrize("stage", STAGES)
+def test_names_the_batch_of_a_loss_that_is_not_finite(data, spoken, tmp_path, stage):
     settings = OptimiserSettings(learning_rate=1e37, clip_norm=0)
-    recipe = tiny_recipe(data, tmp_path / "run", max_steps=50, max_epochs=50, optimiser=settings)
+    start = None if stage == "words" else spoken
+    recipe = tiny_recipe(
+        data, tmp_path / "run", start=start, stage=stage, max_steps=50, max_epochs=50, optimiser=settings
+    )
     with pytest.raises(InputError, match=r"the loss of step \d+ .* is not finite; its batch is of the images \d+"):
         train(recipe)
+
+
+def test_keeps_the_sorter_of_the_bundle_it_starts_from(data, spoken, tmp_path):
+    vectors = WordVectors("two numbers", {"dog": 0}, np.ones((1, 2), np.float32))
+    add_sorter(spoken, SetSorter(ClassOrder({"dog": 0.5}), vectors), tmp_path / "sorting")
+    train(tiny_recipe(data, tmp_path / "run", start=tmp_path / "sorting", max_steps=1))
+    assert load_bundle(tmp_path / "run" / "best").sorter is not None
+
+
+def test_takes_the_nouns_of_the_dataset_where_the_bundle_has_none(data, spoken, tmp_path):
+    known = load_bundle(spoken)
+    save_bundle(tmp_path / "bare", known.captioner, known.vocabulary, encoder=known.encoder)
+    train(tiny_recipe(data, tmp_path / "run", start=tmp_path / "bare", stage="cider_and_nouns", max_steps=1))
+    assert load_bundle(tmp_path / "run" / "best").nouns is not None
+
+
+def test_trains_without_a_validation_split(tmp_path):
+    data = write_tiny_dataset(tmp_path / "data", validation=False)
+    report = train(tiny_recipe(data, tmp_path / "run"))
+    assert (report.finished, report.best_score) == (True, None)
+    load_bundle(tmp_path / "run" / "best")
 
 
 def test_the_order_is_the_seed_s(data, tmp_path):
@@ -152,9 +184,11 @@ def in_a_process(recipe: Recipe, folder: Path, *, resume: bool = False, processe
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def test_two_processes_get_the_losses_of_one(data, tmp_path):
-    one = tiny_recipe(data, tmp_path / "one", max_steps=5)
-    two = tiny_recipe(data, tmp_path / "two", max_steps=5, devices=2)
+@pytest.mark.parametrize("stage", ["words", "cider_and_nouns"])
+def test_two_processes_get_the_losses_of_one(data, spoken, tmp_path, stage):
+    start = None if stage == "words" else spoken
+    one = tiny_recipe(data, tmp_path / "one", start=start, stage=stage, max_steps=5)
+    two = tiny_recipe(data, tmp_path / "two", start=start, stage=stage, max_steps=5, devices=2)
     train(one)
     process = in_a_process(two, tmp_path, processes=2)
     output, _ = process.communicate(timeout=300)

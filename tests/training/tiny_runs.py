@@ -22,7 +22,7 @@ NOUNS = ("dog", "cat", "ball", "tree", "boy")
 VERBS = ("near", "behind", "with")
 
 
-def write_tiny_dataset(folder: Path) -> Path:
+def write_tiny_dataset(folder: Path, *, validation: bool = True) -> Path:
     """Two captions an image: "a dog near a ball", and the other way round."""
     images = []
     for number in range(12):
@@ -36,7 +36,7 @@ def write_tiny_dataset(folder: Path) -> Path:
             words = ("a", one, VERBS[number % 3], "a", other)
             chunks = tuple(Chunk(name, members) for name, members in zip((one, other), sets, strict=True))
             captions.append(Caption(" ".join(words), words, (0, 0, None, 1, 1), chunks))
-        split = "val" if number % 4 == 3 else "train"
+        split = "val" if validation and number % 4 == 3 else "train"
         images.append(
             AnnotatedImage(
                 image_id=f"{number}", split=split, width=1, height=1, regions=regions, captions=tuple(captions)

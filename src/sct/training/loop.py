@@ -15,9 +15,9 @@ from sct.toml_text import TomlValue
 from sct.training.checkpoint import Checkpoint, Facts
 from sct.training.interrupts import Interrupts
 from sct.training.journal import Journal
-from sct.training.objective import masked_mean
 from sct.training.objectives import RewardObjective
 from sct.training.order import Order, noise_of
+from sct.training.processes import Processes
 from sct.training.progress import Pace, Progress, ProgressLog, ShowProgress
 from sct.training.recipe import Recipe
 from sct.training.run_folder import RunFolder
@@ -87,13 +87,14 @@ class _Run:
         self._workshop = open_workshop(recipe, device, dtype)
         self._network = self._workshop.bundle.captioner.to(device).train()
         self._validation = _validation(self._workshop, device)
-        self._mean = masked_mean if fabric.world_size == 1 else self._mean_over_processes
-        self._objective = make_objective(recipe, self._workshop, device, self._mean)
+        self._processes = Processes(fabric)
+        self._objective = make_objective(recipe, self._workshop, device, self._processes.masked_mean)
         self._order = Order(
             len(self._workshop.examples), recipe.batch_size, seed=recipe.seed, shuffle=recipe.objective.shuffle
         )
         self._optimiser = make_optimiser(self._network, device)
         self._facts = self._facts_at_start = Facts() if folder.checkpoint is None else folder.checkpoint.facts
+        self._refuse_other_checkpoints()
         if folder.checkpoint is not None:
             self._restore(folder.checkpoint)
         learner = Learner(self._network, self._objective)
@@ -105,7 +106,7 @@ class _Run:
             fabric.backward,
             clip_norm=recipe.optimiser.clip_norm,
             record=on_gpu and recipe.device.graph and fabric.world_size == 1 and self._workshop.feed.home == device,
-            average=self._average,
+            average=self._processes.average,
         )
         self._pace = Pace(recipe.batch_size)
         self._begun = time.monotonic() - self._facts.seconds
@@ -128,15 +129,15 @@ class _Run:
                 if not (is_validation or self._looks_up(step)):
                     continue
                 now = time.monotonic()
-                if is_validation or self._agreed(now - reported > _REPORT_EVERY_SECONDS):
+                if is_validation or self._processes.any(now - reported > _REPORT_EVERY_SECONDS):
                     self._report(step, last_step)
                     reported = time.monotonic()
                 if is_validation:
                     self._validate(step)
                     reason = "it has reached its end"
                     reported = time.monotonic()
-                stop = self._agreed(self._wish(interrupts, now))
-                if is_validation or stop or self._agreed(now - saved > recipe.checkpoint_every_seconds):
+                stop = self._processes.any(self._wish(interrupts, now))
+                if is_validation or stop or self._processes.any(now - saved > recipe.checkpoint_every_seconds):
                     self._save(step)
                     saved = time.monotonic()
                 if stop and step < last_step:
@@ -171,12 +172,6 @@ class _Run:
         is_late = 0 < self._recipe.max_seconds <= now - self._called
         return bool(interrupts.wanted) or is_late
 
-    def _agreed(self, wish: bool) -> bool:
-        """Whether any process wishes: clocks and signals are not the same everywhere."""
-        if self._fabric.world_size == 1:
-            return wish
-        return bool(self._average(torch.tensor(float(wish), device=self._fabric.device)) > 0)
-
     def _take(self, step: int) -> None:
         recipe, fabric = self._recipe, self._fabric
         rows, noise = self._order.rows(step), torch.zeros(())
@@ -188,7 +183,10 @@ class _Run:
             mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
             rows, noise = rows[mine], noise[mine] if noise.dim() else noise
         home, device = self._workshop.feed.home, fabric.device
-        self._step(rows.to(home, non_blocking=True), noise.to(device, non_blocking=True), self._learning_rate(step))
+        try:
+            self._step(rows.to(home, non_blocking=True), noise.to(device, non_blocking=True), self._learning_rate(step))
+        except InputError as error:  # a captioner whose weights are no numbers cannot say a caption to be rewarded
+            raise InputError(f"{self._describe(step)} ({error})") from error
 
     def _learning_rate(self, step: int) -> float:
         settings = self._recipe.optimiser
@@ -198,8 +196,7 @@ class _Run:
 
     def _report(self, step: int, last_step: int) -> None:
         means = self._step.report()
-        if (bad := self._step.first_bad()) is not None:
-            raise InputError(self._describe(self._facts_at_start.step + bad))
+        self._refuse_bad_steps()
         self._pace.mark(step)
         rate = self._learning_rate(step - 1)
         speed = self._pace.captions_per_second
@@ -221,13 +218,21 @@ class _Run:
             )
         )
 
+    def _refuse_bad_steps(self) -> None:
+        """Stop after a step that went wrong in any process: the others would wait for that one for ever."""
+        bad = self._step.first_bad()
+        if self._processes.any(bad is not None):
+            first = self._processes.least(float("inf") if bad is None else bad)
+            raise InputError(self._describe(self._facts_at_start.step + int(first)))
+
     def _describe(self, bad_step: int) -> str:
-        """Name the batch whose loss was not finite."""
+        """Name the batch whose loss or gradient was not finite."""
         workshop = self._workshop
         images = workshop.examples.image[self._order.rows(bad_step).numpy()]
         names = list(dict.fromkeys(workshop.dataset.table.image_ids[image] for image in images.tolist()))
         return (
-            f"the loss of step {bad_step + 1} (epoch {self._order.epochs(bad_step):.2f}) is not finite; its batch is "
+            f"the loss of step {bad_step + 1} (epoch {self._order.epochs(bad_step):.2f}) or its gradient is not "
+            "finite; its batch is "
             f"of the images {', '.join(names[:5])} and {max(len(names) - 5, 0)} more: look for numbers that are not "
             "finite in their features, or lower optimiser.learning_rate; "
             f"the last checkpoint is of step {self._facts.step}"
@@ -257,6 +262,7 @@ class _Run:
                 provenance=facts,
                 encoder=bundle.encoder,
                 nouns=bundle.nouns,
+                sorter=bundle.sorter,
             ),
         )
         self._facts = replace(
@@ -270,8 +276,7 @@ class _Run:
 
     def _save(self, step: int) -> None:
         """Save a checkpoint; the loss is looked at first, so that none is saved that has gone wrong."""
-        if (bad := self._step.first_bad()) is not None:
-            raise InputError(self._describe(self._facts_at_start.step + bad))
+        self._refuse_bad_steps()
         self._facts = replace(
             self._facts,
             step=step,
@@ -322,19 +327,18 @@ class _Run:
         else:
             self._objective.given_baseline.copy_(earned)  # a recorded step reads it from there
 
-    def _mean_over_processes(self, values: Tensor, mask: Tensor) -> Tensor:
-        """The mean over the batches of all processes, up to the average that is taken over their gradients."""
-        return torch.where(mask, values, 0.0).sum() / self._average(mask.sum().float()).clamp(min=1e-9)
-
-    def _average(self, values: Tensor) -> Tensor:
-        """Over all processes."""
-        average = self._fabric.all_reduce(values, reduce_op="mean")
-        assert isinstance(average, Tensor)
-        return average
+    def _refuse_other_checkpoints(self) -> None:
+        """Refuse to go on where the processes found different checkpoints: each would wait for steps of its own."""
+        step = self._facts.step
+        if self._processes.any(step != self._processes.least(step)):
+            raise InputError(
+                f"process {self._fabric.global_rank} found a checkpoint of step {step} in {self._recipe.out}, and "
+                "another one an earlier one or none: wanted a folder that all machines share"
+            )
 
 
 def _validation(workshop: Workshop, device: torch.device) -> Validation | None:
-    if VALIDATION_SPLIT not in workshop.dataset.table.splits:
+    if workshop.validation_examples is None or workshop.validation_feed is None:
         return None
     return make_validation(
         workshop.dataset.table,
@@ -344,4 +348,5 @@ def _validation(workshop: Workshop, device: torch.device) -> Validation | None:
         workshop.bundle.vocabulary,
         workshop.bundle.nouns,
         device,
+        collapse=workshop.bundle.captioner.config.mode == "reference",
     )

@@ -61,6 +61,7 @@ class RewardObjective:
         """The loss on the chosen examples."""
         with torch.no_grad():
             inputs = self._feed.inputs(chosen)
+        chosen = chosen.to(noise.device)  # the feed's tables may be on the host, rewards and baseline are not
         return self_critical_loss(
             network,
             inputs,

@@ -92,7 +92,7 @@ class TrainingStep:
         return dict(zip(self._learner.part_names, means, strict=True))
 
     def first_bad(self) -> int | None:
-        """The first of all steps taken, counted from 0, whose loss was not finite; waits for the device."""
+        """The first of all steps taken, counted from 0, whose loss or gradient was not finite; waits for the device."""
         number = -1 if self._bad is None else int(self._bad)
         return None if number < 0 else number
 
@@ -100,15 +100,15 @@ class TrainingStep:
         self._optimiser.zero_grad(set_to_none=True)
         total, parts = self._forward(chosen, noise)
         self._backward(total)
-        if self._clip_norm:
-            nn.utils.clip_grad_norm_(self._weights, self._clip_norm)
+        length = nn.utils.clip_grad_norm_(self._weights, self._clip_norm or torch.inf)
         self._optimiser.step()
         if self._totals is None or self._taken is None or self._bad is None:
             self._totals = torch.zeros_like(parts)
             self._taken = torch.zeros((), dtype=torch.long, device=parts.device)
             self._bad = torch.full_like(self._taken, -1)
         self._totals += parts
-        is_first_bad = ~torch.isfinite(parts).all() & (self._bad < 0)
+        # A loss may be finite and its gradient not: the weights are lost then, one step before the loss tells.
+        is_first_bad = ~(torch.isfinite(parts).all() & torch.isfinite(length)) & (self._bad < 0)
         self._bad.copy_(torch.where(is_first_bad, self._taken, self._bad))
         self._taken += 1
 

@@ -1,6 +1,6 @@
 """Everything a recipe needs, made ready on a device: captioner, tables of examples and features, rewards."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +39,9 @@ class Workshop:
     """The captioner as it is now, with all that it will be saved with."""
     examples: Examples
     feed: Feed
-    validation_examples: Examples
-    validation_feed: Feed
+    validation_examples: Examples | None
+    """None where the dataset has no validation split."""
+    validation_feed: Feed | None
 
 
 def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> Workshop:
@@ -55,20 +56,24 @@ def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> W
     home = _home(recipe, device, num_rows, config.feature_size * dtype.itemsize)
     table = _region_table(features, dataset.table, config.feature_size, home, dtype)
     train, validation = (
-        make_examples(
+        None
+        if split not in dataset.table.splits
+        else make_examples(
             dataset.table,
             split,
             bundle.vocabulary,
             max_length=recipe.examples.max_length,
             max_slots=recipe.examples.max_slots,
             max_members=recipe.examples.max_members,
-            tail_is_a_set=config.mode == "reference",
+            # The authors train with a set for the words after the last chunk, and test without one.
+            tail_is_a_set=config.mode == "reference" and split == TRAINING_SPLIT,
         )
         for split in (TRAINING_SPLIT, VALIDATION_SPLIT)
     )
-    if not len(train):
+    if train is None or not len(train):
         raise InputError(f"{recipe.data} has no caption to train on: wanted some with chunks on an image with regions")
-    return Workshop(dataset, bundle, train, Feed(train, table, device), validation, Feed(validation, table, device))
+    validation_feed = None if validation is None else Feed(validation, table, device)
+    return Workshop(dataset, bundle, train, Feed(train, table, device), validation, validation_feed)
 
 
 def make_objective(
@@ -88,7 +93,8 @@ def make_objective(
         table = workshop.bundle.nouns
         if table is None:
             raise InputError(
-                f"{recipe.data} has no noun table, which this stage is rewarded by: prepare the dataset again"
+                f"neither {recipe.start} nor {recipe.data} has a noun table, which this stage is rewarded by: prepare "
+                "the dataset again"
             )
         is_reference = workshop.bundle.captioner.config.mode == "reference"
         nouns = alignment_reward(table.known() if is_reference else table, whole).to(device)
@@ -99,7 +105,8 @@ def make_objective(
 def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bundle:
     """The captioner to begin with: that of another run, or a new one."""
     if recipe.start:
-        return load_bundle(Path(recipe.start))
+        bundle = load_bundle(Path(recipe.start))
+        return bundle if bundle.nouns is not None else replace(bundle, nouns=dataset.nouns)
     vocabulary = dataset.vocabulary.cut(recipe.model.min_count)
     encoder = None if store else LayoutEncoder(dataset.table.classes, recipe.model.feature_size)
     model = recipe.model

@@ -1,0 +1,38 @@
+import pytest
+import torch
+from tiny_runs import tiny_recipe, write_tiny_dataset
+
+from sct.training import objectives
+from sct.training.objective import Loss, masked_mean
+from sct.training.workshop import make_objective, open_workshop
+
+
+def test_rewards_look_up_examples_where_the_captions_are_said(tmp_path, monkeypatch):
+    """Tables on the host, captions on another device, which is played by "meta" here."""
+    data = write_tiny_dataset(tmp_path / "data")
+    workshop = open_workshop(tiny_recipe(data, tmp_path / "run"), torch.device("cpu"), torch.float32)
+    recipe = tiny_recipe(data, tmp_path / "run", start=tmp_path, stage="cider_and_nouns")
+    objective = make_objective(recipe, workshop, torch.device("cpu"), masked_mean)
+    found = []
+    monkeypatch.setattr(objective, "rewards", lambda _, rows: found.append(rows.device.type))
+
+    def on_another_device(network, inputs, noise, rewards, **_) -> Loss:
+        rewards(torch.zeros(2, 3, dtype=torch.long, device="meta"), torch.zeros(2, dtype=torch.long, device="meta"))
+        return Loss(torch.zeros(()))
+
+    monkeypatch.setattr(objectives, "self_critical_loss", on_another_device)
+    objective(workshop.bundle.captioner, torch.tensor([0, 1]), torch.rand(2, 1, 8, 2, device="meta"))
+    assert found == ["meta"]
+
+
+@pytest.mark.parametrize("stage", ["cider", "cider_and_nouns"])
+def test_greedy_captions_earn_what_they_are_worth(tmp_path, stage):
+    data = write_tiny_dataset(tmp_path / "data")
+    workshop = open_workshop(tiny_recipe(data, tmp_path / "run"), torch.device("cpu"), torch.float32)
+    recipe = tiny_recipe(data, tmp_path / "run", start=tmp_path, stage=stage)
+    objective = make_objective(recipe, workshop, torch.device("cpu"), masked_mean)
+    earned = objective.greedy_rewards(workshop.bundle.captioner, 8)
+    perfect = objective.rewards(torch.from_numpy(workshop.examples.words[:, 1:].astype("int64")), torch.arange(18))
+    assert earned.shape == (18,)
+    assert (sum(perfect.values()) > earned).all()  # people's own captions earn the most
+    assert set(perfect) == ({"cider"} if stage == "cider" else {"cider", "nouns"})
