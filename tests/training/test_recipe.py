@@ -92,10 +92,12 @@ def test_the_reference_recipes_have_the_authors_choices():
         assert (recipe.seed, recipe.batch_size, recipe.patience, recipe.optimiser.clip_norm) == (1234, 100, 5, 0)
         assert (recipe.objective.shuffle, recipe.objective.count_padding) == (False, True)
         assert recipe.model.mode == "reference"
+        assert recipe.max_epochs > 100  # patience alone ends it
     assert (words.optimiser.learning_rate, words.optimiser.decay, words.optimiser.decay_every) == (5e-4, 0.8, 3)
     for recipe in (cider, nouns):
         assert (recipe.optimiser.learning_rate, recipe.optimiser.decay_every) == (5e-5, 0)
         assert (recipe.objective.baseline, recipe.objective.documents) == ("epoch_greedy", "caption")
+        assert (recipe.objective.collapse_repeats, recipe.objective.center) == (True, False)
     assert nouns.objective.noun_weight == 4
 
 
@@ -196,6 +198,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, path, message):
         pytest.param(["optimiser.decay=1.1"], "decay is 1.1", id="decay that grows"),
         pytest.param(["optimiser.decay=0"], "decay is 0.0", id="decay to nothing"),
         pytest.param(["optimiser.label_smoothing=1"], "label_smoothing is 1.0", id="nothing but smooth"),
+        pytest.param(
+            ["objective.stage=cider", "from=x", "optimiser.label_smoothing=0.1"],
+            "label_smoothing is 0.1, but the stage 'cider' learns from rewards",
+            id="nothing to smooth",
+        ),
         pytest.param(["model.hidden_size=0"], "model.hidden_size is 0", id="a layer of nothing"),
         pytest.param(
             ["examples.max_length=2"], "max_length is 2: wanted 3 or more, for start", id="no room for a word"

@@ -127,6 +127,7 @@ def write_dataset(
     (folder / MANIFEST).unlink(missing_ok=True)
     save_table(table, folder / TABLE)
     vocabulary.save(folder / VOCABULARY)
+    (folder / NOUNS).unlink(missing_ok=True)  # that of an earlier dataset is not of this one
     if nouns is not None:
         nouns.save(folder / NOUNS)
     with written_whole(folder / MANIFEST) as file:

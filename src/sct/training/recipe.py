@@ -100,7 +100,7 @@ class OptimiserSettings(Settings):
     clip_norm: float = 5.0
     """Longest gradient, over all weights together; 0: no limit."""
     label_smoothing: float = 0.0
-    """Share of a word's probability that is wanted spread over all words."""
+    """Share of a word's probability that is wanted spread over all words. Words stage only."""
 
     def __post_init__(self) -> None:
         """Refuse rates and shares out of range."""
@@ -239,6 +239,11 @@ class Recipe(Settings):
             raise InputError(
                 f"the stage {self.objective.stage!r} improves a captioner that speaks already: "
                 "name the bundle to start from, such as from=runs/NAME_words/best"
+            )
+        if self.objective.stage != "words" and self.optimiser.label_smoothing:
+            raise InputError(
+                f"optimiser.label_smoothing is {self.optimiser.label_smoothing}, but the stage "
+                f"{self.objective.stage!r} learns from rewards, where there is nothing to smooth: leave it out"
             )
         processes = self.device.devices * self.device.nodes
         if self.batch_size % processes:

@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+
+from sct.data.dataset import Dataset, Manifest, write_dataset
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.data.table import join, pack
+from sct.errors import InputError
+from sct.language.nouns import NounTable
+from sct.regions import Box, Region
+
+NOUNS = NounTable.from_vectors(["dog"], np.ones((1, 2)), "two numbers")
+
+
+def write(folder, nouns: NounTable | None) -> None:
+    caption = Caption("a dog", ("a", "dog"), (0, 0), (Chunk("dog", (0,)),))
+    image = AnnotatedImage(
+        image_id="1", split="train", width=1, height=1, regions=(Region(Box(0, 0, 1, 1), "dog"),), captions=(caption,)
+    )
+    table, vocabulary = join([pack([image])])
+    manifest = Manifest(source="a test", mode="paper", settings={}, pictures=None, images=1, captions=1)
+    write_dataset(folder, table, vocabulary, manifest, nouns)
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="is not there: make it with sct prepare"):
+        Dataset.open(tmp_path / "none")
+
+
+def test_nouns_are_those_it_was_written_with(tmp_path):
+    write(tmp_path, NOUNS)
+    assert Dataset.open(tmp_path).nouns is not None
+
+
+def test_nouns_of_an_earlier_dataset_do_not_stay(tmp_path):
+    write(tmp_path, NOUNS)
+    write(tmp_path, None)
+    assert Dataset.open(tmp_path).nouns is None
