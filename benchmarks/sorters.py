@@ -2,7 +2,7 @@ r"""The appendix's table of sorters on a prepared dataset, and how far people ag
 
     sct prepare coco-layout/ build/coco_layout
     python benchmarks/sorters.py recipes/sorter_coco_layout.toml --out build/sorters/coco_layout \
-        [--data build/coco_layout] [--seeds 3] [--kinds ...] [--json]
+        [--data build/coco_layout] [--seeds 3] [--kinds ...] [--json] [KEY=VALUE ...]
 
 Every sorter is trained as ``sct train`` does it: the best epoch is chosen on a tenth of the training images, the val
 split is scored once. A sorter that stands in ``--out`` already is not trained again. Two rows beyond the paper:
@@ -62,11 +62,11 @@ class Agreement:
     tau_ceiling: float
 
 
-def run(recipe: Path, data: str, out: Path, name: str, seed: int) -> dict[str, Any]:
+def run(recipe: Path, changes: Mapping[str, str], out: Path, name: str, seed: int) -> dict[str, Any]:
     """Train one sorter, unless it is there, and give its scores."""
     folder = out / f"{name.replace(', ', '-')}-{seed}"
     if not (folder / SCORES).exists():
-        settings = {"data": data, "out": str(folder), "seed": str(seed), **KINDS[name]}
+        settings = {"out": str(folder), "seed": str(seed), **KINDS[name], **changes}
         words = [f"{key}={value}" for key, value in settings.items()]
         if not train_sorter(load_sorter_recipe(recipe, words), resume=folder.exists()).finished:
             raise KeyboardInterrupt  # it was asked to stop, and so is everything else
@@ -164,6 +164,7 @@ def main() -> None:
     """Train what is missing and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", type=Path)
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings over the recipe's")
     parser.add_argument("--data", help="dataset folder instead of the recipe's")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
@@ -173,10 +174,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     data = options.data or load_sorter_recipe(options.recipe).data
+    changes = {"data": data, **dict(word.split("=", 1) for word in options.settings)}
     rows = {
-        name: [run(options.recipe, data, options.out, name, seed) for seed in range(1, 1 + options.seeds)]
+        name: [run(options.recipe, changes, options.out, name, seed) for seed in range(1, 1 + options.seeds)]
         if name not in WITHOUT_CHANCE
-        else [run(options.recipe, data, options.out, name, 1)]
+        else [run(options.recipe, changes, options.out, name, 1)]
         for name in options.kinds
     }
     shared = SharedControls(Path(data))
