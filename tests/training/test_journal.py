@@ -9,6 +9,14 @@ from sct.errors import InputError
 from sct.training.journal import METRICS, TENSORBOARD, Journal, read_journal
 
 
+@pytest.fixture(autouse=True)
+def numbered_from_one_digit(monkeypatch):
+    """TensorBoard reads files of one second by the writer's number as text, in which 10 comes before 9."""
+    from tensorboard.summary.writer import event_file_writer
+
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
+
+
 def _scalars(folder) -> list[tuple[str, int, float]]:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
