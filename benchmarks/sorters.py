@@ -33,9 +33,10 @@ import torch
 from sct.data.dataset import Dataset
 from sct.data.samples import RegionSets
 from sct.sorting import OrderScores, load_sorter
-from sct.training.sorter import BEST, SCORES, train_sorter
+from sct.training.sorter import train_sorter
 from sct.training.sorter_data import VALIDATION, SortingData, score_sorter
 from sct.training.sorter_recipe import load_sorter_recipe
+from sct.training.sorter_results import BEST, SCORES
 from sct.training.sorter_tables import caption_controls
 
 KINDS: Mapping[str, Mapping[str, str]] = {

@@ -18,7 +18,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from sct.training.loop import TrainingReport
     from sct.training.progress import Progress, ShowProgress
-    from sct.training.sorter import SorterReport
+    from sct.training.sorter_results import SorterReport
 
 
 def train_command(

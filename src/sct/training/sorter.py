@@ -4,26 +4,22 @@ A run is saved after each epoch, which takes seconds, and goes on from there: wh
 epoch from the seed and its number, so that a run that was stopped ends as one that was not.
 """
 
-import json
 import logging
 import math
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool
 from torch import Tensor, nn
 
 from sct.atomic import lock, written_whole
 from sct.errors import InputError
 from sct.language.vectors import WordVectors
-from sct.model.bundle import add_sorter
 from sct.sorting import (
     ClassOrder,
     OrderScores,
@@ -41,50 +37,27 @@ from sct.sorting import (
     next_set_loss,
     place_loss,
     reconstruction_loss,
-    save_sorter,
 )
 from sct.training.checkpoint import Checkpoint, Facts, load_checkpoint, save_checkpoint
 from sct.training.interrupts import Interrupts
 from sct.training.journal import Journal
 from sct.training.progress import Pace, Progress, ProgressLog, ShowProgress
 from sct.training.settings_file import flat_settings, settings_text
-from sct.training.sorter_data import SorterLessons, SortingData, open_lessons, score_sorter
+from sct.training.sorter_data import SorterLessons, open_lessons, score_sorter
 from sct.training.sorter_recipe import (
     MAY_CHANGE_ON_RESUME,
     SorterRecipe,
     load_sorter_recipe,
     sorter_fingerprint,
 )
+from sct.training.sorter_results import BEST, SorterReport, finish, report_of
 
 logger = logging.getLogger(__name__)
 
-RECIPE, CHECKPOINT, BEST, SCORES, LOCK = "recipe.toml", "checkpoint.safetensors", "best", "scores.json", ".lock"
+RECIPE, CHECKPOINT, LOCK = "recipe.toml", "checkpoint.safetensors", ".lock"
 _FITTED_AT_ONCE = 1000
 _TOLD_EVERY = 100
 """Steps between two looks at how it gets on."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SorterReport:
-    """How a run ended."""
-
-    out: str
-    kind: str
-    epochs: int
-    seconds: float
-    """Spent on training, over all calls."""
-    held_out: OrderScores | None
-    """Of the best epoch, on images of the training split that were not learned from."""
-    val: OrderScores | None
-    """The same sorter on the val split; none where there is none, or the run is not done."""
-    val_by_sets: dict[int, OrderScores]
-    """By how many sets a control has."""
-    val_by_people: OrderScores | None
-    """Of the captions that people grounded; none where the builder grounded all."""
-    finished: bool
-    """Whether the recipe is done; if not, --resume goes on."""
-    reason: str
-    """Why it ended, for people."""
 
 
 def train_sorter(recipe: SorterRecipe, *, resume: bool = False, show: ShowProgress | None = None) -> SorterReport:
@@ -158,7 +131,7 @@ def _fit(recipe: SorterRecipe, lessons: SorterLessons) -> SorterReport:
         vectors = lessons.vectors
     held_out = score_sorter(sorter, lessons.held_out)
     facts = Facts(seconds=time.monotonic() - begun)
-    return _finish(recipe, lessons, SetSorter(sorter, vectors), held_out, facts, "it was fitted in one go")
+    return finish(recipe, lessons, SetSorter(sorter, vectors), held_out, facts, "it was fitted in one go")
 
 
 class _Run:
@@ -198,8 +171,8 @@ class _Run:
         if self._facts.epoch:
             held_out = score_sorter(sorter.sorter, self._lessons.held_out, self._device)
         if not finished:
-            return _report(recipe, self._facts, held_out, finished=False, reason=reason)
-        return _finish(recipe, self._lessons, sorter, held_out, self._facts, reason)
+            return report_of(recipe, self._facts, held_out, finished=False, reason=reason)
+        return finish(recipe, self._lessons, sorter, held_out, self._facts, reason)
 
     def _is_out_of_patience(self) -> bool:
         return 0 < self._recipe.patience <= self._facts.validations_since_best
@@ -294,70 +267,3 @@ def _sorter(network: SortingNetwork | PointerNetwork) -> Sorter:
 
 def _copied(network: nn.Module) -> dict[str, Tensor]:
     return {name: weight.detach().clone() for name, weight in network.state_dict().items()}
-
-
-def _finish(
-    recipe: SorterRecipe,
-    lessons: SorterLessons,
-    sorter: SetSorter,
-    held_out: OrderScores | None,
-    facts: Facts,
-    reason: str,
-) -> SorterReport:
-    """Look at the val split, once, and write the sorter."""
-    report = _report(recipe, facts, held_out, finished=True, reason=reason)
-    if lessons.val is not None:
-        report = replace(report, **_val_scores(sorter.sorter, lessons.val, recipe.device))
-    _write_best(Path(recipe.out) / BEST, recipe, sorter, report.val)
-    with written_whole(Path(recipe.out) / SCORES) as file:
-        file.write(json.dumps(asdict(report), indent=1).encode("utf-8"))
-    return report
-
-
-def _val_scores(sorter: Sorter, data: SortingData, device: str) -> dict[str, Any]:
-    def scores(chosen: Bool[np.ndarray, " controls"]) -> OrderScores:
-        return score_sorter(sorter, data, device, np.flatnonzero(chosen))
-
-    by_people = data.controls.by_people
-    return {
-        "val": score_sorter(sorter, data, device),
-        "val_by_sets": {sets: scores(data.num_sets == sets) for sets in np.unique(data.num_sets).tolist()},
-        "val_by_people": scores(by_people) if by_people.any() else None,
-    }
-
-
-def _report(
-    recipe: SorterRecipe,
-    facts: Facts,
-    held_out: OrderScores | None,
-    *,
-    finished: bool,
-    reason: str,
-) -> SorterReport:
-    return SorterReport(
-        out=recipe.out,
-        kind=recipe.kind,
-        epochs=facts.epoch,
-        seconds=facts.seconds,
-        held_out=held_out,
-        val=None,
-        val_by_sets={},
-        val_by_people=None,
-        finished=finished,
-        reason=reason,
-    )
-
-
-def _write_best(best: Path, recipe: SorterRecipe, sorter: SetSorter, val: OrderScores | None) -> None:
-    """Write the sorter, or the bundle with it, beside its place and move it there whole."""
-    about: dict[str, str | int | float | bool] = {"data": Path(recipe.data).name, "seed": recipe.seed}
-    if val is not None:
-        about |= {"val_accuracy": 100 * val.accuracy, "val_tau": val.tau}
-    part = best.with_name(f".{best.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    if recipe.start:
-        add_sorter(Path(recipe.start), sorter, part, provenance=about)
-    else:
-        save_sorter(part, sorter, provenance=about)
-    shutil.rmtree(best, ignore_errors=True)
-    part.rename(best)
