@@ -36,6 +36,17 @@ class SortingInputs:
     mask: Bool[Tensor, "examples slots"]
     """Which sets are real: those before the padding."""
 
+    def check_sizes(self, word_size: int, visual_size: int | None) -> None:
+        """Refuse word vectors and features of other sizes than a sorter was trained with; no ``visual_size``: any."""
+        sizes = [("word vectors", self.class_vectors.shape[1], word_size)]
+        if visual_size is not None:
+            sizes.append(("features", self.visual_features().shape[1], visual_size))
+        for what, size, wanted in sizes:
+            if size != wanted:
+                raise InputError(
+                    f"{what} of {size} numbers came: wanted {wanted}, as the sorter was trained with; give it the same"
+                )
+
     def to(self, device: torch.device | str) -> "SortingInputs":
         """The same on another device."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -90,14 +90,7 @@ class SortingNetwork(nn.Module):
                 f"a control has {came} region sets: this sorter puts at most {most} in order; leave some out, or give "
                 "them in order"
             )
-        sizes = [("word vectors", inputs.class_vectors.shape[1], self.config.word_size)]
-        if self.config.visual_size is not None:
-            sizes.append(("features", inputs.visual_features().shape[1], self.config.visual_size))
-        for what, size, wanted in sizes:
-            if size != wanted:
-                raise InputError(
-                    f"{what} of {size} numbers came: wanted {wanted}, as the sorter was trained with; give it the same"
-                )
+        inputs.check_sizes(self.config.word_size, self.config.visual_size)
 
 
 def reconstruction_loss(network: SortingNetwork, batch: SortingBatch) -> Float[Tensor, ""]:

@@ -72,7 +72,7 @@ class PointerNetwork(nn.Module):
 
     def encode(self, inputs: SortingInputs) -> Float[Tensor, "examples slots hidden"]:
         """What each set is, in view of the others; a set of several regions is their mean, size and extremes."""
-        self._check(inputs)
+        inputs.check_sizes(self.config.word_size, self.config.visual_size)
         found: Tensor = inputs.set_means(self.word(inputs.class_vectors)[inputs.region_class])
         found = found + self.geometry(_set_geometry(inputs))
         if self.visual is not None:
@@ -101,16 +101,6 @@ class PointerNetwork(nn.Module):
         scores = scores.masked_fill(~left, -torch.inf)
         done = ~left.any(dim=1, keepdim=True)
         return scores.masked_fill(done, 0.0).log_softmax(dim=1).masked_fill(done, 0.0)
-
-    def _check(self, inputs: SortingInputs) -> None:
-        sizes = [("word vectors", inputs.class_vectors.shape[1], self.config.word_size)]
-        if self.config.visual_size is not None:
-            sizes.append(("features", inputs.visual_features().shape[1], self.config.visual_size))
-        for what, size, wanted in sizes:
-            if size != wanted:
-                raise InputError(
-                    f"{what} of {size} numbers came: wanted {wanted}, as the sorter was trained with; give it the same"
-                )
 
 
 def next_set_loss(network: PointerNetwork, batch: SortingBatch) -> Float[Tensor, ""]:

@@ -4,8 +4,6 @@ A recipe's file holds only what differs from the defaults here, which are the pa
 the run. A stage is a recipe of its own: the self-critical ones start ``from`` what an earlier one made.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +13,11 @@ from sct.errors import InputError
 from sct.model.config import Mode, Variant
 from sct.training.settings_file import (
     Settings,
-    apply_overrides,
-    build_settings,
     check_at_least,
     check_fields,
+    fingerprint,
     flat_settings,
-    read_settings_file,
+    load_run_settings,
     settings_text,
 )
 
@@ -255,15 +252,7 @@ class Recipe(Settings):
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe's file, with ``key=value`` words over it; what is unknown or clashes is refused."""
-    content = read_settings_file(path)
-    try:
-        content = apply_overrides(content, overrides, Recipe)
-        content.setdefault("out", f"runs/{path.stem}")
-        if "data" not in content:
-            raise InputError("data is missing: name a dataset folder made by sct prepare, data=DIR")
-        return build_settings(Recipe, content)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    return load_run_settings(Recipe, path, overrides)
 
 
 def recipe_text(recipe: Recipe) -> str:
@@ -274,7 +263,7 @@ def recipe_text(recipe: Recipe) -> str:
 def recipe_fingerprint(recipe: Recipe) -> str:
     """A short name for all that a run learns from; settings that may change on resume do not change it."""
     fixed = {key: value for key, value in flat_settings(recipe).items() if not may_change_on_resume(key)}
-    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode("utf-8")).hexdigest()[:16]
+    return fingerprint(fixed)
 
 
 def may_change_on_resume(key: str) -> bool:

@@ -6,6 +6,8 @@ says its key in its metadata.
 """
 
 import difflib
+import hashlib
+import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -68,6 +70,19 @@ def apply_overrides(content: Content, overrides: Sequence[str], kind: type[Setti
 def build_settings(kind: type[Record], content: Mapping[str, Any]) -> Record:
     """Make the record of what was read; an unknown key fails and names the nearest known one."""
     return _build(kind, content, kind, "")
+
+
+def load_run_settings(kind: type[Record], path: Path, overrides: Sequence[str]) -> Record:
+    """Read the file of a run's settings, with ``key=value`` words over it; every run has ``data`` and ``out``."""
+    content = read_settings_file(path)
+    try:
+        content = apply_overrides(content, overrides, kind)
+        content.setdefault("out", f"runs/{path.stem}")
+        if "data" not in content:
+            raise InputError("data is missing: name a dataset folder made by sct prepare, data=DIR")
+        return build_settings(kind, content)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def check_fields(record: Settings, table: str = "") -> None:
@@ -207,3 +222,8 @@ def _parsed(text: str, kind: Any, key: str) -> TomlValue:
     except (ValueError, KeyError):
         raise InputError(f"{key} is {text!r}: wanted {_wanted(kind)}") from None
     return value
+
+
+def fingerprint(settings: Mapping[str, TomlValue]) -> str:
+    """A short name for settings by their keys."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode("utf-8")).hexdigest()[:16]

@@ -3,8 +3,6 @@
 ``sct train`` tells it from a captioner's recipe by ``task = "sorter"``. The defaults are the paper's appendix.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +11,11 @@ from typing import Literal
 from sct.errors import InputError
 from sct.training.settings_file import (
     Settings,
-    apply_overrides,
-    build_settings,
     check_at_least,
     check_fields,
+    fingerprint,
     flat_settings,
+    load_run_settings,
     read_settings_file,
 )
 
@@ -95,18 +93,10 @@ def is_sorter_recipe(path: Path) -> bool:
 
 def load_sorter_recipe(path: Path, overrides: Sequence[str] = ()) -> SorterRecipe:
     """Read a recipe's file, with ``key=value`` words over it; what is unknown or clashes is refused."""
-    content = read_settings_file(path)
-    try:
-        content = apply_overrides(content, overrides, SorterRecipe)
-        content.setdefault("out", f"runs/{path.stem}")
-        if "data" not in content:
-            raise InputError("data is missing: name a dataset folder made by sct prepare, data=DIR")
-        return build_settings(SorterRecipe, content)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    return load_run_settings(SorterRecipe, path, overrides)
 
 
 def sorter_fingerprint(recipe: SorterRecipe) -> str:
     """A short name for all that a run learns from; settings that may change on resume do not change it."""
     fixed = {key: value for key, value in flat_settings(recipe).items() if key not in MAY_CHANGE_ON_RESUME}
-    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode("utf-8")).hexdigest()[:16]
+    return fingerprint(fixed)
