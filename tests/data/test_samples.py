@@ -101,7 +101,7 @@ def test_texts_come_as_they_were_written():
 @pytest.mark.parametrize(
     ("split", "control", "message"),
     [
-        pytest.param("test", "sequence", "split 'test' is not in the dataset: wanted one of val", id="split"),
+        pytest.param("test", "sequence", "the dataset has no split 'test': wanted one of val", id="split"),
         pytest.param("val", "order", "control 'order': wanted sequence, set, none", id="control"),
     ],
 )

@@ -22,7 +22,6 @@ FACTS = Facts(
     journal_bytes=99,
     best_bundle="step-00000400",
     last_bundle="step-00001200",
-    extra={"seen": 5, "rate": 5e-5, "name": "é", "late": True},
 )
 KINDS = [
     torch.float64,
@@ -124,9 +123,7 @@ def test_a_failed_save_leaves_the_one_before(saved):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize(
-    "make", [lambda x: Facts(best_score=x), lambda x: Facts(extra={"a": x})], ids=["score", "extra"]
-)
+@pytest.mark.parametrize("make", [lambda x: Facts(best_score=x), lambda x: Facts(seconds=x)], ids=["score", "seconds"])
 def test_facts_are_finite(make, bad):
     with pytest.raises(InputError, match="not finite"):
         make(bad)

@@ -3,7 +3,7 @@ import torch
 from tiny_runs import tiny_recipe, write_tiny_dataset
 
 from sct.training import objectives
-from sct.training.objective import Loss, masked_mean
+from sct.training.losses import Loss, masked_mean
 from sct.training.workshop import make_objective, open_workshop
 
 

@@ -11,7 +11,7 @@ from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
 from sct.model.following import follow
 from sct.model.inputs import pack_controls
-from sct.training.objective import masked_mean, policy_loss, slots_of
+from sct.training.losses import masked_mean, policy_loss, slots_of
 from sct.training.self_critical import draw, say, self_critical_loss
 
 WORDS, TIME = 6, 2

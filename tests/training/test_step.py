@@ -3,7 +3,7 @@ import torch
 
 from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
-from sct.training.objective import Loss
+from sct.training.losses import Loss
 from sct.training.step import Learner, TrainingStep, make_optimiser
 
 

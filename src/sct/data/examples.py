@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int, UInt8, UInt16
 
-from sct.data.statistics import mark_captions, split_of_caption
+from sct.data.mentions import image_of_caption
+from sct.data.statistics import usable_captions
 from sct.data.table import NO_CHUNK, Table
 from sct.errors import InputError
 from sct.language.vocabulary import BEGIN, END, PAD, Vocabulary
@@ -59,8 +60,6 @@ def make_examples(
     likeliest ones (section 4.1). Where a caption has more region sets than ``max_slots``, the last serves for the rest.
     ``tail_is_a_set`` is the authors' way with words after the last chunk: they look at the likeliest regions too.
     """
-    if split not in table.splits:
-        raise InputError(f"the dataset has no split {split!r}: wanted one of {', '.join(table.splits)}")
     if not 3 <= max_length <= 255 or not 1 <= max_slots <= 255 or not 1 <= max_members <= 255:
         raise InputError(
             f"max_length {max_length}, max_slots {max_slots}, max_members {max_members}: wanted at least 3, 1, 1 and "
@@ -69,8 +68,8 @@ def make_examples(
     if len(vocabulary) > 1 << 16:
         raise InputError(f"the vocabulary has {len(vocabulary)} words: wanted at most {1 << 16}; raise its min_count")
     columns = table.columns
-    chosen = np.flatnonzero(mark_captions(table).usable & (split_of_caption(table) == table.splits.index(split)))
-    image = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_caption"]))[chosen]
+    chosen = usable_captions(table, split)
+    image = image_of_caption(table)[chosen]
     starts = columns["caption_word"].astype(np.int64)
     num_words = np.minimum(np.diff(starts)[chosen], max_length - 2)
     steps = np.arange(max_length - 1)
@@ -144,8 +143,7 @@ def _filled_labels(table: Table, *, tail_is_a_set: bool) -> Int[np.ndarray, " wo
 def _sets(table: Table, max_members: int) -> tuple[_PerSet, _PerSet, Int[np.ndarray, " members"]]:
     """Where the region sets of chunks and images begin in one list of region rows, and how long they are."""
     columns = table.columns
-    image_of_caption = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_caption"]))
-    image_of_chunk = np.repeat(image_of_caption, np.diff(columns["caption_chunk"]))
+    image_of_chunk = np.repeat(image_of_caption(table), np.diff(columns["caption_chunk"]))
     first_region = columns["image_region"].astype(np.int64)
     of_chunks = columns["member"] + np.repeat(first_region[image_of_chunk], np.diff(columns["chunk_region"]))
     likeliest = _by_score(table)

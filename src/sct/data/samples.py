@@ -6,8 +6,9 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from sct.data.statistics import mark_captions, split_of_caption
-from sct.data.table import NO_CHUNK, NO_CLASS, Table
+from sct.data.mentions import Mentions, image_of_caption, mentions_of
+from sct.data.statistics import usable_captions
+from sct.data.table import NO_CLASS, Table
 from sct.errors import InputError
 
 ControlKind = Literal["sequence", "set", "none"]
@@ -41,15 +42,14 @@ def samples_of(table: Table, split: str, control: ControlKind = "sequence") -> l
     """
     if control not in get_args(ControlKind):
         raise InputError(f"control {control!r}: wanted {', '.join(get_args(ControlKind))}")
-    mentions = _mentions(table, split)
+    mentions = _controlled(table, split)
     sets = _numbered_sets(table, mentions.chunk)
     starts = np.flatnonzero(np.diff(mentions.caption, prepend=-1))
     captions = mentions.caption[starts]
     ends = np.append(starts, len(mentions.caption))[1:].tolist()
-    image_of_caption = np.repeat(np.arange(len(table.image_ids)), np.diff(table.columns["image_caption"]))
     groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for caption, image, start, end in zip(
-        captions.tolist(), image_of_caption[captions].tolist(), starts.tolist(), ends, strict=True
+        captions.tolist(), image_of_caption(table)[captions].tolist(), starts.tolist(), ends, strict=True
     ):
         named = sets.numbers[start:end]
         key = {"sequence": named, "set": sorted(set(named)), "none": ()}[control]
@@ -93,14 +93,6 @@ def caption_text(table: Table, caption: int) -> str:
     return table.columns["letter"][first:last].tobytes().decode("utf-8")
 
 
-class _Mentions(NamedTuple):
-    """Every mention of a chunk, a run of words in it, in the order of the words."""
-
-    caption: Int64[np.ndarray, " mentions"]
-    chunk: Int64[np.ndarray, " mentions"]
-    """Row of the chunk."""
-
-
 class _NumberedSets(NamedTuple):
     """The region set of each mention, equal ones with equal numbers."""
 
@@ -109,23 +101,14 @@ class _NumberedSets(NamedTuple):
     """The regions of each number, in rising order."""
 
 
-def _mentions(table: Table, split: str) -> _Mentions:
+def _controlled(table: Table, split: str) -> Mentions:
     """The mentions in those captions of a split whose chunks all have a region."""
-    if split not in table.splits:
-        raise InputError(f"split {split!r} is not in the dataset: wanted one of {', '.join(table.splits)}")
-    columns = table.columns
-    caption = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))
-    label = columns["word_chunk"].astype(np.int64)
-    is_start = label != NO_CHUNK
-    # A run ends where the chunk changes, words between chunks included: "man and man" are two mentions of one chunk.
-    is_start[1:] &= (label[1:] != label[:-1]) | (caption[1:] != caption[:-1])
-    caption = caption[is_start]
-    chunk = columns["caption_chunk"][caption].astype(np.int64) + label[is_start]
-    kept = (mark_captions(table).usable & (split_of_caption(table) == table.splits.index(split)))[caption]
-    with_gap: Bool[np.ndarray, " captions"] = np.zeros(len(columns["caption_built"]), dtype=np.bool_)
-    with_gap[caption[np.diff(columns["chunk_region"])[chunk] == 0]] = True
-    kept &= ~with_gap[caption]
-    return _Mentions(caption[kept], chunk[kept])
+    mentions, num_captions = mentions_of(table), len(table.columns["caption_built"])
+    kept: Bool[np.ndarray, " captions"] = np.zeros(num_captions, dtype=np.bool_)
+    kept[usable_captions(table, split)] = True
+    kept[mentions.caption[np.diff(table.columns["chunk_region"])[mentions.chunk] == 0]] = False
+    of_kept = kept[mentions.caption]
+    return Mentions(mentions.caption[of_kept], mentions.chunk[of_kept])
 
 
 def _numbered_sets(table: Table, chunks: Int64[np.ndarray, " mentions"]) -> _NumberedSets:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from sct.data.table import NO_CHUNK, NO_CLASS, Table
+from sct.data.mentions import mentions_of, split_number, split_of_caption
+from sct.data.table import NO_CLASS, Table
 
 TRAINING_SPLIT = "train"
 
@@ -32,14 +33,6 @@ class SplitStatistics:
         return self.noun_chunks / self.captions if self.captions else 0.0
 
 
-class _Mentions(NamedTuple):
-    """Every mention of a chunk: a run of words in it. A chunk may be mentioned twice in reference mode."""
-
-    caption: Int64[np.ndarray, " mentions"]
-    chunk: Int64[np.ndarray, " mentions"]
-    """Row of the chunk."""
-
-
 class CaptionMarks(NamedTuple):
     """Which captions are of use."""
 
@@ -55,7 +48,7 @@ def mark_captions(table: Table) -> CaptionMarks:
     A chunk without a region is filled with the image's likeliest regions in training (section 4.1), so any caption with
     a chunk will do there; a caption with such a chunk is neither validated nor tested.
     """
-    columns, mentions = table.columns, _mentions(table)
+    columns, mentions = table.columns, mentions_of(table)
     has_region = np.diff(columns["chunk_region"]) > 0
     with_chunk, with_gap = np.zeros((2, len(columns["caption_built"])), dtype=bool)
     with_chunk[mentions.caption] = True
@@ -65,15 +58,16 @@ def mark_captions(table: Table) -> CaptionMarks:
     return CaptionMarks(with_chunk, with_chunk & (is_training[split_of_caption(table)] | ~with_gap))
 
 
-def split_of_caption(table: Table) -> np.ndarray:
-    """Number of the split of each caption."""
-    return np.repeat(table.columns["image_split"], np.diff(table.columns["image_caption"]))
+def usable_captions(table: Table, split: str) -> Int64[np.ndarray, " captions"]:
+    """Rows of the captions of a split that are of use."""
+    here = split_of_caption(table) == split_number(table, split)
+    return np.flatnonzero(mark_captions(table).usable & here)
 
 
 def statistics(table: Table) -> dict[str, SplitStatistics]:
     """Statistics of each split, in the order train, validation, test."""
     columns = table.columns
-    marks, splits, mentions = mark_captions(table), split_of_caption(table), _mentions(table)
+    marks, splits, mentions = mark_captions(table), split_of_caption(table), mentions_of(table)
     has_region = (np.diff(columns["chunk_region"]) > 0)[mentions.chunk]
     found = {}
     for number, split in enumerate(table.splits):
@@ -91,14 +85,3 @@ def statistics(table: Table) -> dict[str, SplitStatistics]:
             dropped_unassociated=int((here & marks.with_chunk & ~marks.usable).sum()),
         )
     return found
-
-
-def _mentions(table: Table) -> _Mentions:
-    columns = table.columns
-    caption = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))
-    chunk = columns["word_chunk"].astype(np.int64)
-    is_start = np.ones(len(chunk), dtype=bool)
-    is_start[1:] = (chunk[1:] != chunk[:-1]) | (caption[1:] != caption[:-1])
-    is_start &= chunk != NO_CHUNK
-    mentioned = caption[is_start]
-    return _Mentions(mentioned, columns["caption_chunk"][mentioned].astype(np.int64) + chunk[is_start])

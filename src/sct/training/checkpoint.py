@@ -8,7 +8,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,10 @@ class Facts:
     """Name of the bundle with the best score; empty: none yet."""
     last_bundle: str = ""
     """Name of the newest bundle; empty: none yet."""
-    extra: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """What the loop itself wants to find again."""
 
     def __post_init__(self) -> None:
         """Refuse what JSON cannot keep."""
-        numbers = (self.best_score, self.seconds, *self.extra.values())
+        numbers = (self.best_score, self.seconds)
         if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
             raise InputError(f"a checkpoint with a number that is not finite ({self}): wanted finite ones")
 

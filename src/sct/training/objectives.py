@@ -6,7 +6,7 @@ from torch import Tensor
 
 from sct.model.network import CaptionNetwork
 from sct.training.feed import Feed
-from sct.training.objective import Loss, MaskedMean, masked_mean, words_loss
+from sct.training.losses import Loss, MaskedMean, masked_mean, words_loss
 from sct.training.recipe import Objective
 from sct.training.rewards import AlignmentReward, CiderReward, Sentences, spoken_words
 from sct.training.self_critical import say, self_critical_loss

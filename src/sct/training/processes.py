@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from sct.training.objective import masked_mean
+from sct.training.losses import masked_mean
 
 
 class Processes:

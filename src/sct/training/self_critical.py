@@ -20,7 +20,7 @@ from sct.model.following import follow
 from sct.model.fused import FusedCaptioner
 from sct.model.inputs import ControlInputs
 from sct.model.network import CaptionNetwork
-from sct.training.objective import Loss, MaskedMean, masked_mean, policy_loss, slots_of
+from sct.training.losses import Loss, MaskedMean, masked_mean, policy_loss, slots_of
 
 Baseline = Literal["greedy", "others"]
 Rewards = Callable[[Int[Tensor, "captions time"], Int[Tensor, " captions"]], dict[str, Tensor]]

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from sct.data.features import Features
+from sct.data.mentions import image_of_caption, mentions_of
 from sct.data.samples import MOST_MEMBERS, RegionSets
-from sct.data.statistics import mark_captions, split_of_caption
-from sct.data.table import NO_CHUNK, NO_CLASS, Table
-from sct.errors import InputError
+from sct.data.statistics import usable_captions
+from sct.data.table import NO_CLASS, Table
 from sct.language.vectors import WordVectors
 from sct.sorting import SortingTable
 from sct.sorting.config import Mode
@@ -45,17 +45,10 @@ def caption_controls(table: Table, split: str, *, max_sets: int = 10) -> Caption
     One set is always in order. Captions with more than ``max_sets`` are left out: the network has no places for them.
     Chunks without a region are passed over in training; in other splits such captions are not usable (point 5).
     """
-    if split not in table.splits:
-        raise InputError(f"the dataset has no split {split!r}: wanted one of {', '.join(table.splits)}")
     columns = table.columns
-    usable = mark_captions(table).usable & (split_of_caption(table) == table.splits.index(split))
-    caption_of_word = np.repeat(np.arange(len(usable)), np.diff(columns["caption_word"]))
-    label = columns["word_chunk"].astype(np.int64)
-    named = (label != NO_CHUNK) & usable[caption_of_word]
-    chunk_of_word = columns["caption_chunk"][caption_of_word[named]].astype(np.int64) + label[named]
-    chunks, first_word = np.unique(chunk_of_word, return_index=True)
-    by_mention = np.argsort(first_word, kind="stable")
-    chunks, captions = chunks[by_mention], caption_of_word[named][first_word[by_mention]]
+    mentions = mentions_of(table)
+    named = np.isin(mentions.caption, usable_captions(table, split))
+    chunks, captions = mentions.chunk[named], mentions.caption[named]
 
     members = columns["member"].tolist()
     sets_of: dict[int, dict[tuple[int, ...], None]] = {}
@@ -65,8 +58,7 @@ def caption_controls(table: Table, split: str, *, max_sets: int = 10) -> Caption
             sets_of.setdefault(caption, {}).setdefault(tuple(sorted(members[start:end])))
     kept = {caption: tuple(sets) for caption, sets in sets_of.items() if 2 <= len(sets) <= max_sets}
     rows = np.array(list(kept), np.int64)
-    image_of_caption = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_caption"]))
-    return CaptionControls(rows, image_of_caption[rows], tuple(kept.values()), ~columns["caption_built"][rows])
+    return CaptionControls(rows, image_of_caption(table)[rows], tuple(kept.values()), ~columns["caption_built"][rows])
 
 
 def sorting_table(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sct.errors import InputError
 from sct.model.network import CaptionNetwork
-from sct.training.objective import Loss
+from sct.training.losses import Loss
 
 Objective = Callable[[CaptionNetwork, Tensor, Tensor], Loss]
 """From a network, the rows of the chosen examples and noise to a loss."""

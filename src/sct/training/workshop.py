@@ -18,7 +18,7 @@ from sct.model.config import CaptionerConfig
 from sct.regions.layout import LayoutEncoder
 from sct.regions.store import RegionStore
 from sct.training.feed import Feed, RegionTable
-from sct.training.objective import MaskedMean
+from sct.training.losses import MaskedMean
 from sct.training.objectives import RewardObjective, WordsObjective
 from sct.training.recipe import Recipe
 from sct.training.rewards import CiderReward, NgramWeights, Sentences
