@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sct.data.features import LayoutFeatures, StoreFeatures, features_for
+from sct.data.features import LayoutFeatures, StoreFeatures, features_for, image_descriptors
 from sct.data.records import AnnotatedImage
 from sct.data.table import pack
 from sct.errors import InputError
@@ -90,3 +90,11 @@ def test_a_store_comes_first_and_nothing_at_all_is_refused(tmp_path, table):
     assert isinstance(features_for(table, store_of(tmp_path / "store", COUNTS), encoder), StoreFeatures)
     with pytest.raises(InputError, match="no encoder of regions, and no features were given"):
         features_for(table, None, None)
+
+
+def test_descriptors_are_means_of_what_counts():
+    regions = torch.tensor([[1.0, 10.0], [2.0, 20.0], [6.0, 60.0], [0.0, 0.0], [2.0, 4.0]])
+    counted = torch.tensor([True, True, False, True, True])
+    found = image_descriptors(regions, np.array([0, 2, 2, 3, 5]), counted)
+    # Two regions; no region; one that does not count; one of zeros, which the authors' code would take for padding.
+    assert found.tolist() == [[1.5, 15.0], [0.0, 0.0], [0.0, 0.0], [1.0, 2.0]]

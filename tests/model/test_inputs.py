@@ -2,39 +2,9 @@ import pytest
 import torch
 
 from sct.errors import InputError
-from sct.model.inputs import image_descriptor, pack_controls
+from sct.model.inputs import pack_controls
 
 FEATURES = torch.tensor([[1.0, 10.0], [2.0, 20.0], [6.0, 60.0]])
-
-
-@pytest.mark.parametrize(
-    ("rows", "mask", "mean"),
-    [
-        pytest.param([0, 0], [False, False], [0.0, 0.0], id="no detections"),
-        pytest.param([2, 0], [True, False], [6.0, 60.0], id="one"),
-        pytest.param([1, 2], [True, True], [4.0, 40.0], id="two: (2 + 6) / 2"),
-        pytest.param([1, 1], [True, True], [2.0, 20.0], id="one named twice"),
-    ],
-)
-def test_image_descriptor_is_the_mean_of_what_is_real(rows, mask, mean):
-    assert image_descriptor(FEATURES, torch.tensor([rows]), torch.tensor([mask])).tolist() == [mean]
-
-
-def test_image_descriptors_of_a_batch_do_not_mix():
-    rows, mask = torch.tensor([[0, 1], [2, 0], [0, 0]]), torch.tensor([[True, True], [True, False], [False, False]])
-    assert image_descriptor(FEATURES, rows, mask).tolist() == [[1.5, 15.0], [6.0, 60.0], [0.0, 0.0]]
-
-
-def test_a_detection_of_zeros_counts_where_the_mask_says_so():
-    """The authors' code would take it for padding."""
-    features = torch.tensor([[0.0, 0.0], [2.0, 20.0]])
-    found = image_descriptor(features, torch.tensor([[0, 1]]), torch.tensor([[True, True]]))
-    assert found.tolist() == [[1.0, 10.0]]
-
-
-def test_image_descriptor_keeps_the_precision():
-    found = image_descriptor(FEATURES.half(), torch.tensor([[0, 1]]), torch.tensor([[True, True]]))
-    assert found.dtype == torch.float16
 
 
 def test_pack_controls_of_different_sizes():

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import torch
 
+from sct.data.features import image_descriptors
 from sct.decoding import Settings, beam_search, greedy
-from sct.model.inputs import ControlInputs, image_descriptor
+from sct.model.inputs import ControlInputs
 from sct.model.network import CaptionNetwork, TeacherForced
 from sct.model.reference_checkpoint import read_reference
 from sct.model.weights import captioner_of
@@ -78,8 +79,8 @@ def control_inputs(control: np.ndarray, num_slots: np.ndarray) -> ControlInputs:
     """Tables of what the file has as arrays with rows of zeros for padding; the sum tells, as in the authors' code."""
     detections = torch.tensor(goldens()["detections"])
     num_examples, num_detections, num_features = detections.shape
-    image_rows = torch.arange(num_examples * num_detections).reshape(num_examples, num_detections)
-    image = image_descriptor(detections.reshape(-1, num_features), image_rows, detections.sum(-1) != 0)
+    offsets = np.arange(num_examples + 1) * num_detections
+    image = image_descriptors(detections.reshape(-1, num_features), offsets, (detections.sum(-1) != 0).flatten())
     regions = torch.tensor(control)
     rows = torch.arange(regions[..., 0].numel()).reshape(regions.shape[:3])
     return ControlInputs(

@@ -77,7 +77,7 @@ class StoreFeatures:
         self, regions: Float[Tensor, "rows features"], offsets: Int[np.ndarray, " ends"]
     ) -> Float[Tensor, "images features"]:
         counted = regions.any(dim=1) if self._skip_zeros else torch.ones(len(regions), dtype=torch.bool)
-        return _means(regions, offsets, counted)
+        return image_descriptors(regions, offsets, counted)
 
 
 class LayoutFeatures:
@@ -103,13 +103,13 @@ class LayoutFeatures:
         home = self._encoder.of_class.device
         regions = self._encoder(classes.to(home), boxes.to(home))
         every = torch.ones(len(regions), dtype=torch.bool, device=home)
-        return ImageFeatures(regions, offsets[:-1], _means(regions, offsets, every))
+        return ImageFeatures(regions, offsets[:-1], image_descriptors(regions, offsets, every))
 
 
-def _means(
+def image_descriptors(
     regions: Float[Tensor, "rows features"], offsets: Int[np.ndarray, " ends"], counted: Tensor
 ) -> Float[Tensor, "images features"]:
-    """Mean over the counted regions of each image; zeros where there are none."""
+    """Mean over the counted regions of each image, which lie end to end; zeros where there are none."""
     image = torch.repeat_interleave(torch.from_numpy(np.diff(offsets))).to(regions.device)
     weights = counted.to(regions.dtype)
     sums = torch.zeros(len(offsets) - 1, regions.shape[1], device=regions.device)

@@ -36,17 +36,6 @@ class ControlInputs:
         )
 
 
-def image_descriptor(
-    regions: Float[Tensor, "rows features"],
-    image_rows: Int[Tensor, "examples detections"],
-    image_mask: Bool[Tensor, "examples detections"],
-) -> Float[Tensor, "examples features"]:
-    """Mean feature of an image's detections; zeros for an image without any."""
-    weights = image_mask.to(regions.dtype)
-    total = torch.einsum("end,en->ed", regions[image_rows], weights)
-    return total / weights.sum(dim=1, keepdim=True).clamp(min=1)
-
-
 def pack_controls(
     features: Float[Tensor, "rows features"],
     image: Float[Tensor, "examples features"],

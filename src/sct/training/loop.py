@@ -4,23 +4,24 @@ import logging
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
 
 from sct.errors import InputError
 from sct.model.bundle import save_bundle
 from sct.toml_text import TomlValue
-from sct.training.checkpoint import Checkpoint, Facts
+from sct.training.checkpoint import Facts
 from sct.training.interrupts import Interrupts
 from sct.training.journal import Journal
 from sct.training.objectives import RewardObjective
 from sct.training.order import Order, noise_of
 from sct.training.processes import Processes
 from sct.training.progress import Pace, Progress, ProgressLog, ShowProgress
-from sct.training.recipe import Recipe
+from sct.training.recipe import DeviceSettings, Recipe
 from sct.training.run_folder import RunFolder
+from sct.training.state import restore, training_tensors
 from sct.training.step import Learner, TrainingStep, make_optimiser
 from sct.training.validation import Validation, make_validation
 from sct.training.workshop import VALIDATION_SPLIT, Workshop, make_objective, open_workshop
@@ -52,28 +53,31 @@ class TrainingReport:
 
 def train(recipe: Recipe, *, resume: bool = False, show: ShowProgress | None = None) -> TrainingReport:
     """Train one stage; ``show`` is told how it gets on (logged if not given)."""
-    fabric = _fabric(recipe)
+    fabric = _fabric(recipe.device)
     writes = fabric.is_global_zero
     folder_of = RunFolder.resume if resume else RunFolder.create
     with folder_of(Path(recipe.out), recipe, writes=writes) as folder, folder.journal() as journal:
         return _Run(recipe, fabric, folder, journal, show or ProgressLog()).go()
 
 
-def _fabric(recipe: Recipe) -> Fabric:
-    settings = recipe.device
-    precision = settings.precision
-    if precision == "auto":
-        on_gpu = settings.accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available()
-        precision = "bf16-mixed" if on_gpu and torch.cuda.is_bf16_supported() else "32-true"
+def _fabric(settings: DeviceSettings) -> Fabric:
     fabric = Fabric(
         accelerator=settings.accelerator,
         devices=settings.devices,
         num_nodes=settings.nodes,
         strategy=settings.strategy,
-        precision=precision,
+        precision=_precision(settings),
     )
     fabric.launch()
     return fabric
+
+
+def _precision(settings: DeviceSettings) -> Literal["32-true", "bf16-mixed"]:
+    """What is asked for, or bfloat16 on GPUs that have it."""
+    if settings.precision != "auto":
+        return settings.precision
+    on_gpu = settings.accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available()
+    return "bf16-mixed" if on_gpu and torch.cuda.is_bf16_supported() else "32-true"
 
 
 class _Run:
@@ -83,7 +87,7 @@ class _Run:
         self._recipe, self._fabric, self._folder, self._journal, self._show = recipe, fabric, folder, journal, show
         device = fabric.device
         on_gpu = device.type == "cuda"
-        dtype = torch.bfloat16 if on_gpu and fabric._precision.precision == "bf16-mixed" else torch.float32
+        dtype = torch.bfloat16 if on_gpu and _precision(recipe.device) == "bf16-mixed" else torch.float32
         self._workshop = open_workshop(recipe, device, dtype)
         self._network = self._workshop.bundle.captioner.to(device).train()
         self._validation = _validation(self._workshop, device)
@@ -96,7 +100,7 @@ class _Run:
         self._facts = self._facts_at_start = Facts() if folder.checkpoint is None else folder.checkpoint.facts
         self._refuse_other_checkpoints()
         if folder.checkpoint is not None:
-            self._restore(folder.checkpoint)
+            restore(folder.checkpoint, self._network, self._optimiser, self._objective)
         learner = Learner(self._network, self._objective)
         wrapped, optimiser = fabric.setup(learner, self._optimiser)
         self._step = TrainingStep(
@@ -284,34 +288,10 @@ class _Run:
             seconds=time.monotonic() - self._begun,
             journal_bytes=self._journal.settle(),
         )
-        self._folder.save_checkpoint(self._tensors(), self._facts)
+        tensors = training_tensors(self._network, self._optimiser, self._objective)
+        self._folder.save_checkpoint(tensors, self._facts)
         self._fabric.barrier()
         self._pace.pause()
-
-    def _tensors(self) -> dict[str, Tensor]:
-        """All that changes while training, by name."""
-        tensors = {f"network.{name}": weight for name, weight in self._network.state_dict().items()}
-        for name, weight in self._network.named_parameters():
-            for key, value in self._optimiser.state.get(weight, {}).items():
-                tensors[f"{key}.{name}"] = value
-        if isinstance(self._objective, RewardObjective) and self._objective.given_baseline is not None:
-            tensors["baseline"] = self._objective.given_baseline
-        return tensors
-
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        self._network.load_state_dict(checkpoint.under("network"))
-        kinds = {name.split(".", 1)[0] for name in checkpoint.tensors} - {"network", "baseline"}
-        moments = {kind: checkpoint.under(kind) for kind in kinds}
-        on_gpu = self._fabric.device.type == "cuda"
-        for name, weight in self._network.named_parameters():
-            # Adam counts steps on the host unless a graph is to record it.
-            self._optimiser.state[weight] = {
-                kind: values[name].clone() if kind == "step" and not on_gpu else values[name].to(weight.device)
-                for kind, values in moments.items()
-                if name in values
-            }
-        if isinstance(self._objective, RewardObjective) and "baseline" in checkpoint.tensors:
-            self._objective.given_baseline = checkpoint.tensors["baseline"].to(self._fabric.device)
 
     @torch.no_grad()
     def _refresh_baseline(self, step: int) -> None:
