@@ -32,6 +32,7 @@ def without(name):
         pytest.param(LINE | {"predictions": []}, "predictions is empty", id="no prediction of several"),
         pytest.param(LINE | {"control": [1]}, "control is [1]: wanted a list of region sets", id="control of numbers"),
         pytest.param(LINE | {"control": [[[1, 2, 3]]]}, "the box [1, 2, 3]: wanted", id="a box of three"),
+        pytest.param({**LINE, "control": [[[5, 5, 1, 1]]]}, "the box [5, 5, 1, 1]: wanted", id="an inverted box"),
         pytest.param(LINE | {"control": [[[1, 2, 3, True]]]}, "the box [1, 2, 3, true]", id="a box with a truth"),
         pytest.param(LINE | {"control": [[[1, 2, 3, float("nan")]]]}, "the box [1, 2, 3, NaN]", id="a box with NaN"),
         pytest.param(LINE | {"control": [[[1, 2, 3, 10**400]]]}, "the box [1, 2, 3, 1000", id="a box without end"),

@@ -10,13 +10,13 @@ beside it.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from sct.atomic import written_whole
 from sct.errors import InputError
 from sct.grounded_caption import GroundedChunk
+from sct.regions import Box
 
 Boxes = tuple[tuple[tuple[float, ...], ...], ...]
 """Region sets as boxes."""
@@ -183,12 +183,13 @@ def _control(value: object) -> Boxes | None:
 
 
 def _box(value: object) -> tuple[float, ...]:
-    sides = value if isinstance(value, list) and len(value) == 4 else []
-    # A truth is a number to Python, and a whole number may be too large for a float.
-    box = tuple(float(side) for side in sides if type(side) is float or (type(side) is int and abs(side) < 1e300))
-    if len(box) != 4 or not all(map(isfinite, box)):
-        raise InputError(f"control has the box {_short(value)}: wanted [x1, y1, x2, y2]")
-    return box
+    wanted = f"control has the box {_short(value)}: wanted [x1, y1, x2, y2] with x1 < x2 and y1 < y2"
+    if not (isinstance(value, list) and all(type(side) in (int, float) for side in value)):
+        raise InputError(wanted)
+    try:
+        return tuple(Box.checked(value))
+    except InputError as error:  # it shows all of a number of 300 digits
+        raise InputError(wanted) from error
 
 
 def _short(value: object) -> str:
