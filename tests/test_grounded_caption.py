@@ -1,6 +1,11 @@
+import json
+from dataclasses import replace
+
 import pytest
 
+from sct.errors import InputError
 from sct.grounded_caption import SpokenWord, grounded
+from sct.regions import Box, Control, Region, RegionSet
 
 
 def said(*runs):
@@ -46,3 +51,23 @@ def test_finds_the_chunk_of_each_region_set(runs, chunks):
     assert [(chunk.text, chunk.words, chunk.region_set) for chunk in caption.chunks] == chunks
     assert caption.text == " ".join(runs)
     assert caption.log_prob == -1.5
+
+
+def test_the_boxes_of_a_chunk_are_those_of_its_region_set():
+    man, horse, other = Region(Box(0, 0, 5, 9), "man"), Region(Box(5, 0, 9, 9), "horse", 0.5), Region(Box(6, 0, 9, 4))
+    control = Control((RegionSet((man,)), RegionSet((horse, other))))
+    caption = replace(grounded(said("a man", "rides horses"), -1.5), control=control)
+    assert [caption.regions_of(chunk) for chunk in caption.chunks] == [(man,), (horse, other)]
+    assert caption.regions_of(caption.words[2]) == (horse, other)
+    found = json.loads(json.dumps(caption.as_dict()))
+    assert found["control"] == [[[0, 0, 5, 9]], [[5, 0, 9, 9], [6, 0, 9, 4]]]
+    assert found["classes"] == [["man"], ["horse", None]]
+    assert [chunk["boxes"] for chunk in found["chunks"]] == found["control"]
+    assert found["order"] is None
+
+
+def test_of_features_alone_no_regions_are_known():
+    caption = grounded(said("a man"), -1.5)
+    assert set(caption.as_dict()) == {"text", "words", "chunks", "log_prob", "order"}
+    with pytest.raises(InputError, match="without regions"):
+        caption.regions_of(caption.chunks[0])

@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from sct.errors import InputError
 from sct.language.noun_part import noun_part
+from sct.regions.records import Control, Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +55,37 @@ class GroundedCaption:
     """Of words and shifts together."""
     order: ChosenOrder | None = None
     """What the sorter chose; None where the control came in order. Sets are always numbered as they came."""
+    control: Control | None = None
+    """What the caption was asked to talk about, as it came; None where nothing but features was given."""
 
     @property
     def text(self) -> str:
         """The sentence."""
         return " ".join(word.text for word in self.words)
 
+    def regions_of(self, part: GroundedChunk | SpokenWord) -> tuple[Region, ...]:
+        """The regions that a chunk or a word of this caption talks about."""
+        if self.control is None:
+            raise InputError("the caption was made of features without regions: wanted one with a control")
+        return self.control.region_sets[part.region_set].regions
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"text": self.text, **asdict(self)}
+        """Plain values, for JSON; boxes and class names of the control stand region set by region set."""
+        content: dict[str, Any] = {
+            "text": self.text,
+            "words": [asdict(word) for word in self.words],
+            "chunks": [asdict(chunk) for chunk in self.chunks],
+            "log_prob": self.log_prob,
+            "order": None if self.order is None else asdict(self.order),
+        }
+        if self.control is None:
+            return content
+        sets = [region_set.regions for region_set in self.control.region_sets]
+        boxes = [[list(region.box) for region in regions] for regions in sets]
+        for chunk in content["chunks"]:
+            chunk["boxes"] = boxes[chunk["region_set"]]
+        classes = [[region.class_name for region in regions] for regions in sets]
+        return {**content, "control": boxes, "classes": classes}
 
 
 def grounded(words: Sequence[SpokenWord], log_prob: float) -> GroundedCaption:
