@@ -18,6 +18,7 @@ from sct.model.bundle import save_bundle
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import pack_controls
 from sct.regions import Box, Control, Region, RegionSet
+from sct.request_inputs import request_inputs
 
 FEATURES = 6
 WORDS = ("a", "the", "man", "horse", "dog", "rides", "on", "with")
@@ -170,8 +171,12 @@ def test_refuses_values_of_the_wrong_kind(bundle, call, message):
     assert message in found.stdout
 
 
-def test_there_is_no_default_bundle_yet():
-    with pytest.raises(InputError, match="no default bundle ships yet"):
+def test_the_default_bundle_is_the_one_that_ships(bundle, tmp_path, monkeypatch):
+    monkeypatch.setattr("sct.model.bundle.DEFAULT_FOLDER", bundle)
+    wanted = sct.load(bundle).caption_regions(control(1))
+    assert [sct.load().caption_regions(control(1)), sct.load("default").caption_regions(control(1))] == [wanted] * 2
+    monkeypatch.setattr("sct.model.bundle.DEFAULT_FOLDER", tmp_path / "nowhere")
+    with pytest.raises(InputError, match="came without its default bundle: install it again, or name the folder"):
         sct.load()
 
 
@@ -206,9 +211,8 @@ def test_the_authors_weights_get_the_authors_search(tmp_path):
 
 def test_a_region_named_twice_is_there_once(captioner):
     twice = region(1)
-    inputs = captioner._inputs(
-        [CaptionRequest(Control((RegionSet((twice,)), RegionSet((twice, region(2))))), (twice,))]
-    )
+    request = CaptionRequest(Control((RegionSet((twice,)), RegionSet((twice, region(2))))), (twice,))
+    inputs = request_inputs([request], captioner.config)
     assert len(inputs.regions) == 2
     assert inputs.set_rows[0, :, 0].tolist() == [0, 0]
 

@@ -7,7 +7,7 @@ from sct.grounded_caption import GroundedCaption
 from sct.regions import Control, Region, RegionSet
 
 if TYPE_CHECKING:
-    from sct.captioning import Captioner, CaptionOptions, CaptionRequest, load
+    from sct.captioning import Captioner, CaptionOptions, CaptionRequest, PictureRequest, load
 
 __all__ = [
     "CaptionOptions",
@@ -16,6 +16,7 @@ __all__ = [
     "Control",
     "GroundedCaption",
     "InputError",
+    "PictureRequest",
     "Region",
     "RegionSet",
     "load",
@@ -25,7 +26,7 @@ __version__ = "0.1.0.dev0"
 
 def __getattr__(name: str) -> Any:
     """Import what needs torch only when it is asked for: reading and making datasets does without."""
-    if name in ("CaptionOptions", "CaptionRequest", "Captioner", "load"):
+    if name in ("CaptionOptions", "CaptionRequest", "Captioner", "PictureRequest", "load"):
         from sct import captioning  # noqa: PLC0415
 
         return getattr(captioning, name)

@@ -1,76 +1,37 @@
 """The public face: load a bundle, hand it a control, get grounded captions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import isfinite
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
 import torch
 
+from sct.caption_requests import CaptionOptions, CaptionRequest, PictureRequest, PictureSource
+from sct.choosing import Choice
 from sct.decoding import Decoded, Guarantees, Settings, beam_search
 from sct.errors import InputError
 from sct.grounded_caption import ChosenOrder, GroundedCaption, SpokenWord, grounded, with_order
 from sct.language.vocabulary import Vocabulary
+from sct.looking import look_at, opened
 from sct.model.bundle import load_bundle
 from sct.model.explain import Explanation, explain
 from sct.model.fused import FusedCaptioner
 from sct.model.graphed import GraphedSearch
-from sct.model.inputs import ControlInputs, pack_controls
+from sct.model.inputs import ControlInputs
 from sct.model.network import CaptionNetwork
 from sct.model.products import DENSE, INT8, check_int8
 from sct.regions import Control, Region
 from sct.regions.layout import LayoutEncoder
+from sct.regions.pointing import Pointing, control_of
+from sct.regions.vision import Vision
+from sct.request_inputs import request_inputs
 from sct.sorting import SetSorter
 
 Precision = Literal["float32", "float16", "int8"]
-_LARGEST_HALF = 65504.0
+_PICTURES_AT_ONCE = 8
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaptionOptions:
-    """How a caption is to be found, and what must hold for it."""
-
-    beam_size: int = 5
-    n_best: int = 1
-    max_length: int = 20
-    """Most words, the end of the sentence counted as one."""
-    min_length: int = 0
-    length_power: float = 0.0
-    """Favours longer captions when above 0; 0 is the paper's search."""
-    cover: bool = False
-    """Talk about every region set, in order, before the sentence ends."""
-    no_repeat: int = 0
-    """Never say the same so many words in a row twice; 0 is off."""
-    banned: tuple[str, ...] = ()
-    """Words that are never said; "<unk>" may be one of them."""
-    required: tuple[str, ...] = ()
-    """Words that are all said."""
-    reference_search: bool = False
-    """Search as the authors' released code does, also with other weights than theirs."""
-
-    def __post_init__(self) -> None:
-        """Refuse values of the wrong kind; what clashes is told by the search."""
-        for name in ("beam_size", "n_best", "max_length", "min_length", "no_repeat"):
-            if type(getattr(self, name)) is not int:
-                raise InputError(f"{name} is {getattr(self, name)!r}: wanted a whole number")
-        if not isfinite(self.length_power):
-            raise InputError(f"length_power is {self.length_power}: wanted 0 (off) or more")
-        for name in ("banned", "required"):
-            if isinstance(getattr(self, name), str):
-                raise InputError(f"{name} is {getattr(self, name)!r}: wanted a tuple of words")
-
-
-@dataclass(frozen=True, slots=True)
-class CaptionRequest:
-    """A control whose regions have features, and the image it is about."""
-
-    control: Control
-    detections: tuple[Region, ...] = ()
-    """Regions of the whole image, whose mean feature describes it; without them the control's own do."""
-    image_size: tuple[float, float] | None = None
-    """Width and height of the picture, in the unit of the boxes: a sorter asks where in it a region is."""
+__all__ = ["CaptionOptions", "CaptionRequest", "Captioner", "PictureRequest", "Precision", "load"]
 
 
 class Captioner:
@@ -83,6 +44,7 @@ class Captioner:
         *,
         encoder: LayoutEncoder | None = None,
         sorter: SetSorter | None = None,
+        vision: Vision | None = None,
         device: str = "cpu",
         precision: Precision = "float32",
     ) -> None:
@@ -90,6 +52,12 @@ class Captioner:
         self.vocabulary = vocabulary
         self.encoder = encoder
         self.sorter = sorter
+        self.vision = vision
+        if vision is not None and vision.feature_size != network.config.feature_size:
+            raise InputError(
+                f"what sees gives features of {vision.feature_size} numbers, but the captioner was trained with "
+                f"{network.config.feature_size}: wanted the two that belong together"
+            )
         self.device = _checked_device(device)
         if precision not in get_args(Precision):
             raise InputError(f"precision {precision!r}: wanted {', '.join(get_args(Precision))}")
@@ -104,6 +72,61 @@ class Captioner:
         self._fused = FusedCaptioner(network.to(self.device), INT8 if precision == "int8" else DENSE, dtype)
         self._graphed: dict[Settings, GraphedSearch] = {}
 
+    def caption(
+        self,
+        picture: PictureSource,
+        regions: Pointing | None = None,
+        *,
+        ordered: bool = True,
+        choice: Choice | None = None,
+        options: CaptionOptions | None = None,
+    ) -> GroundedCaption:
+        """The best caption of a picture that talks about the regions a user points at.
+
+        An item of ``regions`` is a box, a region, or a list of them that one noun chunk is to talk about. Without
+        ``ordered`` the sorter puts them in order. Without ``regions`` they are detected, chosen by ``choice`` and put
+        in order, by the sorter or, in a bundle that has none, the best first.
+        """
+        control = None if regions is None else control_of(regions, ordered=ordered)
+        [found] = self.caption_pictures([PictureRequest(picture, control, choice or Choice())], options)
+        return _best(found)
+
+    def caption_pictures(
+        self, requests: Sequence[PictureRequest], options: CaptionOptions | None = None
+    ) -> list[list[GroundedCaption]]:
+        """The ``n_best`` captions of each request, best first.
+
+        A few pictures are in memory at once, however many are asked about.
+        """
+        vision, found = self._eyes(), []
+        for start in range(0, len(requests), _PICTURES_AT_ONCE):
+            some = requests[start : start + _PICTURES_AT_ONCE]
+            found += self.caption_batch(look_at(vision, some, can_sort=self.sorter is not None), options)
+        return found
+
+    def detect(self, picture: PictureSource, limit: int = 30) -> tuple[Region, ...]:
+        """The regions of a picture that are worth talking about, at most ``limit``, the best first."""
+        [found] = self.detect_pictures([picture], limit)
+        return found
+
+    def detect_pictures(self, pictures: Sequence[PictureSource], limit: int = 30) -> list[tuple[Region, ...]]:
+        """The same for several pictures."""
+        if limit < 1:
+            raise InputError(f"limit is {limit}: wanted at least 1 region")
+        vision, found = self._eyes(), []
+        for start in range(0, len(pictures), _PICTURES_AT_ONCE):
+            some = [opened(picture) for picture in pictures[start : start + _PICTURES_AT_ONCE]]
+            found += [sight.proposals[:limit] for sight in vision.look(some, [()] * len(some))]
+        return found
+
+    def _eyes(self) -> Vision:
+        if self.vision is None:
+            raise InputError(
+                "the bundle cannot see pictures: take one that can, such as the default one (sct.load()), or give it "
+                "regions with features of the kind it was trained with (Captioner.caption_regions)"
+            )
+        return self.vision
+
     def caption_regions(
         self,
         control: Control,
@@ -113,8 +136,8 @@ class Captioner:
         image_size: tuple[float, float] | None = None,
     ) -> GroundedCaption:
         """The best caption for regions that have features; ``image_size`` is needed for a control without order."""
-        [[best, *_]] = self.caption_batch([CaptionRequest(control, tuple(detections), image_size)], options)
-        return best
+        [found] = self.caption_batch([CaptionRequest(control, tuple(detections), image_size)], options)
+        return _best(found)
 
     def caption_batch(
         self, requests: Sequence[CaptionRequest], options: CaptionOptions | None = None
@@ -127,10 +150,10 @@ class Captioner:
             request if order is None else _put_in_order(request, order)
             for request, order in zip(requests, orders, strict=True)
         ]
-        captions = self.caption_inputs(self._inputs(ordered), options)
+        captions = self.caption_inputs(request_inputs(ordered, self.config), options)
         return [
-            found if order is None else [with_order(caption, order) for caption in found]
-            for found, order in zip(captions, orders, strict=True)
+            [replace(with_order(caption, order) if order else caption, control=request.control) for caption in found]
+            for request, found, order in zip(requests, captions, orders, strict=True)
         ]
 
     def _orders(self, requests: Sequence[CaptionRequest]) -> list[ChosenOrder | None]:
@@ -217,48 +240,6 @@ class Captioner:
                 )
         return tuple(self.vocabulary.ids[word] for word in words)
 
-    def _inputs(self, requests: Sequence[CaptionRequest]) -> ControlInputs:
-        features: list[np.ndarray] = []
-        row_of_feature: dict[int, int] = {}
-
-        def row(region: Region) -> int:
-            key = id(region.feature)
-            if key not in row_of_feature:
-                row_of_feature[key] = len(features)
-                features.append(self._feature(region))
-            return row_of_feature[key]
-
-        images, controls = [], []
-        for request in requests:
-            sets = [[row(region) for region in region_set.regions] for region_set in request.control.region_sets]
-            controls.append(sets)
-            described = [row(region) for region in request.detections] or [
-                place for members in sets for place in members
-            ]
-            images.append(self._image([features[place] for place in described]))
-        return pack_controls(torch.from_numpy(np.stack(features)), torch.from_numpy(np.stack(images)), controls)
-
-    def _image(self, features: Sequence[np.ndarray]) -> np.ndarray:
-        """Mean feature; like the authors' code, reference mode leaves out rows of zeros."""
-        kept = [feature for feature in features if feature.any()] if self.config.mode == "reference" else features
-        mean: np.ndarray = np.stack(kept or features).mean(axis=0, dtype=np.float64)
-        return mean.astype(np.float32)
-
-    def _feature(self, region: Region) -> np.ndarray:
-        place, wanted = f"the feature of region {tuple(region.box)}", self.config.feature_size
-        if region.feature is None:
-            raise InputError(f"region {tuple(region.box)} has no feature: wanted {wanted} numbers")
-        try:
-            with np.errstate(over="ignore"):  # becomes infinite, which is refused below
-                feature = np.asarray(region.feature, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{place} is no array of numbers ({error}): wanted {wanted} of them") from error
-        if feature.shape != (wanted,):
-            raise InputError(f"{place} has shape {feature.shape}: wanted ({wanted},)")
-        if not (np.abs(feature) <= _LARGEST_HALF).all():
-            raise InputError(f"{place} has values that are not finite or beyond {_LARGEST_HALF:g}: wanted smaller ones")
-        return feature
-
 
 def _checked_device(name: str) -> torch.device:
     try:
@@ -271,18 +252,24 @@ def _checked_device(name: str) -> torch.device:
 
 
 def load(folder: str | Path = "default", *, device: str = "cpu", precision: Precision = "float32") -> Captioner:
-    """Load a bundle."""
-    if str(folder) == "default":
-        raise InputError("no default bundle ships yet: name the folder of one, such as sct import-reference makes")
+    """Load a bundle; "default" is the one that ships."""
+    home = _checked_device(device)  # before anything is loaded
     bundle = load_bundle(Path(folder))
     return Captioner(
         bundle.captioner,
         bundle.vocabulary,
         encoder=bundle.encoder,
         sorter=bundle.sorter,
+        vision=None if bundle.vision is None else bundle.vision.to(home),
         device=device,
         precision=precision,
     )
+
+
+def _best(captions: Sequence[GroundedCaption]) -> GroundedCaption:
+    if not captions:
+        raise InputError("no caption holds to all that was asked of it: ask for less, or for a larger beam_size")
+    return captions[0]
 
 
 def _is_set(request: CaptionRequest) -> bool:

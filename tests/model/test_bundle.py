@@ -1,11 +1,13 @@
 """A bundle comes back as it was saved, and anything else is refused in one line."""
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from colour_vision import ColourVision
 
 import sct
 from sct.errors import InputError
@@ -247,3 +249,26 @@ def test_a_changed_noun_table_is_refused(tmp_path):
     NounTable.from_vectors(["cat"], np.ones((1, 3)), "three ones").save(tmp_path / "bundle" / "nouns.safetensors")
     with pytest.raises(InputError, match="checksum differs"):
         load_bundle(tmp_path / "bundle")
+
+
+def test_what_sees_comes_along(tmp_path, monkeypatch):
+    monkeypatch.setattr("sct.regions.sight.load_vision", ColourVision.load)
+    save_bundle(tmp_path / "bundle", make_captioner(), WORDS, vision=ColourVision(6))
+    assert load_bundle(tmp_path / "bundle").vision.feature_size == 6
+    assert load_bundle(tmp_path / "bundle").sorter is None
+    (tmp_path / "bundle" / "vision.safetensors").write_text("7")
+    with pytest.raises(InputError, match=r"vision.safetensors is cut short or not the file that was written"):
+        load_bundle(tmp_path / "bundle")
+    (tmp_path / "bundle" / "vision.safetensors").unlink()
+    with pytest.raises(InputError, match=r"vision.safetensors is missing"):
+        load_bundle(tmp_path / "bundle")
+
+
+def test_a_bundle_without_eyes_has_none(bundle):
+    assert load_bundle(bundle).vision is None
+
+
+def test_the_default_bundle_can_be_absent(tmp_path, monkeypatch):
+    monkeypatch.setattr("sct.model.bundle.DEFAULT_FOLDER", tmp_path / "nowhere")
+    with pytest.raises(InputError, match="came without its default bundle"):
+        load_bundle(Path("default"))

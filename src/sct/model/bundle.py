@@ -1,8 +1,8 @@
 """A bundle: a folder that captions with no dataset at hand.
 
 ``config.toml`` names its format, its version, the settings of the captioner, and the checksum of every file that
-belongs to it. Further parts (a region encoder, a noun table, a sorter) are further files; what the checksums do not
-list, such as a model card, may lie beside them.
+belongs to it. Further parts (a region encoder, a noun table, a sorter, what sees pictures) are further files; what the
+checksums do not list, such as a model card, may lie beside them.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import safetensors.torch
 import torch
@@ -27,6 +27,7 @@ from sct.model.config import CaptionerConfig
 from sct.model.network import CaptionNetwork
 from sct.model.weights import captioner_of, check_weights, weight_shapes
 from sct.regions.layout import LayoutEncoder
+from sct.regions.vision import Vision
 from sct.sorting import SetSorter, load_sorter, save_sorter
 from sct.sorting.saving import CONFIG as SORTER
 from sct.sorting.saving import WEIGHTS as SORTER_WEIGHTS
@@ -35,13 +36,28 @@ from sct.toml_text import TomlValue, toml_text
 FORMAT = "show-control-and-tell bundle"
 VERSION = 1
 CONFIG, VOCABULARY, WEIGHTS = "config.toml", "vocabulary.json", "weights.safetensors"
-ENCODER, NOUNS = "encoder.safetensors", "nouns.safetensors"
+ENCODER, NOUNS, VISION = "encoder.safetensors", "nouns.safetensors", "vision.safetensors"
+DEFAULT_FOLDER = Path(__file__).parents[1] / "bundles" / "default"
+"""The bundle that ships."""
 Precision = Literal["float32", "float16", "bfloat16"]
 """Of the weights on disk; they are always loaded as float32."""
 
 _SORTER_FILES = (SORTER, SORTER_WEIGHTS)
 _TABLES = ("captioner", "provenance", "files")
 _HOW_TO_MEND = "copy the bundle again, or make it anew"
+
+
+@runtime_checkable
+class BundledVision(Vision, Protocol):
+    """What sees, and can be put into a bundle."""
+
+    def save(self, path: Path) -> None:
+        """Write it as one file, which ``sct.regions.sight.load_vision`` reads."""
+        ...
+
+    def to(self, device: str | torch.device) -> "BundledVision":
+        """The same on another device."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +75,8 @@ class Bundle:
     """Which words are nouns, and how alike: by what alignment is rewarded and judged."""
     sorter: SetSorter | None = None
     """Puts region sets in order, where they come without one."""
+    vision: BundledVision | None = None
+    """Sees regions in pictures; a bundle without it captions regions that come with features."""
 
 
 def save_bundle(
@@ -71,6 +89,7 @@ def save_bundle(
     encoder: LayoutEncoder | None = None,
     nouns: NounTable | None = None,
     sorter: SetSorter | None = None,
+    vision: BundledVision | None = None,
 ) -> None:
     """Write a bundle into a folder that must not exist yet.
 
@@ -92,6 +111,8 @@ def save_bundle(
             nouns.save(part / NOUNS)
         if sorter is not None:
             save_sorter(part, sorter)
+        if vision is not None:
+            vision.save(part / VISION)
         _write_config(part, asdict(captioner.config), {"sct": sct.__version__, **(provenance or {})})
 
 
@@ -102,6 +123,7 @@ def add_sorter(
 
     All other files stay as they are, bit for bit; ``provenance`` is the sorter's.
     """
+    bundle = _found(bundle)
     content = _read_config(bundle)
     _refuse_existing(folder)
     with _made_whole(folder) as part:
@@ -114,7 +136,11 @@ def add_sorter(
 
 
 def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
-    """Read what ``save_bundle`` wrote; anything else is refused before a word is said with it."""
+    """Read what ``save_bundle`` wrote; anything else is refused before a word is said with it.
+
+    The folder "default" is the one that ships.
+    """
+    folder = _found(folder)
     content = _read_config(folder)
     config = _captioner_config(content["captioner"], folder / CONFIG)
     for name, checksum in content["files"].items():
@@ -134,7 +160,26 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
         LayoutEncoder.load(folder / ENCODER) if ENCODER in content["files"] else None,
         NounTable.load(folder / NOUNS) if NOUNS in content["files"] else None,
         load_sorter(folder) if SORTER in content["files"] else None,
+        _load_vision(folder / VISION) if VISION in content["files"] else None,
     )
+
+
+def _load_vision(path: Path) -> BundledVision:
+    from sct.regions.sight import load_vision  # noqa: PLC0415  most bundles do without it
+
+    return load_vision(path)
+
+
+def _found(folder: Path) -> Path:
+    """Where a bundle is, by its folder or by the word default."""
+    if str(folder) != "default":
+        return folder
+    if not DEFAULT_FOLDER.is_dir():
+        raise InputError(
+            "this sct came without its default bundle: install it again, or name the folder of a bundle, such as "
+            "sct import-reference makes"
+        )
+    return DEFAULT_FOLDER
 
 
 def _refuse_existing(folder: Path) -> None:
@@ -197,7 +242,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     for name in _TABLES:
         if not isinstance(content[name], dict):
             raise InputError(f"{path}: {name} is {content[name]!r}: wanted a table; {_HOW_TO_MEND}")
-    _check_keys(content["files"], (VOCABULARY, WEIGHTS), path, optional=(ENCODER, NOUNS, *_SORTER_FILES))
+    _check_keys(content["files"], (VOCABULARY, WEIGHTS), path, optional=(ENCODER, NOUNS, VISION, *_SORTER_FILES))
     if (SORTER in content["files"]) != (SORTER_WEIGHTS in content["files"]):
         raise InputError(f"{path} lists half a sorter: wanted {SORTER} and {SORTER_WEIGHTS}; {_HOW_TO_MEND}")
     return content

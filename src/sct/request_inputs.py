@@ -1,0 +1,64 @@
+"""From requests, as users make them, to the tables that a captioner sees; features are checked on the way."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from sct.caption_requests import CaptionRequest
+from sct.errors import InputError
+from sct.model.config import CaptionerConfig
+from sct.model.inputs import ControlInputs, pack_controls
+from sct.regions import Region
+
+_LARGEST_HALF = 65504.0
+
+
+def request_inputs(requests: Sequence[CaptionRequest], config: CaptionerConfig) -> ControlInputs:
+    """Lay requests out; a feature that several regions share is there once."""
+    features: list[np.ndarray] = []
+    row_of_feature: dict[int, int] = {}
+
+    def row(region: Region) -> int:
+        key = id(region.feature)
+        if key not in row_of_feature:
+            row_of_feature[key] = len(features)
+            features.append(_feature(region, config.feature_size))
+        return row_of_feature[key]
+
+    images, controls = [], []
+    for request in requests:
+        sets = [[row(region) for region in region_set.regions] for region_set in request.control.region_sets]
+        controls.append(sets)
+        if request.descriptor is not None:
+            images.append(_checked(request.descriptor, "the descriptor of a picture", config.feature_size))
+            continue
+        described = [row(region) for region in request.detections] or [place for members in sets for place in members]
+        images.append(_mean([features[place] for place in described], skip_zeros=config.mode == "reference"))
+    return pack_controls(torch.from_numpy(np.stack(features)), torch.from_numpy(np.stack(images)), controls)
+
+
+def _mean(features: Sequence[np.ndarray], *, skip_zeros: bool) -> np.ndarray:
+    """Mean feature; like the authors' code, reference mode leaves out rows of zeros."""
+    kept = [feature for feature in features if feature.any()] if skip_zeros else features
+    mean: np.ndarray = np.stack(kept or features).mean(axis=0, dtype=np.float64)
+    return mean.astype(np.float32)
+
+
+def _feature(region: Region, wanted: int) -> np.ndarray:
+    if region.feature is None:
+        raise InputError(f"region {tuple(region.box)} has no feature: wanted {wanted} numbers")
+    return _checked(region.feature, f"the feature of region {tuple(region.box)}", wanted)
+
+
+def _checked(values: object, what: str, wanted: int) -> np.ndarray:
+    try:
+        with np.errstate(over="ignore"):  # becomes infinite, which is refused below
+            feature = np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} is no array of numbers ({error}): wanted {wanted} of them") from error
+    if feature.shape != (wanted,):
+        raise InputError(f"{what} has shape {feature.shape}: wanted ({wanted},)")
+    if not (np.abs(feature) <= _LARGEST_HALF).all():
+        raise InputError(f"{what} has values that are not finite or beyond {_LARGEST_HALF:g}: wanted smaller ones")
+    return feature
