@@ -12,13 +12,14 @@ from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
 from sct.regions import Box, Region
 from sct.regions.layout import LayoutEncoder
+from sct.regions.vision import Vision
 
 FEATURES = 6
 WORDS = ("a", "the", "man", "horse", "dog", "rides", "on", "with")
 CLASSES = ("dog", "horse", "man")
 
 
-def small_captioner(seed: int = 11, **choices) -> Captioner:
+def small_captioner(seed: int = 11, vision: Vision | None = None, **choices) -> Captioner:
     vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
     config = CaptionerConfig(
         vocabulary_size=len(vocabulary),
@@ -28,7 +29,7 @@ def small_captioner(seed: int = 11, **choices) -> Captioner:
     network = assemble(config)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
-    return Captioner(network, vocabulary, encoder=LayoutEncoder(CLASSES, FEATURES))
+    return Captioner(network, vocabulary, encoder=LayoutEncoder(CLASSES, FEATURES), vision=vision)
 
 
 def annotated(image_id: str, *captions: tuple[str, ...], split: str = "val") -> AnnotatedImage:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,13 +13,18 @@ from sct.cli.progress import progress_bar
 from sct.errors import InputError
 
 if TYPE_CHECKING:
+    from sct.captioning import Captioner
     from sct.data.dataset import Dataset
-    from sct.evaluation.judgement import Judgement
+    from sct.data.features import Features
+    from sct.data.table import Table
+    from sct.evaluation.judgement import Judgement, NounSource
 
 
 def evaluate_command(
-    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle.")],
-    data: Annotated[Path, typer.Argument(help="A folder made by sct prepare, or a grounded JSONL file.")],
+    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, or the word default.")],
+    data: Annotated[
+        Path, typer.Argument(help="A folder made by sct prepare, or a grounded JSONL file with images/ beside it.")
+    ],
     control: Annotated[
         Literal["sequence", "set", "none"] | None,
         typer.Option(help="Region sets in order of mention, as a set that a sorter orders, or the image as a whole."),
@@ -55,16 +60,15 @@ def evaluate_command(
     """Caption a split by the paper's protocol and score the captions.
 
     One sample is an image with a control; all captions that share both are its references. Predictions are written
-    before they are scored.
+    before they are scored. Of a grounded JSONL file, a bundle that sees looks at the pictures, at the boxes that people
+    drew, and is judged by the captions that people grounded.
     """
     from sct.captioning import load  # noqa: PLC0415  torch is slow to import
     from sct.cli.figures import chosen_metrics, print_reasons, print_table  # noqa: PLC0415
-    from sct.data.features import features_for  # noqa: PLC0415
     from sct.evaluation.judgement import Judgement, NounSource  # noqa: PLC0415
     from sct.evaluation.predict import DatasetSorter, Progress  # noqa: PLC0415
     from sct.evaluation.predictions import Prediction  # noqa: PLC0415
-    from sct.evaluation.protocol import EvaluationSettings, Evaluator, judge_and_save  # noqa: PLC0415
-    from sct.regions.store import RegionStore  # noqa: PLC0415
+    from sct.evaluation.protocol import NO_SORTER, EvaluationSettings, Evaluator, judge_and_save  # noqa: PLC0415
     from sct.sorting import load_sorter  # noqa: PLC0415
 
     if control is None and oracle is None:
@@ -75,15 +79,15 @@ def evaluate_command(
         control=control or "sequence", metrics=chosen_metrics(metrics), reference=reference, batch_size=batch_size
     )
     captioner, nouns = load(bundle, device=device), NounSource.load(vectors)
-    folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{control or 'oracle'}"
-    dataset = _open(data, folder)
-    settings = replace(settings, split=split or ("val" if data.is_dir() else dataset.table.splits[0]))
-    store = None if features is None else RegionStore.open(features)
-    is_reference = captioner.config.mode == "reference"
-    of_regions = features_for(dataset.table, store, captioner.encoder, skip_zeros=is_reference)
     chosen = captioner.sorter if sorter is None else load_sorter(sorter)
-    of_sets = None if chosen is None else DatasetSorter(chosen, dataset.table, of_regions)
-    evaluator = Evaluator(captioner, dataset, of_regions, settings, of_sets)
+    if control == "set" and chosen is None:
+        raise InputError(NO_SORTER)  # before pictures are looked at for minutes
+    folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{control or 'oracle'}"
+    material = _material(captioner, data, folder, features, nouns, control)
+    dataset = material.dataset
+    settings = replace(settings, split=split or ("val" if data.is_dir() else dataset.table.splits[0]))
+    of_sets = None if chosen is None else DatasetSorter(chosen, material.seen, material.features)
+    evaluator = Evaluator(captioner, dataset, material.features, settings, of_sets)
 
     def run(caption: Callable[[Progress], list[Prediction]], name: str) -> Judgement:
         with progress_bar("captions") as progress:
@@ -104,6 +108,38 @@ def evaluate_command(
     for title, judgement in judgements.items():
         print_table(f"{bundle.name} on {data.name}, {settings.split}, {title}", judgement)
     print(f"predictions and scores are in {folder}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Material:
+    """What is evaluated on."""
+
+    dataset: "Dataset"
+    seen: "Table"
+    """The dataset as a sorter may know it."""
+    features: "Features"
+
+
+def _material(
+    captioner: "Captioner", data: Path, folder: Path, features: Path | None, nouns: "NounSource", control: str | None
+) -> _Material:
+    """Look at the pictures of a grounded JSONL file, if the bundle sees and no features were named; else read them."""
+    if data.is_file() and data.suffix == ".jsonl" and captioner.vision is not None and features is None:
+        from sct.evaluation.from_pictures import look_at_file  # noqa: PLC0415
+
+        with progress_bar("pictures") as progress:
+            found = look_at_file(
+                captioner.vision, data, nouns=nouns, with_proposals=control == "none", progress=progress
+            )
+        return _Material(found.dataset, found.seen, found.features)
+    from sct.data.features import features_for  # noqa: PLC0415
+    from sct.regions.store import RegionStore  # noqa: PLC0415
+
+    dataset = _open(data, folder)
+    store = None if features is None else RegionStore.open(features)
+    is_reference = captioner.config.mode == "reference"
+    of_regions = features_for(dataset.table, store, captioner.encoder, skip_zeros=is_reference)
+    return _Material(dataset, dataset.table, of_regions)
 
 
 def _open(data: Path, folder: Path) -> "Dataset":

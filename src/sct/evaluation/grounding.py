@@ -33,7 +33,10 @@ def judge_grounding(dataset: Dataset, predictions: Sequence[Prediction]) -> Grou
     are the chunks that name a class, said and human alike, each where its regions are.
     """
     if dataset.nouns is None:
-        reason = "the dataset has no noun table: prepare it again with sct prepare --overwrite"
+        reason = (
+            "the dataset has no noun table: prepare it again with sct prepare --overwrite; from pictures, install "
+            "'show-control-and-tell[prepare]' or name a noun table with --vectors"
+        )
         return GroundingReport(dict.fromkeys(GROUNDING_FIGURES), dict.fromkeys(GROUNDING_FIGURES, reason))
     names = {**{name.lower(): name for name in dataset.table.classes}, **_coco_names(dataset.table.classes)}
     judges = [_ImageJudge(dataset[line.image], names, dataset.nouns) for line in predictions]

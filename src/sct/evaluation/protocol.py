@@ -22,6 +22,10 @@ from sct.language.reference_tokens import caption_key, clean, without_punctuatio
 from sct.metrics.report import TABLE_METRICS, checked_metrics
 
 PREDICTIONS, SCORES = "predictions.jsonl", "scores.json"
+NO_SORTER = (
+    "the control is a set, and the bundle has no sorter to put it in order: give a bundle with one, name one with "
+    "--sorter, or evaluate with --control sequence"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +78,7 @@ class Evaluator:
         if self.settings.control != "set":
             return samples
         if self.sorter is None:
-            raise InputError(
-                "the control is a set, and the bundle has no sorter to put it in order: give a bundle with one, "
-                "name one with --sorter, or evaluate with --control sequence"
-            )
+            raise InputError(NO_SORTER)
         if not self.settings.reference:
             return sorted_samples(samples, self.sorter)
         ordered = in_reference_order(self.features, samples, first_members=_is_flickr(self.dataset))
