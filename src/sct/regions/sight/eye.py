@@ -1,0 +1,128 @@
+"""What sees pictures in a bundle: the network, with the names it knows."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import safetensors.torch
+import torch
+from jaxtyping import Float
+from PIL import Image
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from sct.atomic import written_whole
+from sct.errors import InputError
+from sct.packing import pack, unpack
+from sct.regions.pictures import Picture
+from sct.regions.records import Box, Region
+from sct.regions.sight.network import SightConfig, SightNetwork
+from sct.regions.sight.proposing import propose
+from sct.regions.sight.transformer import TransformerConfig
+from sct.regions.vision import Sight
+
+_FORMAT = "sct sight 1"
+_MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of ImageNet's colours, which the transformer was first trained with."""
+_SMALLEST_SIDE = 1e-3
+"""Of a proposal, relative to the picture; a thinner one is nothing that a person would point at."""
+_WHOLE = (0.0, 0.0, 1.0, 1.0)
+
+
+class Eye:
+    """Sees regions in pictures (``sct.regions.vision.Vision``)."""
+
+    def __init__(
+        self, network: SightNetwork, names: tuple[str, ...], *, device: str | torch.device = "cpu", proposals: int = 30
+    ) -> None:
+        """``proposals``: how many regions it proposes for a picture, at most."""
+        if len(names) != network.config.num_names:
+            raise InputError(f"{len(names)} names came for a network of {network.config.num_names}: wanted as many")
+        self.network, self.names, self.num_proposals = network.eval().to(device), names, proposals
+        self.feature_size = network.config.feature_size
+        self._device = torch.device(device)
+
+    def to(self, device: str | torch.device) -> "Eye":
+        """The same on another device."""
+        return Eye(self.network, self.names, device=device, proposals=self.num_proposals)
+
+    @torch.inference_mode()
+    def look(self, pictures: Sequence[Picture], boxes: Sequence[Sequence[Box]]) -> list[Sight]:
+        """Look once at each picture, at the boxes that are asked for and for regions worth talking about."""
+        if len(pictures) != len(boxes):
+            raise InputError(f"{len(pictures)} pictures came with {len(boxes)} lists of boxes: wanted one for each")
+        if not pictures:
+            return []
+        maps = self.network.look(prepared(pictures, self.network.config.side).to(self._device))
+        found = propose(self.network, maps, self.num_proposals)
+        sights = []
+        for number, (picture, asked, proposals) in enumerate(zip(pictures, boxes, found, strict=True)):
+            is_box = (proposals.boxes[:, 2:] - proposals.boxes[:, :2]).amin(1) > _SMALLEST_SIDE
+            size = torch.tensor([picture.width, picture.height] * 2, dtype=torch.float32, device=self._device)
+            wanted = torch.tensor([list(box) for box in asked], device=self._device).view(-1, 4) / size
+            rows = torch.cat([torch.tensor([_WHOLE], device=self._device), wanted, proposals.boxes[is_box]])
+            features = self.network.features(maps.of(number), rows[None])[0]
+            named = self.network.name(features).softmax(1).max(1)
+            worth = proposals.worth[is_box].tolist()
+            regions = [
+                Region(Box(*box), self.names[name], score, feature)
+                for box, name, score, feature in zip(
+                    [*asked, *(proposals.boxes[is_box] * size).tolist()],
+                    named.indices[1:].tolist(),
+                    [*named.values[1 : 1 + len(asked)].tolist(), *worth],
+                    features[1:].cpu().numpy(),
+                    strict=True,
+                )
+            ]
+            descriptor = features[0].cpu().numpy()
+            sights.append(Sight(descriptor, tuple(regions[: len(asked)]), tuple(regions[len(asked) :])))
+        return sights
+
+    def save(self, path: Path) -> None:
+        """Write it as one safetensors file, large matrices in 8 bits."""
+        about = {
+            "format": _FORMAT,
+            "config": json.dumps(asdict(self.network.config)),
+            "names": json.dumps(self.names),
+        }
+        with written_whole(path) as file:
+            file.write(safetensors.torch.save(pack(self.network.state_dict()), metadata=about))
+
+
+def load_vision(path: Path) -> Eye:
+    """Read what ``Eye.save`` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            if about.get("format") != _FORMAT:
+                raise InputError(f"{path} has format {about.get('format')!r}: wanted {_FORMAT!r}")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+    except SafetensorError as error:
+        raise InputError(f"{path} is no whole network that sees ({error}): copy it again") from error
+    settings = json.loads(about["config"])
+    config = SightConfig(**{**settings, "transformer": TransformerConfig(**settings["transformer"])})
+    with torch.device("meta"):
+        network = SightNetwork(config)
+    network.load_state_dict(unpack(tensors), assign=True)
+    network.lay_anchors()
+    return Eye(network, tuple(json.loads(about["names"])))
+
+
+def prepared(pictures: Sequence[Picture], side: int) -> Float[Tensor, "pictures 3 side side"]:
+    """Pictures as the network takes them: each a square of its side, whatever shape it had."""
+    squares = [squared(picture.pixels, side) for picture in pictures]
+    return normalised(torch.from_numpy(np.stack(squares)))
+
+
+def squared(pixels: np.ndarray, side: int) -> np.ndarray:
+    """A picture as a square of whole numbers, channels first."""
+    resized = Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC)
+    return np.asarray(resized).transpose(2, 0, 1)
+
+
+def normalised(pixels: Tensor) -> Float[Tensor, "pictures 3 side side"]:
+    """Colours from 0 to 255 as the network expects them."""
+    mean, spread = (torch.tensor(values, device=pixels.device).view(3, 1, 1) for values in (_MEAN, _SPREAD))
+    return (pixels.float() / 255 - mean) / spread

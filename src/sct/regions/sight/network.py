@@ -1,0 +1,119 @@
+"""The network that sees: one pass over a picture, then features, names and worth of any box in it."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sct.regions.sight.candidates import NUM_ANCHORS, anchors
+from sct.regions.sight.pooling import pool_boxes
+from sct.regions.sight.transformer import TransformerConfig, VisionTransformer
+
+_CELLS, _ROUGH_CELLS = 4, 2
+_WAVES = 4
+_GEOMETRY = 6 * (1 + 2 * _WAVES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SightConfig:
+    """Sizes of the network; saved with it."""
+
+    num_names: int
+    """Names that a region may have."""
+    side: int = 336
+    """Pixels of the square that every picture is brought to."""
+    reduced: int = 192
+    """Channels of the map that boxes are read from."""
+    feature_size: int = 768
+    dropout: float = 0.1
+    transformer: TransformerConfig = field(default_factory=TransformerConfig)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Maps:
+    """What one pass over some pictures gives."""
+
+    full: Float[Tensor, "pictures width rows columns"]
+    reduced: Float[Tensor, "pictures reduced rows columns"]
+    whole: Float[Tensor, "pictures width"]
+
+    def of(self, picture: int) -> "Maps":
+        """Those of one picture."""
+        only = slice(picture, picture + 1)
+        return Maps(self.full[only], self.reduced[only], self.whole[only])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Anchored:
+    """How much each anchor is worth, as a logit, and how it must be moved."""
+
+    worth: Float[Tensor, "pictures anchors"]
+    deltas: Float[Tensor, "pictures anchors 4"]
+
+
+class SightNetwork(nn.Module):
+    """A vision transformer with heads for regions."""
+
+    anchors: Float[Tensor, "anchors 4"]
+    """Boxes of all sizes all over a picture, relative to it; where proposals start from."""
+
+    def __init__(self, config: SightConfig, *, drop_path: float = 0.0) -> None:
+        super().__init__()
+        self.config = config
+        width, size = config.transformer.width, config.feature_size
+        self.transformer = VisionTransformer(config.transformer, drop_path=drop_path)
+        self.reduce = nn.Conv2d(width, config.reduced, 1)
+        self.mix = nn.Linear(config.reduced * _CELLS**2 + 2 * width + _GEOMETRY, size)
+        self.feature = nn.Linear(size, size)
+        self.feature_norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(config.dropout)
+        self.name = nn.Linear(size, config.num_names)
+        self.worth = nn.Linear(size, 1)
+        self.refine = nn.Linear(size, 4)
+        self.anchor_map = nn.Conv2d(width, 256, 3, padding=1)
+        self.anchor_out = nn.Conv2d(256, NUM_ANCHORS * 5, 1)
+        self.lay_anchors()
+        for layer in (self.refine, self.anchor_out):
+            nn.init.normal_(layer.weight, std=0.01)
+        assert self.anchor_out.bias is not None
+        with torch.no_grad():  # almost all anchors are worth nothing
+            self.anchor_out.bias.view(NUM_ANCHORS, 5).copy_(torch.tensor([-math.log(100), 0.0, 0.0, 0.0, 0.0]))
+
+    def lay_anchors(self) -> None:
+        """Compute the anchors, which are not saved with the weights."""
+        grid = self.config.side // self.config.transformer.patch
+        self.register_buffer("anchors", anchors(grid, grid), persistent=False)
+
+    def look(self, pictures: Float[Tensor, "pictures 3 side side"]) -> Maps:
+        """Pass over normalised pictures."""
+        tokens = self.transformer(pictures)
+        rows = pictures.shape[-2] // self.config.transformer.patch
+        full = tokens[:, 1:].transpose(1, 2).unflatten(2, (rows, -1))
+        return Maps(full, F.gelu(self.reduce(full)), tokens[:, 0])
+
+    def features(
+        self, maps: Maps, boxes: Float[Tensor, "pictures boxes 4"]
+    ) -> Float[Tensor, "pictures boxes features"]:
+        """Features of as many boxes in each picture, relative to it."""
+        detailed = pool_boxes(maps.reduced, boxes, _CELLS).flatten(2)
+        rough = pool_boxes(maps.full, boxes, _ROUGH_CELLS).mean((3, 4))
+        whole = maps.whole[:, None].expand_as(rough)
+        mixed = self.mix(torch.cat([detailed, rough, whole, _geometry(boxes).to(detailed.dtype)], dim=2))
+        made: Tensor = self.feature_norm(self.feature(self.dropout(F.gelu(mixed))))
+        return made
+
+    def anchored(self, maps: Maps) -> Anchored:
+        """Worth and movement of every anchor, in the order of ``anchors``."""
+        out = self.anchor_out(F.gelu(self.anchor_map(maps.full)))
+        cells = out.permute(0, 2, 3, 1).reshape(len(out), -1, 5).float()
+        return Anchored(cells[..., 0], cells[..., 1:])
+
+
+def _geometry(boxes: Float[Tensor, "pictures boxes 4"]) -> Float[Tensor, "pictures boxes geometry"]:
+    """Corners and size of a box, plain and as waves."""
+    numbers = torch.cat([boxes, boxes[..., 2:] - boxes[..., :2]], dim=2)
+    angles = (numbers[..., None] * (math.pi * 2.0 ** torch.arange(_WAVES, device=boxes.device))).flatten(2)
+    return torch.cat([2 * numbers - 1, angles.sin(), angles.cos()], dim=2)

@@ -1,0 +1,40 @@
+"""The regions of a picture that are worth talking about, found in two looks."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sct.regions.sight.candidates import moved, without_doubles
+from sct.regions.sight.network import Maps, SightNetwork
+
+_ANCHORS, _CANDIDATES = 600, 120
+_LARGEST_OVERLAP_FIRST, _LARGEST_OVERLAP = 0.75, 0.6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposals:
+    """Boxes of one picture, the best first."""
+
+    boxes: Float[Tensor, "proposals 4"]
+    """Relative to the picture."""
+    worth: Float[Tensor, " proposals"]
+    """From 0 to 1: about how well the box fits something that people would name."""
+
+
+@torch.no_grad()
+def propose(network: SightNetwork, maps: Maps, limit: int) -> list[Proposals]:
+    """At most ``limit`` regions of each picture: the best anchors, moved, looked at again, and without doubles."""
+    found = network.anchored(maps)
+    proposals = []
+    for number, (worth, deltas) in enumerate(zip(found.worth, found.deltas, strict=True)):
+        best = worth.topk(min(_ANCHORS, len(worth)))
+        boxes = moved(network.anchors[best.indices], deltas[best.indices])
+        boxes = boxes[without_doubles(boxes, best.values, _LARGEST_OVERLAP_FIRST, _CANDIDATES)]
+        features = network.features(maps.of(number), boxes[None])[0]
+        judged = network.worth(features).squeeze(1).float().sigmoid()
+        boxes = moved(boxes, network.refine(features).float())
+        kept = without_doubles(boxes, judged, _LARGEST_OVERLAP, limit)
+        proposals.append(Proposals(boxes[kept], judged[kept]))
+    return proposals

@@ -1,0 +1,101 @@
+"""What people said of the regions of a dataset's pictures, as tables to learn to see from."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from sct.data.mentions import image_of_caption, split_number, split_of_caption
+from sct.data.table import NO_CHUNK, NO_CLASS, Table
+
+MAX_REGIONS = 16
+"""Regions of a picture that are learned from; hardly a picture has more."""
+_SAY_NOTHING_OF_LOOKS = frozenset((
+    "a", "an", "the", "and", "or", "of", "in", "on", "at", "to", "with", "by", "from", "for",
+    "into", "onto", "over", "under", "near", "next", "up", "down", "out", "off", "through", "while", "as", "is",
+    "are", "be", "being", "has", "have", "it", "its", "his", "her", "their", "them", "he", "she", "they",
+    "there", "this", "that", "who", "which", "one", "another", "other", "some", "left", "right",
+))  # fmt: skip
+"""Function words, and words that a mirrored picture makes wrong."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SightTargets:
+    """Per picture its boxes, and what they and the picture were called."""
+
+    names: tuple[str, ...]
+    words: tuple[str, ...]
+    boxes: Float[np.ndarray, "images regions 4"]
+    """Relative to the picture."""
+    is_region: Bool[np.ndarray, "images regions"]
+    region_names: Float[np.ndarray, "rows names"]
+    """How often each region was called what, as shares; rows of zeros where no name is known."""
+    region_words: Bool[np.ndarray, "rows words"]
+    region_row: Int[np.ndarray, "images regions"]
+    """Rows of the two tables above, which are those of the dataset's regions."""
+    picture_words: Bool[np.ndarray, "images words"]
+
+
+def sight_targets(table: Table, *, min_name_count: int = 8, min_word_count: int = 12) -> SightTargets:
+    """Count in the training split which names and words there are, and lay out what all images say of their regions."""
+    columns = table.columns
+    caption_of_word = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))
+    is_training = split_of_caption(table) == split_number(table, "train")
+    counts = Counter(columns["word"][is_training[caption_of_word]].tolist())
+    words = tuple(
+        word
+        for number, word in enumerate(table.words)
+        if counts[number] >= min_word_count and word not in _SAY_NOTHING_OF_LOOKS
+    )
+    caption_of_chunk = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_chunk"]))
+    in_training = is_training[caption_of_chunk] & (np.diff(columns["chunk_region"]) > 0)
+    name_counts = Counter(columns["chunk_class"][in_training].tolist())
+    names = tuple(name for number, name in enumerate(table.classes) if name_counts[number] >= min_name_count)
+
+    name_of_class = _renumbered(table.classes, names)
+    word_of_word = _renumbered(table.words, words)
+    ends = columns["image_region"].astype(np.int64)
+    num_regions, image = int(ends[-1]), image_of_caption(table)
+    region_names = np.zeros((num_regions, len(names)), np.float32)
+    region_words = np.zeros((num_regions, len(words)), bool)
+    chunk_rows = _member_rows(table)
+    chunk_starts = columns["chunk_region"].astype(np.int64)
+    for chunk, class_number in enumerate(columns["chunk_class"].tolist()):
+        if class_number != NO_CLASS and name_of_class[class_number] >= 0:
+            region_names[chunk_rows[chunk_starts[chunk] : chunk_starts[chunk + 1]], name_of_class[class_number]] += 1
+    chunk_of_word = columns["caption_chunk"][caption_of_word].astype(np.int64) + columns["word_chunk"]
+    in_chunk = (columns["word_chunk"] != NO_CHUNK) & (word_of_word[columns["word"]] >= 0)
+    for chunk, word in zip(
+        chunk_of_word[in_chunk].tolist(), word_of_word[columns["word"][in_chunk]].tolist(), strict=True
+    ):
+        region_words[chunk_rows[chunk_starts[chunk] : chunk_starts[chunk + 1]], word] = True
+    region_names /= region_names.sum(1, keepdims=True).clip(min=1)
+
+    known = word_of_word[columns["word"]] >= 0
+    picture_words = np.zeros((len(table.image_ids), len(words)), bool)
+    picture_words[image[caption_of_word[known]], word_of_word[columns["word"][known]]] = True
+
+    count = np.minimum(np.diff(ends), MAX_REGIONS)
+    is_region = np.arange(MAX_REGIONS) < count[:, None]
+    row = np.where(is_region, ends[:-1, None] + np.arange(MAX_REGIONS), 0)
+    sizes = np.concatenate([columns["image_size"]] * 2, axis=1)
+    boxes = np.where(is_region[..., None], columns["region_box"][row] / sizes[:, None], 0)
+    return SightTargets(
+        names, words, boxes.astype(np.float32), is_region, region_names, region_words, row, picture_words
+    )
+
+
+def _renumbered(names: tuple[str, ...], kept: tuple[str, ...]) -> Int[np.ndarray, " names"]:
+    """Place of each name among the kept ones; -1 where it is not there."""
+    places = {name: place for place, name in enumerate(kept)}
+    return np.array([places.get(name, -1) for name in names], np.int64)
+
+
+def _member_rows(table: Table) -> Int[np.ndarray, " members"]:
+    """Row of the region of each member of a region set."""
+    columns = table.columns
+    image_of_chunk = np.repeat(image_of_caption(table), np.diff(columns["caption_chunk"]))
+    first = columns["image_region"].astype(np.int64)[image_of_chunk]
+    rows: np.ndarray = columns["member"] + np.repeat(first, np.diff(columns["chunk_region"]))
+    return rows
