@@ -201,12 +201,13 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=None, help="only so many images")
     options = parser.parse_args()
     proposers: list[Proposer] = []
-    if options.shapes is not None:
-        proposers.append(CommonShapes(options.shapes))
-    if options.efficientdet is not None:
-        proposers.append(Detector(options.efficientdet, options.threads))
+    # The better come first: of two together, the first has the first turn.
     if options.bundle is not None:
         proposers.append(OfBundle(options.bundle))
+    if options.efficientdet is not None:
+        proposers.append(Detector(options.efficientdet, options.threads))
+    if options.shapes is not None:
+        proposers.append(CommonShapes(options.shapes))
     if not proposers:
         parser.error("nothing to measure: give --shapes, --efficientdet or --bundle")
     images = list(read_images(options.source))[: options.limit]
