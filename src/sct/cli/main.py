@@ -4,22 +4,16 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 import sct
-from sct.cli import evaluate, import_reference, prepare, score, show, stats, train
 from sct.errors import InputError
 
-app = typer.Typer(name="sct", add_completion=False, rich_markup_mode=None)
-app.command("prepare")(prepare.prepare_command)
-app.command("stats")(stats.stats_command)
-app.command("show")(show.show_command)
-app.command("train")(train.train_command)
-app.command("evaluate")(evaluate.evaluate_command)
-app.command("score")(score.score_command)
-app.command("import-reference")(import_reference.import_reference_command)
+VERBS = ("caption", "detect", "prepare", "stats", "show", "train", "evaluate", "score", "import-reference")
+"""Each has a file of its name."""
 
 # The base of typer's errors about a command line; typer itself exports only classes derived from it.
 _CommandLineError: type[Exception] = next(
@@ -34,8 +28,7 @@ def _print_version(wanted: bool) -> bool:
     return wanted
 
 
-@app.callback()
-def options(
+def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Version.")
     ] = False,
@@ -44,12 +37,23 @@ def options(
     """Show, Control and Tell: captions grounded on the regions you point at."""
 
 
+def _app(arguments: Sequence[str]) -> typer.Typer:
+    """The command line; where it is clear which verb is meant, the others need not be imported."""
+    app = typer.Typer(name="sct", add_completion=False, rich_markup_mode=None)
+    app.callback()(_options)
+    meant = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for verb in [meant] if meant in VERBS else VERBS:
+        name = verb.replace("-", "_")
+        app.command(verb)(getattr(import_module(f"sct.cli.{name}"), f"{name}_command"))
+    return app
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are one line on stderr."""
     debug = "--debug" in arguments
     rest = [argument for argument in arguments if argument != "--debug"]
     try:
-        command = typer.main.get_command(app)
+        command = typer.main.get_command(_app(rest))
         with command.make_context("sct", [*rest] or ["--help"]) as context:
             command.invoke(context)
         sys.stdout.flush()

@@ -9,9 +9,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Give a function to be told what is done and what there is in all."""
+def progress_bar(what: str, *, hidden: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+    """Give a function to be told what is done and what there is in all.
+
+    What is printed meanwhile goes above the bar where both are on the terminal, and where it was sent otherwise.
+    """
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=sys.stderr), disable=not sys.stderr.isatty()) as bar:
+    with Progress(
+        *columns,
+        console=Console(file=sys.stderr),
+        redirect_stdout=sys.stdout.isatty(),
+        disable=hidden or not sys.stderr.isatty(),
+    ) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,185 @@
+"""``sct caption``: the main job, from pictures to grounded captions."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sct.cli.progress import progress_bar
+from sct.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from sct.grounded_caption import GroundedCaption
+    from sct.regions import Control
+
+
+def caption_command(
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE", help="Pictures, and folders of them.")],
+    region: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="X1,Y1,X2,Y2[+X1,Y1,X2,Y2...]",
+            help="Box in pixels to talk about, in order; boxes joined by + are talked about together.",
+        ),
+    ] = None,
+    regions: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help='Boxes of many pictures: {"photo.jpg": [[x1,y1,x2,y2]]}.')
+    ] = None,
+    unordered: Annotated[bool, typer.Option("--unordered", help="Let the sorter put the regions in order.")] = False,
+    model: Annotated[Path, typer.Option(help="Folder of a bundle, or the word default.")] = Path("default"),
+    draw: Annotated[
+        Path | None, typer.Option(help="Picture to write, with boxes and caption; for several pictures a folder.")
+    ] = None,
+    beam: Annotated[int, typer.Option(min=1, help="Captions that are kept in mind at each word.")] = 5,
+    n_best: Annotated[int, typer.Option(min=1, help="Captions that are told of each picture.")] = 1,
+    cover: Annotated[bool, typer.Option("--cover", help="Talk about every region before the sentence ends.")] = False,
+    max_length: Annotated[int, typer.Option(min=1, help="Most words, the end counted as one.")] = 20,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    precision: Annotated[
+        Literal["float32", "float16", "int8"], typer.Option(help="Of the captioner: float16 for GPUs, int8 for CPUs.")
+    ] = "float32",
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each picture, a line each.")] = False,
+) -> None:
+    """Caption pictures, each noun chunk grounded on a region; without --region the regions are detected and ordered.
+
+    A picture that cannot be used is told of on stderr and does not stop the rest; the exit code is then 2.
+    """
+    from sct.captioning import CaptionOptions, PictureRequest, load  # noqa: PLC0415  torch is slow to import
+    from sct.cli.many_pictures import Complaints, Job, each_picture, found_files  # noqa: PLC0415
+    from sct.grounded_caption import GroundedCaption  # noqa: PLC0415
+
+    if n_best > beam:
+        raise InputError(f"--n-best {n_best} is more than --beam {beam} keeps: make the beam as large")
+    complaints = Complaints()
+    files = found_files(images, complaints)
+    if not files:
+        raise typer.Exit(2)
+    controls = _controls(files, region, regions, ordered=not unordered)
+    places = {} if draw is None else _places(draw, files)
+    captioner = load(model, device=device, precision=precision)
+    options = CaptionOptions(beam_size=beam, n_best=n_best, cover=cover, max_length=max_length)
+
+    def work(jobs: Sequence[Job]) -> list[list[GroundedCaption]]:
+        return captioner.caption_pictures([PictureRequest(job.picture, controls[job.file]) for job in jobs], options)
+
+    is_json_read = as_json and sys.stdout.isatty()  # a bar would break its lines
+    with progress_bar("pictures", hidden=is_json_read or len(files) == 1) as progress:
+        for number, done in enumerate(each_picture(files, work, complaints), start=1):
+            if not done.found:
+                complaints.tell(InputError(f"{done.job.file}: no caption holds to all that was asked: ask for less"))
+                continue
+            if done.job.file in places:
+                from sct.studio.caption_drawing import draw_caption  # noqa: PLC0415
+                from sct.studio.drawing import save_drawing  # noqa: PLC0415
+
+                save_drawing(draw_caption(done.job.picture, done.found[0]), places[done.job.file])
+            if as_json:
+                print(json.dumps(_record(done.job.file, done.found), ensure_ascii=False))
+            else:
+                _print_captions(done.job.file, done.found)
+            progress(number, len(files))
+    sys.stdout.flush()
+    if complaints.count:
+        raise typer.Exit(2)
+
+
+def _controls(
+    files: Sequence[Path], region: Sequence[str] | None, regions: Path | None, *, ordered: bool
+) -> "dict[Path, Control | None]":
+    """What is to be talked about in each picture; None: what is detected."""
+    from sct.regions.pointing import control_of  # noqa: PLC0415
+    from sct.regions.pointing_file import read_pointing  # noqa: PLC0415
+
+    if region and regions is not None:
+        raise InputError("--region and --regions were both given: wanted one of them")
+    if not region and regions is None:
+        if not ordered:
+            raise InputError("--unordered was given without --region or --regions: what is detected is ordered anyway")
+        return dict.fromkeys(files)
+    if regions is not None:
+        return dict(zip(files, read_pointing(regions, files, ordered=ordered), strict=True))
+    return dict.fromkeys(files, control_of([_boxes(each) for each in region or ()], ordered=ordered))
+
+
+def _boxes(text: str) -> list[list[float]]:
+    """The boxes of one --region.
+
+    >>> _boxes("20,30,200,310+0,0,9.5,9")
+    [[20.0, 30.0, 200.0, 310.0], [0.0, 0.0, 9.5, 9.0]]
+    """
+    try:
+        return [[float(side) for side in box.split(",")] for box in text.split("+")]
+    except ValueError:
+        raise InputError(f"--region {text!r}: wanted X1,Y1,X2,Y2 in pixels, boxes of one thing joined by +") from None
+
+
+def _places(draw: Path, files: Sequence[Path]) -> dict[Path, Path]:
+    """Where each drawing goes: for one picture the file that was named, else into the folder."""
+    from PIL import Image  # noqa: PLC0415
+
+    Image.init()
+    is_picture = Image.registered_extensions().get(draw.suffix.lower()) in Image.SAVE
+    if len(files) == 1 and draw.suffix and not draw.is_dir():
+        if not is_picture:
+            raise InputError(f"--draw {draw} has no ending of a picture format: wanted .png, .jpg or the like")
+        if draw.exists() and files[0].exists() and draw.samefile(files[0]):
+            raise InputError(f"--draw {draw} would overwrite the picture: wanted another file")
+        return {files[0]: draw}
+    if draw.is_file() or (is_picture and not draw.is_dir()):
+        raise InputError(f"--draw {draw} is one file, but there are {len(files)} pictures: wanted a folder")
+    places: dict[Path, Path] = {}
+    for file in files:
+        taken, number = set(places.values()), 1
+        while (place := draw / f"{file.stem}{f'-{number}' if number > 1 else ''}.grounded.png") in taken:
+            number += 1
+        places.setdefault(file, place)
+    return places
+
+
+def _record(file: Path, captions: "Sequence[GroundedCaption]") -> dict[str, Any]:
+    """The best caption with all that is known of it, and the others where several were asked for."""
+    best, *others = [_caption_record(caption) for caption in captions]
+    return {"image": str(file), **best, **({"others": others} if others else {})}
+
+
+def _caption_record(caption: "GroundedCaption") -> dict[str, Any]:
+    content = caption.as_dict()
+    return {"caption": content.pop("text"), **content}
+
+
+def _print_captions(file: Path, captions: "Sequence[GroundedCaption]") -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(soft_wrap=True, highlight=False)
+    if len(captions) == 1:
+        console.print(Text(f"{file}: ").append_text(_coloured(captions[0])))
+        return
+    console.print(Text(str(file)))
+    for caption in captions:
+        console.print(Text(f"  {caption.log_prob:7.2f}  ").append_text(_coloured(caption)))
+
+
+def _coloured(caption: "GroundedCaption") -> "Text":
+    """The sentence with its chunks in brackets, each in the colour that its region set has in a drawing."""
+    from rich.text import Text  # noqa: PLC0415
+
+    from sct.studio.drawing import PALETTE  # noqa: PLC0415
+
+    starts = {chunk.words[0]: chunk for chunk in caption.chunks}
+    pieces, place = [], 0
+    while place < len(caption.words):
+        chunk = starts.get(place)
+        if chunk is None:
+            pieces.append(Text(caption.words[place].text))
+            place += 1
+        else:
+            red, green, blue = PALETTE[chunk.region_set % len(PALETTE)]
+            pieces.append(Text(f"[{chunk.text}]", style=f"bold rgb({red},{green},{blue})"))
+            place = chunk.words[1]
+    return Text(" ").join(pieces)

@@ -1,0 +1,223 @@
+"""``sct caption`` and ``sct detect`` as a person meets them, with a bundle that sees colours."""
+
+import json
+
+import pytest
+from colour_vision import ColourVision
+from PIL import Image
+from seeing_bundle import make_bundle, make_pictures
+
+import sct
+from sct.cli.main import run
+from sct.grounded_caption import GroundedCaption
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return make_bundle(tmp_path_factory.mktemp("caption") / "bundle")
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    return make_pictures(tmp_path / "pictures")
+
+
+@pytest.fixture(autouse=True)
+def seeing(monkeypatch):
+    monkeypatch.setattr("sct.regions.sight.load_vision", ColourVision.load)
+
+
+def captioned(bundle, *arguments):
+    return run(["caption", *map(str, arguments), "--model", str(bundle)])
+
+
+def objects(capsys):
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_picture_alone(bundle, pictures, capsys):
+    assert captioned(bundle, pictures / "a.png", "--json", "--cover") == 0
+    [found] = objects(capsys)
+    told = sct.load(bundle).caption(pictures / "a.png", options=sct.CaptionOptions(cover=True))
+    assert found["image"] == str(pictures / "a.png")
+    assert found["caption"] == told.text
+    assert [word["text"] for word in found["words"]] == told.text.split()
+    for word in found["words"]:
+        assert set(word) == {"text", "region_set", "attention", "sentinel_weight", "shift_probability"}
+        assert sum(word["attention"]) + word["sentinel_weight"] == pytest.approx(1, abs=1e-5)
+    # By score, the red, the green and the blue quarter; the sorter speaks of green first.
+    assert found["control"] == [[[0, 0, 20, 10]], [[20, 0, 40, 10]], [[20, 10, 40, 20]]]
+    assert found["classes"] == [["red"], ["green"], ["blue"]]
+    assert found["order"] == {"sets": [1, 2, 0], "probability": None}
+    assert [chunk["boxes"] for chunk in found["chunks"]] == [found["control"][c["region_set"]] for c in found["chunks"]]
+    assert found["chunks"]
+    assert found["log_prob"] < 0
+    assert "others" not in found
+
+
+def test_for_people_a_line_with_chunks_in_brackets(bundle, pictures, capsys):
+    assert captioned(bundle, pictures / "a.png", "--cover") == 0
+    line = capsys.readouterr().out
+    told: GroundedCaption = sct.load(bundle).caption(pictures / "a.png", options=sct.CaptionOptions(cover=True))
+    assert line.startswith(f"{pictures / 'a.png'}: ")
+    assert line.count("\n") == 1
+    assert line.replace("[", "").replace("]", "") == f"{pictures / 'a.png'}: {told.text}\n"
+    assert all(f"[{chunk.text}]" in line for chunk in told.chunks)
+    assert line.count("[") == len(told.chunks) > 0
+
+
+def test_regions_control_the_caption(bundle, pictures, capsys):
+    boxes = ["--region", "20,0,40,20", "--region", "0,0,20,20+0,10,40,20"]
+    assert captioned(bundle, pictures / "a.png", *boxes, "--json") == 0
+    [found] = objects(capsys)
+    assert found["control"] == [[[20, 0, 40, 20]], [[0, 0, 20, 20], [0, 10, 40, 20]]]
+    assert found["classes"] == [["green"], ["red", "blue"]]
+    assert found["order"] is None
+    assert captioned(bundle, pictures / "a.png", *boxes, "--json", "--unordered") == 0
+    [found] = objects(capsys)
+    assert found["order"]["sets"] == [0, 1]
+    assert captioned(bundle, pictures / "a.png", "--region", "0,0,40,20", "--json", "--unordered") == 0
+    [whole] = objects(capsys)
+    assert (whole["control"], whole["order"]["sets"]) == ([[[0, 0, 40, 20]]], [0])
+
+
+def test_regions_of_many_pictures_from_a_file(bundle, pictures, tmp_path, capsys):
+    file = tmp_path / "regions.json"
+    file.write_text(json.dumps({"a.png": [[0, 0, 9, 9]], str(pictures / "b.png"): [[[0, 0, 5, 5], [5, 5, 9, 9]]]}))
+    assert captioned(bundle, pictures, "--regions", file, "--json") == 0
+    assert [found["control"] for found in objects(capsys)] == [
+        [[[0, 0, 9, 9]]],
+        [[[0, 0, 5, 5], [5, 5, 9, 9]]],
+        [[[0, 10, 20, 20]]],
+    ], "what is not named is detected"
+    file.write_text("[[0, 0, 9, 9], [5, 5, 9, 9]]")
+    assert captioned(bundle, pictures / "a.png", "--regions", file, "--json") == 0
+    [found] = objects(capsys)
+    assert found["control"] == [[[0, 0, 9, 9]], [[5, 5, 9, 9]]]
+
+
+def test_several_captions_of_a_picture(bundle, pictures, capsys):
+    assert captioned(bundle, pictures / "a.png", "--n-best", 3, "--json") == 0
+    [found] = objects(capsys)
+    assert len(found["others"]) == 2
+    assert found["log_prob"] >= found["others"][0]["log_prob"] >= found["others"][1]["log_prob"]
+    assert len({found["caption"], *(other["caption"] for other in found["others"])}) == 3
+    assert captioned(bundle, pictures / "a.png", "--n-best", 3) == 0
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == str(pictures / "a.png")
+    assert [float(line.split()[0]) for line in others] == pytest.approx(
+        [found["log_prob"], *(other["log_prob"] for other in found["others"])], abs=0.006
+    )
+
+
+def test_how_long_and_how_wide_is_searched(bundle, pictures, capsys):
+    assert captioned(bundle, pictures / "a.png", "--json", "--max-length", 3, "--cover", "--region", "0,0,9,9") == 0
+    [found] = objects(capsys)
+    assert len(found["words"]) <= 3
+    for beam in (1, 4):
+        assert captioned(bundle, pictures / "a.png", "--json", "--beam", beam) == 0
+        [found] = objects(capsys)
+        wanted = sct.load(bundle).caption(pictures / "a.png", options=sct.CaptionOptions(beam_size=beam))
+        assert found["log_prob"] == pytest.approx(wanted.log_prob, abs=1e-5)
+
+
+def test_one_bad_file_does_not_stop_the_rest(bundle, pictures, tmp_path, capsys):
+    (pictures / "aa.png").write_text("no picture at all")
+    (tmp_path / "empty").mkdir()
+    code = captioned(bundle, pictures, tmp_path / "empty", tmp_path / "nowhere.jpg", pictures / "a.png", "--json")
+    assert code == 2
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["image"][-5:] for line in out.splitlines()] == ["a.png", "b.png", "c.png", "a.png"]
+    assert [line.split(":")[0] for line in err.splitlines()] == ["sct"] * 3
+    assert all(name in err for name in ("aa.png", "empty", "nowhere.jpg"))
+
+
+def test_a_box_outside_one_picture_does_not_stop_the_others(bundle, pictures, capsys):
+    Image.new("RGB", (10, 10), (200, 0, 0)).save(pictures / "small.png")
+    assert captioned(bundle, pictures, "--region", "0,0,40,20", "--json") == 2
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["image"][-5:] for line in out.splitlines()] == ["a.png", "b.png", "c.png"]
+    assert err.count("\n") == 1
+    assert "small.png: box (0.0, 0.0, 40.0, 20.0) leaves the picture: wanted corners within (0, 0, 10, 10)" in err
+
+
+def test_many_pictures_are_seen_a_few_at_a_time(bundle, tmp_path, capsys, monkeypatch):
+    looks = []
+    look = ColourVision.look
+    monkeypatch.setattr(ColourVision, "look", lambda self, *seen: looks.append(len(seen[0])) or look(self, *seen))
+    (tmp_path / "many").mkdir()
+    for number in range(19):
+        Image.new("RGB", (8, 8), (10 * number, 0, 255 - 10 * number)).save(tmp_path / "many" / f"{number}.png")
+    assert captioned(bundle, tmp_path / "many", "--json") == 0
+    assert [found["image"].rsplit("/")[-1] for found in objects(capsys)] == [f"{number}.png" for number in range(19)]
+    assert looks == [8, 8, 3]
+
+
+def test_detects(bundle, pictures, capsys):
+    (pictures / "bb.png").write_text("no picture at all")
+    assert run(["detect", str(pictures), "--model", str(bundle), "--json", "--limit", "2"]) == 2
+    out, err = capsys.readouterr()
+    found = [json.loads(line) for line in out.splitlines()]
+    assert (found[0]["image"], found[0]["width"], found[0]["height"]) == (str(pictures / "a.png"), 40, 20)
+    assert [region["class"] for region in found[0]["regions"]] == ["red", "green"]
+    assert found[0]["regions"][1]["box"] == [20, 0, 40, 10]
+    assert found[0]["regions"][0]["score"] == pytest.approx(220 / 255)
+    assert [len(each["regions"]) for each in found] == [2, 2, 1]
+    assert err.count("\n") == 1
+    assert run(["detect", str(pictures / "c.png"), "--model", str(bundle)]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"{pictures / 'c.png'}, 40 x 20"
+    assert second.split() == ["0.78", "green", "0.0", "10.0", "20.0", "20.0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param([], "Missing argument", id="no picture"),
+        pytest.param(["nowhere.jpg"], "nowhere.jpg does not exist", id="a missing picture"),
+        pytest.param(["a.png", "--region", "0,0,9"], "has 3 numbers", id="three numbers"),
+        pytest.param(["a.png", "--region", "left"], "--region 'left': wanted X1,Y1,X2,Y2", id="no numbers"),
+        pytest.param(["a.png", "--region", "9,0,0,9"], "inverted", id="an inverted box"),
+        pytest.param(["a.png", "--region", "0,0,nan,9"], "not finite", id="not a number"),
+        pytest.param(["a.png", "--region", "0,0,41,9"], "a.png: box", id="a box outside"),
+        pytest.param(["a.png", "--region", "-1,0,9,9"], "leaves the picture", id="a box outside on the left"),
+        pytest.param(["a.png", "--unordered"], "--unordered was given without --region", id="nothing to order"),
+        pytest.param(["a.png", "--region", "0,0,9,9", "--regions", "x"], "wanted one of them", id="both"),
+        pytest.param(["a.png", "--regions", "nowhere.json"], "nowhere.json does not exist", id="no file of regions"),
+        pytest.param(["a.png", "--n-best", "6"], "--n-best 6 is more than --beam 5", id="more than the beam"),
+        pytest.param(["a.png", "--beam", "0"], "--beam", id="no beam"),
+        pytest.param(["a.png", "--precision", "float16"], "float16 is slower", id="half precision on a CPU"),
+        pytest.param(["a.png", "--device", "abacus"], "device 'abacus' is unknown", id="no device"),
+        pytest.param(["a.png", "b.png", "--draw", "x.png"], "2 pictures: wanted a folder", id="two into one drawing"),
+        pytest.param(["a.png", "--draw", "x.nonsense"], "no ending of a picture format", id="no picture format"),
+        pytest.param(["a.png", "--draw", "a.png"], "would overwrite the picture", id="over the picture itself"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(bundle, pictures, arguments, message, capsys, monkeypatch):
+    monkeypatch.chdir(pictures)
+    assert captioned(bundle, *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("sct: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_bundle_that_cannot_see_says_so(pictures, tmp_path, capsys):
+    blind = make_bundle(tmp_path / "blind", vision=False)
+    for verb in ("caption", "detect"):
+        assert run([verb, str(pictures / "a.png"), "--model", str(blind)]) == 2
+        assert "the bundle cannot see pictures: take one that can" in capsys.readouterr().err
+    deaf = make_bundle(tmp_path / "deaf", sorter=None)
+    boxes = ["--region", "0,0,9,9", "--region", "9,0,20,9"]
+    assert run(["caption", str(pictures / "a.png"), "--model", str(deaf), *boxes, "--unordered"]) == 2
+    assert "the bundle has no sorter" in capsys.readouterr().err
+
+
+def test_the_default_bundle_is_taken_where_none_is_named(bundle, pictures, capsys, monkeypatch):
+    monkeypatch.setattr("sct.model.bundle.DEFAULT_FOLDER", bundle)
+    assert run(["caption", str(pictures / "a.png")]) == 0
+    assert capsys.readouterr().out.startswith(f"{pictures / 'a.png'}: ")
+    monkeypatch.setattr("sct.model.bundle.DEFAULT_FOLDER", bundle / "nowhere")
+    assert run(["caption", str(pictures / "a.png")]) == 2
+    assert "came without its default bundle" in capsys.readouterr().err
