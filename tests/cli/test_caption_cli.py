@@ -10,6 +10,7 @@ from seeing_bundle import make_bundle, make_pictures
 import sct
 from sct.cli.main import run
 from sct.grounded_caption import GroundedCaption
+from sct.studio.palette import colour_of_set
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +169,27 @@ def test_detects(bundle, pictures, capsys):
     first, second = capsys.readouterr().out.splitlines()
     assert first == f"{pictures / 'c.png'}, 40 x 20"
     assert second.split() == ["0.78", "green", "0.0", "10.0", "20.0", "20.0"]
+
+
+def test_one_picture_is_drawn_into_a_file(bundle, pictures, tmp_path, capsys):
+    out = tmp_path / "new" / "drawing.png"
+    assert captioned(bundle, pictures / "a.png", "--region", "0,0,20,20", "--cover", "--draw", out) == 0
+    with Image.open(out) as drawing, Image.open(pictures / "a.png") as picture:
+        assert drawing.width > picture.width
+        assert drawing.height > drawing.width * picture.height / picture.width, "words stand under the picture"
+        colours = {colour for _, colour in drawing.getcolors(drawing.width * drawing.height)}
+    assert colour_of_set(0) in colours
+    assert colour_of_set(1) not in colours
+
+
+def test_several_pictures_are_drawn_into_a_folder(bundle, pictures, tmp_path, capsys):
+    make_pictures(tmp_path / "more")
+    (pictures / "bad.png").write_text("no picture at all")
+    assert captioned(bundle, pictures, tmp_path / "more" / "a.png", "--draw", tmp_path / "drawn") == 2
+    drawn = ["a-2.grounded.png", "a.grounded.png", "b.grounded.png", "c.grounded.png"]
+    assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == drawn
+    assert captioned(bundle, pictures / "b.png", "--draw", tmp_path / "drawn") == 0, "also one picture into a folder"
+    assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == drawn
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def _coloured(caption: "GroundedCaption") -> "Text":
     """The sentence with its chunks in brackets, each in the colour that its region set has in a drawing."""
     from rich.text import Text  # noqa: PLC0415
 
-    from sct.studio.drawing import PALETTE  # noqa: PLC0415
+    from sct.studio.palette import colour_of_set  # noqa: PLC0415
 
     starts = {chunk.words[0]: chunk for chunk in caption.chunks}
     pieces, place = [], 0
@@ -179,7 +179,7 @@ def _coloured(caption: "GroundedCaption") -> "Text":
             pieces.append(Text(caption.words[place].text))
             place += 1
         else:
-            red, green, blue = PALETTE[chunk.region_set % len(PALETTE)]
+            red, green, blue = colour_of_set(chunk.region_set)
             pieces.append(Text(f"[{chunk.text}]", style=f"bold rgb({red},{green},{blue})"))
             place = chunk.words[1]
     return Text(" ").join(pieces)
