@@ -1,9 +1,12 @@
+import subprocess
+import sys
 from itertools import permutations
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 
 from sct.sorting.assignment import most_agreeing
 
@@ -76,3 +79,22 @@ def test_hopeless_orders_have_a_probability_all_the_same():
     found = most_agreeing(torch.zeros(1, 2, 2), masks([2], 2))
     assert found.lists() == [[0, 1]]
     assert 0 <= found.probability.item() <= 1
+
+
+@pytest.mark.parametrize("size", [6, 7, 10], ids=["tried in all orders", "too many to try", "as many as the paper has"])
+def test_agrees_with_the_hungarian_algorithm(size):
+    torch.manual_seed(size)
+    soft = torch.rand(20, size, size, dtype=torch.float64)
+    orders = most_agreeing(soft, masks([size] * 20, size)).lists()
+    for matrix, order in zip(soft.numpy(), orders, strict=True):
+        assert order == linear_sum_assignment(matrix.T, maximize=True)[1].tolist()
+
+
+def test_a_few_sets_are_put_in_order_without_scipy():
+    """To import it takes longer than a caption."""
+    code = (
+        "import sys, torch\nfrom sct.sorting.assignment import most_agreeing\n"
+        "most_agreeing(torch.rand(2, 6, 6), torch.ones(2, 6, dtype=torch.bool))\nprint('scipy' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
-from sct.bare_modules import bare_modules
 from sct.errors import InputError
 from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
 from sct.model.network import CaptionNetwork
+from sct.undrawn import Undrawn
 
 Shapes = Mapping[str, tuple[int, ...]]
 _KINDS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -61,7 +61,7 @@ def _is_finite(weight: Tensor) -> bool:
 
 
 def _without_memory(config: CaptionerConfig) -> CaptionNetwork:
-    with bare_modules():
+    with torch.device("meta"), Undrawn():
         return assemble(config)
 
 

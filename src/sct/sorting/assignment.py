@@ -1,6 +1,8 @@
 """From a soft permutation to an order: Hungarian assignment at test (section 3.3), and how probable the order is."""
 
 from collections.abc import Sequence
+from functools import cache
+from itertools import permutations
 
 import numpy as np
 import torch
@@ -10,6 +12,9 @@ from torch import Tensor
 from sct.sorting.inputs import SortingInputs
 from sct.sorting.network import SortingNetwork
 from sct.sorting.orders import Orders
+
+_MOST_TRIED = 6
+"""Rows that are tried in all orders: 720 of them."""
 
 
 class SinkhornSorter:
@@ -53,12 +58,28 @@ def _hungarian(
     soft: Float[np.ndarray, "examples rows rows"], counts: Sequence[int]
 ) -> Integer[np.ndarray, "examples rows"]:
     """The place of each of the first rows; the others keep theirs."""
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - slow to import, and only a set control needs it
-
     found = np.tile(np.arange(soft.shape[1]), (len(soft), 1))
     for example, count in enumerate(counts):
-        found[example, :count] = linear_sum_assignment(soft[example, :count, :count], maximize=True)[1]
+        found[example, :count] = _best_places(soft[example, :count, :count])
     return found
+
+
+def _best_places(soft: Float[np.ndarray, "rows rows"]) -> Integer[np.ndarray, " rows"]:
+    """The place of each row; few rows, as a user points at, are tried in all orders."""
+    count = len(soft)
+    if count <= _MOST_TRIED:
+        orders = _all_orders(count)
+        best: np.ndarray = orders[soft[np.arange(count), orders].sum(axis=1).argmax()]
+        return best
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  to import it takes longer than a caption
+
+    places: np.ndarray = linear_sum_assignment(soft, maximize=True)[1]
+    return places
+
+
+@cache
+def _all_orders(count: int) -> Integer[np.ndarray, "orders rows"]:
+    return np.array(list(permutations(range(count))), np.int64).reshape(-1, count)
 
 
 def _probability(

@@ -22,6 +22,7 @@ from sct.regions.sight.network import SightConfig, SightNetwork
 from sct.regions.sight.proposing import propose
 from sct.regions.sight.transformer import TransformerConfig
 from sct.regions.vision import Sight
+from sct.undrawn import Undrawn
 
 _FORMAT = "sct sight 1"
 _MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -103,7 +104,7 @@ def load_vision(path: Path) -> Eye:
         raise InputError(f"{path} is no whole network that sees ({error}): copy it again") from error
     settings = json.loads(about["config"])
     config = SightConfig(**{**settings, "transformer": TransformerConfig(**settings["transformer"])})
-    with torch.device("meta"):
+    with Undrawn():
         network = SightNetwork(config)
     network.load_state_dict(unpack(tensors), assign=True)
     network.lay_anchors()
