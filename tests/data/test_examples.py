@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from sct.data.examples import Examples, make_examples
+from sct.data.examples import Examples, examples_of_samples, make_examples
 from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.data.samples import samples_of
 from sct.data.table import Table, join, pack
 from sct.errors import InputError
 from sct.language.shifts import shift_targets, slots
@@ -124,3 +125,32 @@ def test_refuses_a_split_that_is_not_there():
     table, vocabulary = table_of(image_of(caption_of([0], [(0,)])))
     with pytest.raises(InputError, match="no split 'test'"):
         make_examples(table, "test", vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("captions", "expected"),
+    [
+        pytest.param([], [], id="no sample"),
+        pytest.param([caption_of([0, None, 0], [(2,)])], [[[2], [2]]], id="two mentions of one chunk"),
+        pytest.param(
+            [caption_of([*range(30)], [(number % 3,) for number in range(30)]), caption_of([0], [(1, 0)])],
+            [[[number % 3] for number in range(30)], [[0, 1]]],
+            id="more sets and words than a training example keeps",
+        ),
+    ],
+)
+def test_samples_keep_their_whole_control(captions, expected):
+    first = image_of(caption_of([0], [(0,)]), name="another, whose regions come first")
+    table, _ = table_of(first, image_of(*captions))
+    samples = [sample for sample in samples_of(table, "train") if sample.image == 1]
+    examples = examples_of_samples(table, samples)
+    assert [sets_of(examples, row) for row in range(len(samples))] == [
+        [[3 + member for member in members] for members in sets] for sets in expected
+    ]
+    assert examples.caption.tolist() == [sample.captions[0] for sample in samples]
+    assert examples.image.tolist() == [1] * len(samples)
+
+
+def test_a_sample_shows_no_more_regions_than_evaluation():
+    table, _ = table_of(image_of(caption_of([0], [tuple(range(29, -1, -1))]), num_regions=30))
+    assert sets_of(examples_of_samples(table, samples_of(table, "train")), 0) == [list(range(20))]

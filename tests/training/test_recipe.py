@@ -25,7 +25,7 @@ from sct.training.recipe import (
 )
 
 FOLDER = Path(__file__).parents[2] / "recipes"
-RECIPES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith("sorter_"))
+RECIPES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith(("sorter_", "sight_")))
 
 
 @pytest.fixture
@@ -268,7 +268,7 @@ def test_the_resolved_text_holds_every_setting():
     text = recipe_text(Recipe(data="d", out="o", start="x"))
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
-    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 11 + 8 + 5 + 5 + 10 + 6
+    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 11 + 8 + 10 + 5 + 10 + 6
 
 
 def test_the_fingerprint_changes_with_what_is_learned_and_not_with_how_far():

@@ -15,9 +15,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from sct.errors import InputError
+
 if TYPE_CHECKING:
     from sct.training.loop import TrainingReport
     from sct.training.progress import Progress, ShowProgress
+    from sct.training.sight import SightReport
     from sct.training.sorter_results import SorterReport
 
 
@@ -30,16 +33,20 @@ def train_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the run's folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,
 ) -> None:
-    """Train one stage, or a sorter (task = "sorter"); what it makes goes to out, which is runs/RECIPE if not set.
+    """Train one stage, a sorter (task = "sorter") or what sees (task = "sight"); it goes to out, or runs/RECIPE.
 
     SIGTERM and Ctrl-C save a checkpoint and end with exit code 0; a second one ends at once.
     """
     from sct.training.loop import train  # noqa: PLC0415  torch is slow to import
     from sct.training.recipe import load_recipe  # noqa: PLC0415
-    from sct.training.sorter_recipe import is_sorter_recipe  # noqa: PLC0415
+    from sct.training.settings_file import read_settings_file  # noqa: PLC0415
 
-    if is_sorter_recipe(recipe):
+    task = read_settings_file(recipe).get("task")
+    if task == "sorter":
         _train_sorter(recipe, settings or [], resume=resume, as_json=as_json)
+        return
+    if task == "sight":
+        _train_sight(recipe, settings or [], resume=resume, as_json=as_json)
         return
     loaded = load_recipe(recipe, settings or [])
     with _progress_line() as show:
@@ -56,6 +63,23 @@ def _train_sorter(recipe: Path, settings: list[str], *, resume: bool, as_json: b
     with _progress_line() as show:
         report = train_sorter(loaded, resume=resume, show=show)
     print(json.dumps(asdict(report)) if as_json else _sorter_sentence(report))
+
+
+def _train_sight(recipe: Path, settings: list[str], *, resume: bool, as_json: bool) -> None:
+    from sct.training.sight import train_sight  # noqa: PLC0415  torch is slow to import
+    from sct.training.sight_recipe import load_sight_recipe  # noqa: PLC0415
+
+    if resume:
+        raise InputError("a run that learns to see takes minutes and is not resumed: leave --resume out")
+    loaded = load_sight_recipe(recipe, settings)
+    with _progress_line() as show:
+        report = train_sight(loaded, show=show)
+    print(json.dumps(asdict(report)) if as_json else _sight_sentence(report))
+
+
+def _sight_sentence(report: "SightReport") -> str:
+    scores = "" if report.val is None else ", ".join(f"{name} {value:.3f}" for name, value in report.val.items())
+    return f"{report.out}: {report.epochs} epochs, {report.seconds:.0f} seconds\n  val: {scores or 'no such split'}"
 
 
 def _sorter_sentence(report: "SorterReport") -> str:

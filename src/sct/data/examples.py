@@ -1,11 +1,14 @@
 """Captions of a split as tables to learn from: small whole numbers, one row a caption, made all at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from jaxtyping import Int, UInt8, UInt16
 
 from sct.data.mentions import image_of_caption
+from sct.data.samples import MOST_MEMBERS, Sample
 from sct.data.statistics import usable_captions
 from sct.data.table import NO_CHUNK, Table
 from sct.errors import InputError
@@ -111,6 +114,38 @@ def make_examples(
         set_sizes=sizes_of_slots,
         num_slots=(slots.max(axis=1, initial=0) + 1).astype(np.uint8),
         members=members,
+    )
+
+
+def examples_of_samples(table: Table, samples: Sequence[Sample]) -> Examples:
+    """Lay out samples with nothing to say, for what looks at controls alone.
+
+    Their controls are whole, as evaluation has them: ``make_examples`` cuts the caption, and with it the region sets,
+    and takes two mentions of one chunk for one region set.
+    """
+    first_region = table.columns["image_region"].tolist()
+    sets = [
+        [first_region[sample.image] + member for member in members[:MOST_MEMBERS]]
+        for sample in samples
+        for members in sample.control
+    ]
+    num_slots = np.array([len(sample.control) for sample in samples], np.uint8)
+    of_sample = np.arange(num_slots.max(initial=1)) < num_slots[:, None]
+    set_starts, set_sizes = np.zeros(of_sample.shape, np.int32), np.zeros(of_sample.shape, np.uint8)
+    set_starts[of_sample] = list(accumulate(map(len, sets), initial=0))[:-1]
+    set_sizes[of_sample] = list(map(len, sets))
+    no_steps = np.zeros((len(samples), 1), np.uint8)
+    return Examples(
+        words=np.tile(np.array([BEGIN, END], np.uint16), (len(samples), 1)),
+        slots=no_steps,
+        shifts=no_steps,
+        num_words=no_steps[:, 0],
+        image=np.array([sample.image for sample in samples], np.int32),
+        caption=np.array([sample.captions[0] for sample in samples], np.int32),
+        set_starts=set_starts,
+        set_sizes=set_sizes,
+        num_slots=num_slots,
+        members=np.array([row for rows in sets for row in rows], np.int32),
     )
 
 

@@ -4,7 +4,6 @@ import logging
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import torch
 from lightning_fabric import Fabric
@@ -12,6 +11,7 @@ from lightning_fabric import Fabric
 from sct.errors import InputError
 from sct.model.bundle import save_bundle
 from sct.toml_text import TomlValue
+from sct.training.arithmetic import Arithmetic, arithmetic_of, products_in
 from sct.training.checkpoint import Facts
 from sct.training.interrupts import Interrupts
 from sct.training.journal import Journal
@@ -24,7 +24,7 @@ from sct.training.run_folder import RunFolder
 from sct.training.state import restore, training_tensors
 from sct.training.step import Learner, TrainingStep, make_optimiser
 from sct.training.validation import Validation, make_validation
-from sct.training.workshop import VALIDATION_SPLIT, Workshop, make_objective, open_workshop
+from sct.training.workshop import VALIDATION_SPLIT, Workshop, make_objective, open_workshop, people_repeats
 
 logger = logging.getLogger(__name__)
 
@@ -53,31 +53,28 @@ class TrainingReport:
 
 def train(recipe: Recipe, *, resume: bool = False, show: ShowProgress | None = None) -> TrainingReport:
     """Train one stage; ``show`` is told how it gets on (logged if not given)."""
-    fabric = _fabric(recipe.device)
+    arithmetic = arithmetic_of(recipe)
+    fabric = _fabric(recipe.device, arithmetic)
     writes = fabric.is_global_zero
     folder_of = RunFolder.resume if resume else RunFolder.create
-    with folder_of(Path(recipe.out), recipe, writes=writes) as folder, folder.journal() as journal:
+    with (
+        products_in(arithmetic),
+        folder_of(Path(recipe.out), recipe, writes=writes) as folder,
+        folder.journal() as journal,
+    ):
         return _Run(recipe, fabric, folder, journal, show or ProgressLog()).go()
 
 
-def _fabric(settings: DeviceSettings) -> Fabric:
+def _fabric(settings: DeviceSettings, arithmetic: Arithmetic) -> Fabric:
     fabric = Fabric(
         accelerator=settings.accelerator,
         devices=settings.devices,
         num_nodes=settings.nodes,
         strategy=settings.strategy,
-        precision=_precision(settings),
+        precision="bf16-mixed" if arithmetic == "bf16-mixed" else "32-true",
     )
     fabric.launch()
     return fabric
-
-
-def _precision(settings: DeviceSettings) -> Literal["32-true", "bf16-mixed"]:
-    """What is asked for, or bfloat16 on GPUs that have it."""
-    if settings.precision != "auto":
-        return settings.precision
-    on_gpu = settings.accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available()
-    return "bf16-mixed" if on_gpu and torch.cuda.is_bf16_supported() else "32-true"
 
 
 class _Run:
@@ -87,14 +84,18 @@ class _Run:
         self._recipe, self._fabric, self._folder, self._journal, self._show = recipe, fabric, folder, journal, show
         device = fabric.device
         on_gpu = device.type == "cuda"
-        dtype = torch.bfloat16 if on_gpu and _precision(recipe.device) == "bf16-mixed" else torch.float32
+        dtype = torch.bfloat16 if on_gpu and arithmetic_of(recipe) == "bf16-mixed" else torch.float32
         self._workshop = open_workshop(recipe, device, dtype)
         self._network = self._workshop.bundle.captioner.to(device).train()
         self._validation = _validation(self._workshop, device)
         self._processes = Processes(fabric)
         self._objective = make_objective(recipe, self._workshop, device, self._processes.masked_mean)
         self._order = Order(
-            len(self._workshop.examples), recipe.batch_size, seed=recipe.seed, shuffle=recipe.objective.shuffle
+            len(self._workshop.examples),
+            recipe.batch_size,
+            seed=recipe.seed,
+            shuffle=recipe.objective.shuffle,
+            repeats=people_repeats(recipe, self._workshop),
         )
         self._optimiser = make_optimiser(self._network, device)
         self._facts = self._facts_at_start = Facts() if folder.checkpoint is None else folder.checkpoint.facts
@@ -112,6 +113,7 @@ class _Run:
             record=on_gpu and recipe.device.graph and fabric.world_size == 1 and self._workshop.feed.home == device,
             average=self._processes.average,
         )
+        self._drawn_epoch = -1
         self._pace = Pace(recipe.batch_size)
         self._begun = time.monotonic() - self._facts.seconds
         self._called = time.monotonic()
@@ -126,6 +128,7 @@ class _Run:
         finished = True
         with Interrupts() as interrupts:
             while step < last_step and not self._is_out_of_patience():
+                self._draw_views(step)
                 self._refresh_baseline(step)
                 self._take(step)
                 step += 1
@@ -267,6 +270,7 @@ class _Run:
                 encoder=bundle.encoder,
                 nouns=bundle.nouns,
                 sorter=bundle.sorter,
+                vision=bundle.vision,
             ),
         )
         self._facts = replace(
@@ -292,6 +296,13 @@ class _Run:
         self._folder.save_checkpoint(tensors, self._facts)
         self._fabric.barrier()
         self._pace.pause()
+
+    def _draw_views(self, step: int) -> None:
+        """At the start of an epoch, and of a run that goes on, draw the pictures anew."""
+        epoch = int(self._order.epochs(step))
+        if self._workshop.views is not None and epoch != self._drawn_epoch:
+            self._workshop.views.draw(epoch)
+            self._drawn_epoch = epoch
 
     @torch.no_grad()
     def _refresh_baseline(self, step: int) -> None:

@@ -8,8 +8,21 @@ from torch import Tensor
 class Order:
     """Epochs one after the other without a seam: a batch may end one and begin the next, so all have the same size."""
 
-    def __init__(self, num_examples: int, batch_size: int, *, seed: int, shuffle: bool = True) -> None:
-        self._num_examples, self._batch_size, self._seed, self._shuffle = num_examples, batch_size, seed, shuffle
+    def __init__(
+        self,
+        num_examples: int,
+        batch_size: int,
+        *,
+        seed: int,
+        shuffle: bool = True,
+        repeats: Int[Tensor, " examples"] | None = None,
+    ) -> None:
+        """``repeats``: how often an epoch goes through each example; once if not given."""
+        every = torch.arange(num_examples)
+        self._examples = every if repeats is None else every.repeat_interleave(repeats)
+        self._num_examples, self._batch_size, self._seed, self._shuffle = (
+            len(self._examples), batch_size, seed, shuffle,
+        )  # fmt: skip
         self._known: dict[int, Int[Tensor, " examples"]] = {}
 
     def rows(self, step: int) -> Int[Tensor, " batch"]:
@@ -39,9 +52,9 @@ class Order:
     def _epoch(self, number: int) -> Int[Tensor, " examples"]:
         if number not in self._known:
             if not self._shuffle:
-                order = torch.arange(self._num_examples)
+                order = self._examples
             else:
-                order = torch.randperm(self._num_examples, generator=_generator(self._seed, 0, number))
+                order = self._examples[torch.randperm(self._num_examples, generator=_generator(self._seed, 0, number))]
             self._known = {key: kept for key, kept in self._known.items() if key == number - 1} | {number: order}
         return self._known[number]
 

@@ -25,10 +25,20 @@ Stage = Literal["words", "cider", "cider_and_nouns"]
 Baseline = Literal["greedy", "others", "epoch_greedy"]
 Documents = Literal["image", "caption"]
 Home = Literal["auto", "device", "host"]
-Precision = Literal["auto", "32-true", "bf16-mixed"]
+Views = Literal["plain", "random"]
+Precision = Literal["auto", "32-true", "tf32", "bf16-mixed"]
 
 MAY_CHANGE_ON_RESUME = frozenset(
-    {"out", "max_epochs", "max_steps", "max_seconds", "checkpoint_every_seconds", "patience", "examples.home"}
+    {
+        "out",
+        "max_epochs",
+        "max_steps",
+        "max_seconds",
+        "checkpoint_every_seconds",
+        "patience",
+        "examples.home",
+        "examples.pictures",
+    }
 )
 """Settings that say how far or where a run goes, not what it learns; so do all of ``[device]``."""
 
@@ -72,7 +82,18 @@ class ExampleSettings(Settings):
     max_members: int = 20
     """Regions of a region set; the first ones stay."""
     features: str = ""
-    """Folder of a region store; none: features are learned from the class and the geometry of each box."""
+    """Folder of a region store; without it and ``vision``, features are what class and geometry of a box tell."""
+    vision: str = ""
+    """File of what sees, made by a recipe with ``task = "sight"``: features come from the dataset's pictures. A run
+    that starts from a bundle takes the bundle's."""
+    pictures: str = ""
+    """Folder of the pictures, if they are not where they were when the dataset was prepared."""
+    views: Views = "plain"
+    """Whether pictures are seen as they are, or in each epoch mirrored and lit otherwise at random."""
+    feature_dropout: float = 0.0
+    """Share of the numbers of a feature that an epoch leaves out, where ``views`` are random."""
+    people_repeats: int = 1
+    """How often an epoch goes through captions that people grounded, against once for those that the builder did."""
     home: Home = "auto"
     """Where the examples live: on the device, in the host's pinned memory, or on the device if they fit."""
 
@@ -82,6 +103,13 @@ class ExampleSettings(Settings):
         check_at_least("examples.max_length", self.max_length, 3, "start, a word and end")
         check_at_least("examples.max_slots", self.max_slots, 1)
         check_at_least("examples.max_members", self.max_members, 1)
+        check_at_least("examples.people_repeats", self.people_repeats, 1)
+        if not 0 <= self.feature_dropout < 1:
+            raise InputError(f"examples.feature_dropout is {self.feature_dropout}: wanted a share from 0 to below 1")
+        if self.feature_dropout and self.views != "random":
+            raise InputError("examples.feature_dropout needs examples.views=random: nothing is drawn anew otherwise")
+        if self.features and self.vision:
+            raise InputError("examples.features and examples.vision both say where features come from: wanted one")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +200,8 @@ class DeviceSettings(Settings):
     strategy: str = "auto"
     """How several processes share the work."""
     precision: Precision = "auto"
-    """float32 throughout, or products in bfloat16; auto: bfloat16 on GPUs that have it."""
+    """float32 throughout, float32 with products in TF32, or all in bfloat16 but what is summed; auto: on a GPU bfloat16
+    for words and TF32 for rewards, which bfloat16 is too coarse for."""
     graph: bool = True
     """Whether a single GPU records the whole step once and replays it, which saves the launches."""
 

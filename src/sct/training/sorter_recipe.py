@@ -16,10 +16,8 @@ from sct.training.settings_file import (
     fingerprint,
     flat_settings,
     load_run_settings,
-    read_settings_file,
 )
 
-TASK = "sorter"
 Kind = Literal["sinkhorn", "pointer", "svm_rank", "class_order", "probability"]
 Loss = Literal["reconstruction", "place"]
 
@@ -84,11 +82,6 @@ class SorterRecipe(Settings):
             raise InputError(f"decay is {self.decay}: wanted a number above 0 and at most 1")
         if self.device.split(":")[0] not in ("cpu", "cuda"):
             raise InputError(f"device is {self.device!r}: wanted cpu or cuda")
-
-
-def is_sorter_recipe(path: Path) -> bool:
-    """Whether a file is a sorter's recipe and not a captioner's."""
-    return read_settings_file(path).get("task") == TASK
 
 
 def load_sorter_recipe(path: Path, overrides: Sequence[str] = ()) -> SorterRecipe:

@@ -24,7 +24,10 @@ _SAMPLES_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validation:
-    """One sample for each image and control of a split, with all captions that share both as references."""
+    """The samples of a split as ``sct evaluate --control sequence`` has them, greedy instead of beam search.
+
+    Controls are whole and captions as long as there, whatever the recipe's examples are cut to.
+    """
 
     feed: Feed
     rows: Int[Tensor, " samples"]
@@ -32,8 +35,6 @@ class Validation:
     references: tuple[tuple[str, ...], ...]
     vocabulary: Vocabulary
     nouns: NounTable | None
-    max_length: int
-    """Steps of a caption, its end included."""
     collapse: bool
     """Whether words said several times in a row count once, as in the authors' code."""
     device: torch.device
@@ -42,11 +43,10 @@ class Validation:
     def __call__(self, network: CaptionNetwork) -> dict[str, float]:
         """CIDEr-D, BLEU-4 and, with a noun table, NW, in the units of the paper's tables."""
         fused = FusedCaptioner(network, dtype=torch.float16 if self.device.type == "cuda" else torch.float32)
-        settings = Settings(max_length=self.max_length)
         said = []
         for rows in self.rows.split(_SAMPLES_AT_ONCE):
             inputs = self.feed.inputs(rows)
-            decoded = greedy(fused, fused.begin(inputs), settings)
+            decoded = greedy(fused, fused.begin(inputs), Settings())
             said += [" ".join(self.vocabulary.decode(ids)) for ids in decoded.words[:, 0].tolist()]
         if self.collapse:
             said = [collapse_repeats(caption) for caption in said]
@@ -64,7 +64,7 @@ def make_validation(
     *,
     collapse: bool = False,
 ) -> Validation | None:
-    """Group the examples by image and control; none where the split has no sample."""
+    """Find the examples of the samples (``examples_of_samples``) in the feed; none where the split has no sample."""
     samples = samples_of(table, split, "sequence")
     if not samples:
         return None
@@ -75,7 +75,6 @@ def make_validation(
         tuple(tuple(caption_text(table, caption) for caption in sample.captions) for sample in samples),
         vocabulary,
         nouns,
-        max_length=examples.words.shape[1],
         collapse=collapse,
         device=device,
     )

@@ -25,4 +25,5 @@ def pool_boxes(
     grid = torch.stack([x, y], dim=-1).to(maps.dtype) * 2 - 1
     read: Tensor = F.grid_sample(maps, grid.flatten(1, 2), padding_mode="border", align_corners=False)
     by_cell = read.unflatten(3, (cells, _POINTS)).unflatten(2, (boxes.shape[1], cells, _POINTS))
-    return by_cell.mean((4, 6)).transpose(1, 2)
+    pooled: Tensor = by_cell.mean((4, 6))
+    return pooled.transpose(1, 2)

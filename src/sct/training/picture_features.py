@@ -1,0 +1,96 @@
+"""Features that a network sees in a dataset's pictures, as they are or drawn anew for each epoch."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from sct.data.dataset import Dataset
+from sct.data.features import ImageFeatures
+from sct.regions.sight import Eye
+from sct.training.feed import RegionTable
+from sct.training.picture_table import picture_table
+from sct.training.sight_views import plain_view, random_view
+
+_PICTURES_AT_ONCE = 64
+
+
+class PictureFeatures:
+    """Looks at all regions of images (``sct.data.features.Features``)."""
+
+    def __init__(self, eye: Eye, dataset: Dataset, folder: str, device: torch.device) -> None:
+        """Decode all pictures; ``folder`` is where they are if they have moved."""
+        self._network, self._device = eye.network.to(device).eval(), device
+        self._pixels = picture_table(dataset, folder, eye.network.config.side)
+        columns = dataset.table.columns
+        self._ends = columns["image_region"].astype(np.int64)
+        image = np.repeat(np.arange(len(dataset)), np.diff(self._ends))
+        sizes = np.concatenate([columns["image_size"]] * 2, axis=1)
+        self._boxes = torch.from_numpy((columns["region_box"] / sizes[image]).astype(np.float32))
+
+    def __call__(self, images: Sequence[int]) -> ImageFeatures:
+        """Of the pictures as they are."""
+        return self.seen(images, is_random=False)
+
+    @torch.no_grad()
+    def seen(self, images: Sequence[int], *, is_random: bool) -> ImageFeatures:
+        """Of the pictures as they are, or mirrored and lit otherwise at random."""
+        chosen = np.asarray(images, np.int64)
+        counts = np.diff(self._ends)[chosen]
+        parts = [
+            self._some(some, is_random=is_random)
+            for some in np.array_split(chosen, max(1, -(-len(chosen) // _PICTURES_AT_ONCE)))
+        ]
+        regions, image = (torch.cat(column) for column in zip(*parts, strict=True))
+        return ImageFeatures(regions, np.concatenate([[0], np.cumsum(counts)[:-1]]), image)
+
+    def _some(
+        self, images: Int[np.ndarray, " images"], *, is_random: bool
+    ) -> tuple[Float[Tensor, "rows features"], Float[Tensor, "images features"]]:
+        counts = torch.from_numpy(np.diff(self._ends)[images])
+        is_region = torch.arange(int(counts.max())) < counts[:, None]
+        rows = torch.from_numpy(self._ends[images])[:, None] + torch.arange(is_region.shape[1])
+        boxes = self._boxes[torch.where(is_region, rows, 0)]
+        given = (each.to(self._device) for each in (self._pixels[torch.from_numpy(images)], boxes, is_region))
+        view = random_view(*given, crop=False) if is_random else plain_view(*given)
+        whole = view.whole.expand(len(images), 1, -1)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
+            maps = self._network.look(view.pixels)
+            features = self._network.features(maps, torch.cat([view.boxes, whole], dim=1)).float()
+        return features[:, :-1][view.is_seen], features[:, -1]
+
+
+class Views:
+    """Draws the pictures of the training split anew, into the table that batches are gathered from."""
+
+    def __init__(
+        self,
+        features: PictureFeatures,
+        table: RegionTable,
+        images: Int[np.ndarray, " images"],
+        first_row: Int[np.ndarray, " images_and_one"],
+        *,
+        dropout: float,
+        seed: int,
+    ) -> None:
+        """``first_row``: where the regions of each image of the dataset begin in the table, and where the last end."""
+        self._features, self._table, self._images, self._ends = features, table, images, first_row
+        self._dropout, self._seed = dropout, seed
+
+    def draw(self, epoch: int) -> None:
+        """Draw those of an epoch; the same whenever it is asked for."""
+        device = self._table.regions.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(self._seed * 1_000_003 + epoch)
+            for images in np.array_split(self._images, max(1, len(self._images) // _PICTURES_AT_ONCE)):
+                seen = self._features.seen(images.tolist(), is_random=True)
+                rows = np.concatenate([np.arange(self._ends[image], self._ends[image + 1]) for image in images])
+                self._put(self._table.regions, rows, seen.regions)
+                self._put(self._table.images, images, seen.image)
+
+    def _put(self, place: Tensor, rows: Int[np.ndarray, " rows"], features: Float[Tensor, "rows features"]) -> None:
+        kept = functional.dropout(features, self._dropout, training=self._dropout > 0)
+        place[torch.from_numpy(rows).to(place.device)] = kept.to(place)
