@@ -59,6 +59,18 @@ def test_a_loaded_captioner_can_be_trained_on(bundle):
     assert all(weight.requires_grad and weight.device.type == "cpu" for weight in captioner.parameters())
 
 
+def test_eight_bits_a_weight_load_as_almost_the_same(tmp_path):
+    captioner = assemble(CaptionerConfig(vocabulary_size=len(WORDS), feature_size=64, hidden_size=64, word_size=64))
+    save_bundle(tmp_path / "small", captioner, WORDS, precision="int8")
+    save_bundle(tmp_path / "large", captioner, WORDS)
+    sizes = [(tmp_path / name / "weights.safetensors").stat().st_size for name in ("small", "large")]
+    assert sizes[0] < 0.3 * sizes[1]
+    loaded = load_bundle(tmp_path / "small").captioner.state_dict()
+    for name, weight in captioner.state_dict().items():
+        assert loaded[name].dtype == torch.float32
+        torch.testing.assert_close(loaded[name], weight, atol=float(weight.abs().max()) / 200, rtol=1e-3)
+
+
 @pytest.mark.parametrize("precision", ["float16", "bfloat16"])
 def test_half_precision_is_half_the_size_and_loads_as_float32(precision, bundle):
     captioner, half = make_captioner(), bundle.with_name("half")

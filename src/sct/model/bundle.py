@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 
 import sct
 from sct.atomic import flush_folder, written_whole
@@ -26,6 +27,7 @@ from sct.language.vocabulary import Vocabulary
 from sct.model.config import CaptionerConfig
 from sct.model.network import CaptionNetwork
 from sct.model.weights import captioner_of, check_weights, weight_shapes
+from sct.packing import pack, unpack
 from sct.regions.layout import LayoutEncoder
 from sct.regions.vision import Vision
 from sct.sorting import SetSorter, load_sorter, save_sorter
@@ -39,8 +41,8 @@ CONFIG, VOCABULARY, WEIGHTS = "config.toml", "vocabulary.json", "weights.safeten
 ENCODER, NOUNS, VISION = "encoder.safetensors", "nouns.safetensors", "vision.safetensors"
 DEFAULT_FOLDER = Path(__file__).parents[1] / "bundles" / "default"
 """The bundle that ships."""
-Precision = Literal["float32", "float16", "bfloat16"]
-"""Of the weights on disk; they are always loaded as float32."""
+Precision = Literal["float32", "float16", "bfloat16", "int8"]
+"""Of the weights on disk, int8 with a scale for each row; they are always loaded as float32."""
 
 _SORTER_FILES = (SORTER, SORTER_WEIGHTS)
 _TABLES = ("captioner", "provenance", "files")
@@ -97,10 +99,9 @@ def save_bundle(
     """
     _refuse_existing(folder)
     _check_vocabulary(vocabulary, captioner.config, "the vocabulary")
-    dtype = getattr(torch, precision)
-    weights = {name: weight.detach().to("cpu", dtype).contiguous() for name, weight in captioner.state_dict().items()}
+    weights = _stored(captioner, precision)
     # After the change of precision: a weight of 70,000 is fine as float32 and infinite as float16.
-    check_weights(weights, weight_shapes(captioner.config), f"a captioner in {precision}")
+    check_weights(_unpacked(weights), weight_shapes(captioner.config), f"a captioner in {precision}")
     with _made_whole(folder) as part:
         vocabulary.save(part / VOCABULARY)
         with written_whole(part / WEIGHTS) as file:
@@ -148,7 +149,7 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     _check_vocabulary(vocabulary, config, folder / VOCABULARY)
     try:
-        weights = safetensors.torch.load_file(folder / WEIGHTS)
+        weights = _unpacked(safetensors.torch.load_file(folder / WEIGHTS))
     except SafetensorError as error:
         raise InputError(f"{folder / WEIGHTS} is no safetensors file ({error}): {_HOW_TO_MEND}") from error
     check_weights(weights, weight_shapes(config), folder / WEIGHTS)
@@ -162,6 +163,20 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
         load_sorter(folder) if SORTER in content["files"] else None,
         _load_vision(folder / VISION) if VISION in content["files"] else None,
     )
+
+
+def _stored(captioner: CaptionNetwork, precision: Precision) -> dict[str, Tensor]:
+    """The weights as they lie on disk."""
+    weights = captioner.state_dict()
+    if precision == "int8":
+        return pack(weights)
+    dtype = getattr(torch, precision)
+    return {name: weight.detach().to("cpu", dtype).contiguous() for name, weight in weights.items()}
+
+
+def _unpacked(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights by their own names, if they were packed."""
+    return unpack(weights) if any(weight.dtype == torch.int8 for weight in weights.values()) else weights
 
 
 def _load_vision(path: Path) -> BundledVision:
