@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from sct.data.dataset import Dataset
 from sct.data.examples import Examples, examples_of_samples, make_examples
@@ -17,10 +19,12 @@ from sct.model.assembly import assemble
 from sct.model.bundle import Bundle, load_bundle
 from sct.model.config import CaptionerConfig
 from sct.regions.layout import LayoutEncoder
+from sct.regions.sight import Eye, load_vision
 from sct.regions.store import RegionStore
 from sct.training.feed import Feed, RegionTable
 from sct.training.losses import MaskedMean
 from sct.training.objectives import RewardObjective, WordsObjective
+from sct.training.picture_features import PictureFeatures, Views
 from sct.training.recipe import Recipe
 from sct.training.rewards import CiderReward, NgramWeights, Sentences
 from sct.training.rewards.tables import alignment_reward
@@ -43,6 +47,8 @@ class Workshop:
     validation_examples: Examples | None
     """One for each sample of evaluation, its control whole; none where the dataset has no validation split."""
     validation_feed: Feed | None
+    views: Views | None
+    """Draws the training pictures anew; none where features are always the same."""
 
 
 def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> Workshop:
@@ -52,7 +58,11 @@ def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> W
     bundle = _bundle(recipe, dataset, store)
     config = bundle.captioner.config
     encoder = None if bundle.encoder is None else bundle.encoder.to(device)
-    features = features_for(dataset.table, store, encoder, skip_zeros=config.mode == "reference")
+    features = (
+        features_for(dataset.table, store, encoder, skip_zeros=config.mode == "reference")
+        if store is not None or bundle.vision is None
+        else PictureFeatures(_eye(bundle), dataset, recipe.examples.pictures, device)
+    )
     num_rows = len(dataset.table.columns["region_class"]) + len(dataset)
     home = _home(recipe, device, num_rows, config.feature_size * dtype.itemsize)
     table = _region_table(features, dataset.table, config.feature_size, home, dtype)
@@ -73,7 +83,16 @@ def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> W
     if train is None or not len(train):
         raise InputError(f"{recipe.data} has no caption to train on: wanted some with chunks on an image with regions")
     validation_feed = None if validation is None else Feed(validation, table, device)
-    return Workshop(dataset, bundle, train, Feed(train, table, device), validation, validation_feed)
+    views = _views(recipe, features, table, dataset.table, train)
+    return Workshop(dataset, bundle, train, Feed(train, table, device), validation, validation_feed, views)
+
+
+def people_repeats(recipe: Recipe, workshop: Workshop) -> Int[Tensor, " examples"] | None:
+    """How often an epoch goes through each example; none where that is once for all."""
+    if recipe.examples.people_repeats == 1:
+        return None
+    built = torch.from_numpy(workshop.dataset.table.columns["caption_built"][workshop.examples.caption])
+    return torch.where(built, 1, recipe.examples.people_repeats)
 
 
 def make_objective(
@@ -108,11 +127,13 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
         bundle = load_bundle(Path(recipe.start))
         return bundle if bundle.nouns is not None else replace(bundle, nouns=dataset.nouns)
     vocabulary = dataset.vocabulary.cut(recipe.model.min_count)
-    encoder = None if store else LayoutEncoder(dataset.table.classes, recipe.model.feature_size)
+    vision = load_vision(Path(recipe.examples.vision)) if recipe.examples.vision else None
+    encoder = None if store or vision else LayoutEncoder(dataset.table.classes, recipe.model.feature_size)
     model = recipe.model
+    source = store or vision
     config = CaptionerConfig(
         vocabulary_size=len(vocabulary),
-        feature_size=store.feature_size if store else model.feature_size,
+        feature_size=source.feature_size if source else model.feature_size,
         word_size=model.word_size,
         hidden_size=model.hidden_size,
         attention_size=model.attention_size,
@@ -121,7 +142,30 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
         image_in_top_layer=model.image_in_top_layer,
     )
     torch.manual_seed(recipe.seed)
-    return Bundle(Path(recipe.out), assemble(config), vocabulary, {}, encoder, dataset.nouns)
+    return Bundle(Path(recipe.out), assemble(config), vocabulary, {}, encoder, dataset.nouns, vision=vision)
+
+
+def _eye(bundle: Bundle) -> Eye:
+    if not isinstance(bundle.vision, Eye):
+        raise InputError("the bundle sees with another network than sct's own: wanted one that sct train has made")
+    return bundle.vision
+
+
+def _views(recipe: Recipe, features: Features, table: RegionTable, columns: Table, train: Examples) -> Views | None:
+    if recipe.examples.views == "plain":
+        return None
+    if not isinstance(features, PictureFeatures):
+        raise InputError(
+            "examples.views is 'random', but features do not come from pictures: name what sees, examples.vision=FILE"
+        )
+    return Views(
+        features,
+        table,
+        np.unique(train.image),
+        columns.columns["image_region"].astype(np.int64),
+        dropout=recipe.examples.feature_dropout,
+        seed=recipe.seed,
+    )
 
 
 def _region_table(
