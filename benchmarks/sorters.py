@@ -2,11 +2,23 @@ r"""The appendix's table of sorters on a prepared dataset, and how far people ag
 
     sct prepare coco-layout/ build/coco_layout
     python benchmarks/sorters.py recipes/sorter_coco_layout.toml --out build/sorters/coco_layout \
-        [--data build/coco_layout] [--seeds 3] [--kinds ...] [--json] [KEY=VALUE ...]
+        [--data build/coco_layout] [--seeds 3] [--kinds ...] [--detections FILE.npz] [--json] [KEY=VALUE ...]
 
 Every sorter is trained as ``sct train`` does it: the best epoch is chosen on a tenth of the training images, the val
 split is scored once. A sorter that stands in ``--out`` already is not trained again. Two rows beyond the paper:
 ``sinkhorn, place`` learns the place of each set by cross-entropy, and ``pointer`` is an attention pointer network.
+
+The row ``probability`` needs a detector's scores. Boxes that people drew have none, but where there are pictures a
+detector may be asked how sure it is of what is there:
+
+    python benchmarks/efficientdet.py flickr8k-entities/train.jsonl flickr8k-entities/val.jsonl \
+        build/detections.npz --min-score 0.05 --weights efficientdet-lite2.tflite    # its head says where to get it
+    python benchmarks/sorters.py recipes/sorter_flickr8k.toml --out build/sorters/flickr8k \
+        --detections build/detections.npz
+
+A box has the score of the surest detection, of whatever class, that overlaps it by IoU 0.5 or more, and 0 where none
+does; a region set has that of its surest box. Sets of equal scores stay in the random order they came in.
+``OUT/scored`` is then a copy of the dataset with these scores.
 
 The second table asks how right a sorter can be. It looks at captions of the same picture that name the same region
 sets: ``agreement`` is how often two people give them the same order. No sorter, whatever it sees of the picture, can
@@ -20,7 +32,7 @@ import argparse
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
@@ -29,15 +41,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
-from sct.data.dataset import Dataset
+from sct.data.dataset import Dataset, write_dataset
 from sct.data.samples import RegionSets
-from sct.sorting import OrderScores, load_sorter
+from sct.data.table import Table
+from sct.errors import InputError
+from sct.language.vectors import WordVectors
+from sct.regions.boxes import pairwise_iou
+from sct.sorting import OrderScores, ProbabilityOrder, load_sorter, order_scores
 from sct.training.sorter import train_sorter
 from sct.training.sorter_data import VALIDATION, SortingData, score_sorter
 from sct.training.sorter_recipe import load_sorter_recipe
 from sct.training.sorter_results import BEST, SCORES
-from sct.training.sorter_tables import caption_controls
+from sct.training.sorter_tables import CaptionControls, caption_controls
 
 KINDS: Mapping[str, Mapping[str, str]] = {
     "probability": {"kind": "probability"},
@@ -49,6 +66,9 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 }
 WITHOUT_CHANCE = ("probability", "class_order")
 """Kinds that are the same for every seed."""
+FOUND_AT = 0.5
+"""IoU from which on a detection and a box are of the same thing."""
+TIES_DRAWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +95,66 @@ def run(recipe: Path, changes: Mapping[str, str], out: Path, name: str, seed: in
     return found
 
 
+def write_scored(data: Path, detections: Path, folder: Path) -> Table:
+    """Write a copy of a dataset whose regions have the scores of a detector."""
+    dataset = Dataset.open(data)
+    scores = detected_scores(dataset.table, detections)
+    table = replace(dataset.table, columns={**dataset.table.columns, "region_score": scores.astype(np.float16)})
+    write_dataset(folder, table, dataset.vocabulary, dataset.manifest, dataset.nouns)
+    return table
+
+
+def detected_scores(table: Table, detections: Path) -> Float[np.ndarray, " regions"]:
+    """The score of the surest detection on each region, 0 where there is none; each image must have been looked at."""
+    with np.load(detections) as file:
+        found = {name: file[name] for name in ("image", "size", "image_of_box", "box", "score")}
+    row_of_name = {name: row for row, name in enumerate(found["image"].tolist())}
+    scores = np.zeros(len(table.columns["region_box"]), np.float32)
+    by_image = np.argsort(found["image_of_box"], kind="stable")
+    ends = np.searchsorted(found["image_of_box"], np.arange(len(row_of_name) + 1), sorter=by_image)
+    first_region = table.columns["image_region"].astype(np.int64)
+    for image, name in enumerate(table.files):
+        row = row_of_name.get(name)
+        if row is None:
+            raise InputError(f"{detections} holds nothing of picture {name!r}: wanted all pictures of the dataset")
+        if found["size"][row].tolist() != table.columns["image_size"][image].tolist():
+            raise InputError(f"picture {name!r} has another size in {detections} than in the dataset: wanted the same")
+        seen = by_image[ends[row] : ends[row + 1]]
+        regions = slice(first_region[image], first_region[image + 1])
+        overlaps = pairwise_iou(table.columns["region_box"][regions], found["box"][seen])
+        scores[regions] = np.where(overlaps >= FOUND_AT, found["score"][seen], 0.0).max(axis=1, initial=0.0)
+    return scores
+
+
+def scores_of_ties(table: Table, controls: CaptionControls, vectors: WordVectors) -> str:
+    """The order by probability from many random orders to begin with, as what is tied is left in them; for people."""
+    data = SortingData(table, controls, vectors)
+    batches = (data.batch(np.arange(len(data)), np.random.default_rng(seed)) for seed in range(1, 1 + TIES_DRAWN))
+    scores = [order_scores(ProbabilityOrder().order(batch.inputs), batch.truth) for batch in batches]
+    return f"{_cell([100 * each.accuracy for each in scores], 1)} / {_cell([each.tau for each in scores], 3)}"
+
+
+def surely_seen(table: Table, controls: CaptionControls) -> str:
+    """How many region sets have a detection at all, and how many controls have sets of equal scores, for people."""
+    starts, scores = table.columns["image_region"].astype(np.int64), table.columns["region_score"]
+    seen = [
+        [float(scores[starts[image] + np.array(members)].max()) for members in control]
+        for image, control in zip(controls.images.tolist(), controls.controls, strict=True)
+    ]
+    sets = [score for control in seen for score in control]
+    share = 100 * float(np.mean(np.array(sets) > 0))
+    ties = sum(len(set(control)) < len(control) for control in seen)
+    return (
+        f"{share:.1f} % of {len(sets):,} region sets have a detection; {ties} of {len(seen)} controls have equal scores"
+    )
+
+
 class SharedControls:
     """Val captions whose picture has another caption of the same region sets, so that people can be compared."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, table: Table) -> None:
         """Find them."""
-        self._table = Dataset.open(data).table
+        self._table = table
         every = caption_controls(self._table, VALIDATION)
         rows: dict[tuple[int, tuple[tuple[int, ...], ...]], list[int]] = {}
         for row, (image, control) in enumerate(zip(every.images.tolist(), every.controls, strict=True)):
@@ -169,26 +243,38 @@ def main() -> None:
     parser.add_argument("--data", help="dataset folder instead of the recipe's")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument(
-        "--kinds", nargs="+", choices=list(KINDS), default=[kind for kind in KINDS if kind != "probability"]
-    )
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), help="all, probability only with --detections")
+    parser.add_argument("--detections", type=Path, metavar="FILE.npz", help="scores for the row probability")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     data = options.data or load_sorter_recipe(options.recipe).data
     changes = {"data": data, **dict(word.split("=", 1) for word in options.settings)}
+    kinds = options.kinds or [kind for kind in KINDS if kind != "probability" or options.detections]
+    of_probability, table = changes, Dataset.open(Path(data)).table
+    if options.detections is not None:
+        of_probability = {**changes, "data": str(options.out / "scored")}
+        table = write_scored(Path(data), options.detections, options.out / "scored")
     rows = {
         name: [run(options.recipe, changes, options.out, name, seed) for seed in range(1, 1 + options.seeds)]
         if name not in WITHOUT_CHANCE
-        else [run(options.recipe, changes, options.out, name, 1)]
-        for name in options.kinds
+        else [run(options.recipe, of_probability if name == "probability" else changes, options.out, name, 1)]
+        for name in kinds
     }
-    shared = SharedControls(Path(data))
+    shared = SharedControls(table)
     agreement = shared.people()
     if options.json:
         print(json.dumps({"sorters": rows, "people": {s: asdict(part) for s, part in agreement.items()}}))
         return
     print(f"{platform.machine()}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d}\n")
     print_table(rows)
+    if options.detections is not None and "probability" in rows:
+        controls = caption_controls(table, VALIDATION)
+        print(f"\ndetections: {surely_seen(table, controls)}")
+        vectors = load_sorter(options.out / "probability-1" / BEST).vectors
+        by_people = controls.some(np.flatnonzero(controls.by_people))
+        parts = {"all": controls, "grounded by people": by_people} if len(by_people) else {"all": controls}
+        for part, chosen in parts.items():
+            print(f"probability, mean of {TIES_DRAWN} draws of ties, {part}: {scores_of_ties(table, chosen, vectors)}")
     print("\n| people: sets | captions | agreement | ceiling | tau between two | tau ceiling |")
     print("| --- |" + " ---: |" * 5)
     for sets, part in agreement.items():
