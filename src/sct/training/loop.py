@@ -142,11 +142,10 @@ class _Run:
                 if is_validation:
                     self._validate(step)
                     reason = "it has reached its end"
-                    reported = time.monotonic()
                 stop = self._processes.any(self._wish(interrupts, now))
                 if is_validation or stop or self._processes.any(now - saved > recipe.checkpoint_every_seconds):
                     self._save(step)
-                    saved = time.monotonic()
+                    saved = reported = time.monotonic()  # or the next report would be of a single step
                 if stop and step < last_step:
                     finished, reason = False, f"it was asked to stop at step {step}; go on with --resume"
                     break
