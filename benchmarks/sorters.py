@@ -273,8 +273,8 @@ def main() -> None:
         vectors = load_sorter(options.out / "probability-1" / BEST).vectors
         by_people = controls.some(np.flatnonzero(controls.by_people))
         parts = {"all": controls, "grounded by people": by_people} if len(by_people) else {"all": controls}
-        for part, chosen in parts.items():
-            print(f"probability, mean of {TIES_DRAWN} draws of ties, {part}: {scores_of_ties(table, chosen, vectors)}")
+        for name, chosen in parts.items():
+            print(f"probability, mean of {TIES_DRAWN} draws of ties, {name}: {scores_of_ties(table, chosen, vectors)}")
     print("\n| people: sets | captions | agreement | ceiling | tau between two | tau ceiling |")
     print("| --- |" + " ---: |" * 5)
     for sets, part in agreement.items():
