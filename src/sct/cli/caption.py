@@ -14,7 +14,7 @@ from sct.errors import InputError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from sct.grounded_caption import GroundedCaption
+    from sct.grounded_caption import ChosenOrder, GroundedCaption
     from sct.regions import Control
 
 
@@ -30,7 +30,9 @@ def caption_command(
     regions: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help='Boxes of many pictures: {"photo.jpg": [[x1,y1,x2,y2]]}.')
     ] = None,
-    unordered: Annotated[bool, typer.Option("--unordered", help="Let the sorter put the regions in order.")] = False,
+    unordered: Annotated[
+        bool, typer.Option("--unordered", help="Let the sorter put the regions in order, and tell which.")
+    ] = False,
     model: Annotated[Path, typer.Option(help="Folder of a bundle, or the word default.")] = Path("default"),
     draw: Annotated[
         Path | None, typer.Option(help="Picture to write, with boxes and caption; for several pictures a folder.")
@@ -81,7 +83,8 @@ def caption_command(
             if as_json:
                 print(json.dumps(_record(done.job.file, done.found), ensure_ascii=False))
             else:
-                _print_captions(done.job.file, done.found)
+                was_asked = unordered and controls[done.job.file] is not None
+                _print_captions(done.job.file, done.found, with_order=was_asked)
             progress(number, len(files))
     sys.stdout.flush()
     if complaints.count:
@@ -152,17 +155,25 @@ def _caption_record(caption: "GroundedCaption") -> dict[str, Any]:
     return {"caption": content.pop("text"), **content}
 
 
-def _print_captions(file: Path, captions: "Sequence[GroundedCaption]") -> None:
+def _print_captions(file: Path, captions: "Sequence[GroundedCaption]", *, with_order: bool) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     console = Console(soft_wrap=True, highlight=False)
+    order = _order_text(captions[0].order) if with_order and captions[0].order is not None else ""
     if len(captions) == 1:
-        console.print(Text(f"{file}: ").append_text(_coloured(captions[0])))
+        console.print(Text(f"{file}: ").append_text(_coloured(captions[0])).append(order))
         return
-    console.print(Text(str(file)))
+    console.print(Text(f"{file}{order}"))
     for caption in captions:
         console.print(Text(f"  {caption.log_prob:7.2f}  ").append_text(_coloured(caption)))
+
+
+def _order_text(order: "ChosenOrder") -> str:
+    """What the sorter chose, for people, who count regions from 1."""
+    numbers = ", ".join(str(number + 1) for number in order.sets)
+    probability = "" if order.probability is None else f"; probability {order.probability:.2f}"
+    return f"  (order of the regions: {numbers}{probability})"
 
 
 def _coloured(caption: "GroundedCaption") -> "Text":
