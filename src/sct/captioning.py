@@ -7,11 +7,12 @@ from typing import Literal, get_args
 
 import torch
 
+import sct.baselines  # noqa: F401  so that their bundles can be loaded
 from sct.caption_requests import CaptionOptions, CaptionRequest, PictureRequest, PictureSource
 from sct.choosing import Choice
 from sct.decoding import Decoded, Guarantees, Settings, beam_search
 from sct.errors import InputError
-from sct.grounded_caption import ChosenOrder, GroundedCaption, SpokenWord, grounded, with_order
+from sct.grounded_caption import ChosenOrder, GroundedCaption, SpokenWord, grounded, ungrounded, with_order
 from sct.language.vocabulary import Vocabulary
 from sct.looking import look_at, opened
 from sct.model.bundle import load_bundle
@@ -19,8 +20,8 @@ from sct.model.explain import Explanation, explain
 from sct.model.fused import FusedCaptioner
 from sct.model.graphed import GraphedSearch
 from sct.model.inputs import ControlInputs
-from sct.model.network import CaptionNetwork
 from sct.model.products import DENSE, INT8, check_int8
+from sct.model.system import CaptioningSystem
 from sct.regions import Control, Region
 from sct.regions.layout import LayoutEncoder
 from sct.regions.pointing import Pointing, control_of
@@ -39,7 +40,7 @@ class Captioner:
 
     def __init__(
         self,
-        network: CaptionNetwork,
+        network: CaptioningSystem,
         vocabulary: Vocabulary,
         *,
         encoder: LayoutEncoder | None = None,
@@ -69,7 +70,7 @@ class Captioner:
             check_int8()
         dtype = torch.float16 if precision == "float16" else torch.float32
         self.config = network.config
-        self._fused = FusedCaptioner(network.to(self.device), INT8 if precision == "int8" else DENSE, dtype)
+        self._speaker = network.to(self.device).speaker(INT8 if precision == "int8" else DENSE, dtype)
         self._graphed: dict[Settings, GraphedSearch] = {}
 
     def caption(
@@ -191,9 +192,11 @@ class Captioner:
         inputs = inputs.to(self.device)
         decoded = self.search(inputs, options)
         examples, n_best, _ = decoded.words.shape
+        if not isinstance(self._speaker, FusedCaptioner):
+            return _grounded_captions(decoded, None, inputs, self.vocabulary, options)
         longest = int(decoded.spoken.sum(-1).max())
         explanation = explain(
-            self._fused,
+            self._speaker,
             inputs,
             torch.arange(examples, device=self.device).repeat_interleave(n_best),
             decoded.words.flatten(0, 1)[:, :longest],
@@ -229,8 +232,8 @@ class Captioner:
             # Who comes with the authors' weights gets the authors' search as well.
             settings = replace(settings, freeze=False, early_stop=False)
         if on_gpu and constraints is None:
-            return self._graphed.setdefault(settings, GraphedSearch(self._fused, settings))(inputs)
-        return beam_search(self._fused, self._fused.begin(inputs), settings, constraints)
+            return self._graphed.setdefault(settings, GraphedSearch(self._speaker, settings))(inputs)
+        return beam_search(self._speaker, self._speaker.begin(inputs), settings, constraints)
 
     def _ids(self, words: Sequence[str]) -> tuple[int, ...]:
         for word in words:
@@ -283,17 +286,29 @@ def _put_in_order(request: CaptionRequest, order: ChosenOrder) -> CaptionRequest
 
 def _grounded_captions(
     decoded: Decoded,
-    explanation: Explanation,
+    explanation: Explanation | None,
     inputs: ControlInputs,
     vocabulary: Vocabulary,
     options: CaptionOptions,
 ) -> list[list[GroundedCaption]]:
-    """Turn tensors into records; what stands for a caption that could not be found is left out."""
+    """Turn tensors into records; what stands for a caption that could not be found is left out.
+
+    Without an explanation words rest on nothing, and chunks are grounded nowhere.
+    """
     examples, n_best, _ = decoded.words.shape
     summed = (decoded.word_log_probs + decoded.shift_log_probs).sum(-1)
     words, scores = decoded.words.tolist(), (summed if options.length_power else decoded.scores).tolist()
     spoken = (decoded.spoken & (decoded.words != Settings().end)).tolist()
     alive = (decoded.scores > -torch.inf).tolist()
+    if explanation is None:
+        return [
+            [
+                ungrounded([vocabulary.words[word] for word, is_said in zip(*said, strict=True) if is_said], score)
+                for *said, score, is_alive in zip(words[row], spoken[row], scores[row], alive[row], strict=True)
+                if is_alive
+            ]
+            for row in range(examples)
+        ]
     sizes = inputs.set_mask.sum(-1).tolist()
     pointer, attention = explanation.pointer.tolist(), explanation.attention.tolist()
     sentinel, shift = explanation.sentinel_weight.tolist(), explanation.shift_probability.tolist()

@@ -108,6 +108,15 @@ def grounded(words: Sequence[SpokenWord], log_prob: float) -> GroundedCaption:
     return GroundedCaption(tuple(words), tuple(chunks), log_prob)
 
 
+def ungrounded(words: Sequence[str], log_prob: float) -> GroundedCaption:
+    """A caption by a captioner that does not say what it talks about.
+
+    >>> ungrounded(["a", "dog"], -1.0).chunks
+    ()
+    """
+    return GroundedCaption(tuple(SpokenWord(word, 0, (), 1.0, 0.0) for word in words), (), log_prob)
+
+
 def with_order(caption: GroundedCaption, order: ChosenOrder) -> GroundedCaption:
     """A caption of the sorted control as one of the control that came: its sets have the numbers they came with.
 

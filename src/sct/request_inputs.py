@@ -29,11 +29,11 @@ def request_inputs(requests: Sequence[CaptionRequest], config: CaptionerConfig) 
     images, controls = [], []
     for request in requests:
         sets = [[row(region) for region in region_set.regions] for region_set in request.control.region_sets]
-        controls.append(sets)
+        described = [row(region) for region in request.detections] or [place for members in sets for place in members]
+        controls.append([described] if config.sees_whole_images else sets)
         if request.descriptor is not None:
             images.append(_checked(request.descriptor, "the descriptor of a picture", config.feature_size))
             continue
-        described = [row(region) for region in request.detections] or [place for members in sets for place in members]
         images.append(_mean([features[place] for place in described], skip_zeros=config.mode == "reference"))
     return pack_controls(torch.from_numpy(np.stack(features)), torch.from_numpy(np.stack(images)), controls)
 

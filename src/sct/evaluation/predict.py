@@ -10,6 +10,7 @@ from sct.captioning import Captioner, CaptionOptions
 from sct.data.features import Features
 from sct.data.samples import MOST_MEMBERS, RegionSets, Sample
 from sct.data.table import Table
+from sct.data.whole_images import MOST_REGIONS
 from sct.errors import InputError
 from sct.grounded_caption import GroundedCaption
 from sct.model.inputs import ControlInputs, pack_controls
@@ -42,8 +43,12 @@ def predict(
 ) -> list[GroundedCaption]:
     """The best caption of each sample."""
     found: dict[int, GroundedCaption] = {}
+    most_members = MOST_REGIONS if captioner.config.sees_whole_images else MOST_MEMBERS
     for numbers in alike([sample.control for sample in samples], batch_size):
-        inputs = pack(features, [samples[number].image for number in numbers], [samples[n].control for n in numbers])
+        some = [samples[number] for number in numbers]
+        inputs = pack(
+            features, [sample.image for sample in some], [sample.control for sample in some], most_members=most_members
+        )
         check_features(inputs, captioner)
         captions = captioner.caption_inputs(inputs, options)
         found |= {number: best for number, [best, *_] in zip(numbers, captions, strict=True)}
@@ -100,7 +105,9 @@ def alike(controls: Sequence[RegionSets], batch_size: int) -> Iterator[list[int]
         yield order[start : start + batch_size]
 
 
-def pack(features: Features, images: Sequence[int], controls: Sequence[RegionSets]) -> ControlInputs:
+def pack(
+    features: Features, images: Sequence[int], controls: Sequence[RegionSets], *, most_members: int = MOST_MEMBERS
+) -> ControlInputs:
     """Lay controls out for a captioner; only the regions that they name are taken along, each once."""
     different = list(dict.fromkeys(images))
     known = features(different)
@@ -112,7 +119,7 @@ def pack(features: Features, images: Sequence[int], controls: Sequence[RegionSet
         first = int(known.first_row[number])
         packed.append(
             [
-                [row_of.setdefault(first + member, len(row_of)) for member in members[:MOST_MEMBERS]]
+                [row_of.setdefault(first + member, len(row_of)) for member in members[:most_members]]
                 for members in control
             ]
         )

@@ -10,6 +10,7 @@ from sct.captioning import Captioner, CaptionOptions
 from sct.data.dataset import Dataset
 from sct.data.features import Features
 from sct.data.samples import ControlKind, RegionSets, Sample, caption_text, samples_of
+from sct.data.whole_images import samples_of_whole_images
 from sct.errors import InputError
 from sct.evaluation.grounding import judge_grounding
 from sct.evaluation.judgement import Judgement, NounSource, judge
@@ -60,10 +61,14 @@ class Evaluator:
     def caption(self, progress: Progress | None = None) -> list[Prediction]:
         """Caption every sample of the split."""
         samples = self.samples()
+        seen = samples
+        if self.captioner.config.sees_whole_images:
+            # It says the same under every control of an image, and is judged by each.
+            seen = samples_of_whole_images(self.dataset.table, samples)
         captions = predict(
             self.captioner,
             self.features,
-            samples,
+            seen,
             options=self._options(),
             batch_size=self.settings.batch_size,
             progress=progress,

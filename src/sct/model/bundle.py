@@ -24,8 +24,9 @@ from sct.atomic import flush_folder, written_whole
 from sct.errors import InputError
 from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
-from sct.model.config import CaptionerConfig
-from sct.model.network import CaptionNetwork
+from sct.model.config import CaptionerConfig, Variant
+from sct.model.system import CaptioningSystem
+from sct.model.systems import system_kind
 from sct.model.weights import captioner_of, check_weights, weight_shapes
 from sct.packing import pack, unpack
 from sct.regions.layout import LayoutEncoder
@@ -67,7 +68,7 @@ class Bundle:
     """What a bundle holds, ready to use."""
 
     folder: Path
-    captioner: CaptionNetwork
+    captioner: CaptioningSystem
     vocabulary: Vocabulary
     provenance: Mapping[str, TomlValue]
     """Where the weights come from: free words for people, no program depends on them."""
@@ -83,7 +84,7 @@ class Bundle:
 
 def save_bundle(
     folder: Path,
-    captioner: CaptionNetwork,
+    captioner: CaptioningSystem,
     vocabulary: Vocabulary,
     *,
     provenance: Mapping[str, TomlValue] | None = None,
@@ -165,7 +166,7 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     )
 
 
-def _stored(captioner: CaptionNetwork, precision: Precision) -> dict[str, Tensor]:
+def _stored(captioner: CaptioningSystem, precision: Precision) -> dict[str, Tensor]:
     """The weights as they lie on disk."""
     weights = captioner.state_dict()
     if precision == "int8":
@@ -265,17 +266,25 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _captioner_config(table: dict[str, Any], path: Path) -> CaptionerConfig:
     """The settings of the captioner; every one must be there, as a default may change from release to release."""
-    _check_keys(table, [field.name for field in fields(CaptionerConfig)], path)
-    for field in fields(CaptionerConfig):
+    kind = _config_kind(table.get("variant"), path)
+    _check_keys(table, [field.name for field in fields(kind)], path)
+    for field in fields(kind):
         value, choices = table[field.name], get_args(field.type)
         # Exactly the kind: true would pass for a whole number.
         if value not in choices if choices else type(value) is not field.type:
             wanted = ", ".join(choices) or getattr(field.type, "__name__", "another kind")
             raise InputError(f"{path}: {field.name} is {value!r}: wanted {wanted}; {_HOW_TO_MEND}")
     try:
-        return CaptionerConfig(**table)
+        return kind(**table)
     except InputError as error:
         raise InputError(f"{path}: {error}; {_HOW_TO_MEND}") from error
+
+
+def _config_kind(variant: object, path: Path) -> type[CaptionerConfig]:
+    """What configures a captioner of this name; that of ours where there is no name, so that it is missed."""
+    if variant is not None and variant not in get_args(Variant):
+        raise InputError(f"{path}: variant is {variant!r}: wanted {', '.join(get_args(Variant))}; {_HOW_TO_MEND}")
+    return CaptionerConfig if variant is None else system_kind(str(variant)).config
 
 
 def _check_keys(

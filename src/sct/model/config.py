@@ -1,12 +1,23 @@
 """Sizes and variant of a captioner."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from sct.errors import InputError
 
-Variant = Literal["ours", "single_sentinel", "no_visual_sentinel"]
-"""The paper's model and its two ablations (section 4.3)."""
+Variant = Literal[
+    "ours",
+    "single_sentinel",
+    "no_visual_sentinel",
+    "controllable_lstm",
+    "controllable_up_down",
+    "fc_2k",
+    "up_down",
+]
+"""The paper's model, its two ablations, and what it is compared with (section 4.3)."""
+OURS: tuple[Variant, ...] = ("ours", "single_sentinel", "no_visual_sentinel")
+"""Those with a gate and a pointer; ``sct.baselines`` makes the others."""
+_SEE_WHOLE_IMAGES = ("up_down",)
 Mode = Literal["paper", "reference"]
 
 
@@ -37,7 +48,14 @@ class CaptionerConfig:
                 raise InputError(f"{name} is {value!r}: wanted a whole number above 0")
         if self.vocabulary_size <= 4:
             raise InputError(f"vocabulary_size is {self.vocabulary_size}: wanted words beyond the four special ones")
-        if self.variant not in ("ours", "single_sentinel", "no_visual_sentinel"):
-            raise InputError(f"variant {self.variant!r}: wanted ours, single_sentinel or no_visual_sentinel")
+        if self.variant not in get_args(Variant):
+            raise InputError(f"variant {self.variant!r}: wanted {', '.join(get_args(Variant))}")
         if self.mode not in ("paper", "reference"):
             raise InputError(f"mode {self.mode!r}: wanted paper or reference")
+        if self.mode == "reference" and self.variant not in OURS:
+            raise InputError(f"variant {self.variant!r} in mode 'reference': the authors released no such captioner")
+
+    @property
+    def sees_whole_images(self) -> bool:
+        """Whether it is shown all regions of an image as one region set, whatever the control."""
+        return self.variant in _SEE_WHOLE_IMAGES

@@ -18,15 +18,7 @@ from sct.model.inputs import ControlInputs
 from sct.model.late_products import LateProduct
 from sct.model.network import CaptionNetwork
 from sct.model.parts import MASKED, lstm_step
-
-
-class Followed(NamedTuple):
-    """Log-probabilities along given captions."""
-
-    word_log_probs: Float[Tensor, "examples time"]
-    """Of the word that comes next."""
-    shift_log_probs: Float[Tensor, "examples time 2"]
-    """Of staying and shifting after it."""
+from sct.model.system import Followed
 
 
 class _Members(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 
@@ -9,12 +10,12 @@ from sct.decoding.beam import beam_search
 from sct.decoding.records import Decoded, refuse_hopeless
 from sct.decoding.settings import Settings
 from sct.errors import InputError
-from sct.model.fused import FusedCaptioner, FusedState
 from sct.model.inputs import ControlInputs
+from sct.model.system import Speaker
 
 MOST_RECORDINGS = 32
 """Sizes that are kept; each has memory of its own on the device."""
-Search = Callable[[FusedCaptioner, FusedState, Settings], Decoded]
+Search = Callable[[Speaker, Any, Settings], Decoded]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +33,7 @@ class GraphedSearch:
     Settings must not stop early: a recorded search takes all its steps.
     """
 
-    def __init__(self, captioner: FusedCaptioner, settings: Settings, search: Search = beam_search) -> None:
+    def __init__(self, captioner: Speaker, settings: Settings, search: Search = beam_search) -> None:
         if settings.early_stop:
             raise InputError("a recorded search takes all its steps: give settings with early_stop=False")
         self._captioner = captioner

@@ -12,6 +12,8 @@ from sct.errors import InputError
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
 from sct.model.parts import Attended, Compatibility, Gate, Sentinel, SentinelScore, attend
+from sct.model.products import DENSE, Products
+from sct.model.system import CaptioningSystem, Followed, Speaker
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +55,7 @@ class TeacherForced(NamedTuple):
     shift_log_probs: Float[Tensor, "examples time 2"]
 
 
-class CaptionNetwork(nn.Module):
+class CaptionNetwork(CaptioningSystem):
     """Says a caption word by word while a pointer walks along the control.
 
     Its sentinels and its gate are handed in (``sct.model.assembly`` makes them): without a visual one it attends to
@@ -168,3 +170,22 @@ class CaptionNetwork(nn.Module):
             words.append(thought.word_log_probs)
             shifts.append(thought.shift_log_probs)
         return TeacherForced(torch.stack(words, dim=1), torch.stack(shifts, dim=1))
+
+    def follow(
+        self,
+        inputs: ControlInputs,
+        words: Int[Tensor, "examples time_and_one"],
+        slots: Int[Tensor, "examples time"],
+        *,
+        label_smoothing: float = 0.0,
+    ) -> Followed:
+        """The log-probabilities that learning wants, faster than ``teacher_forced``."""
+        from sct.model.following import follow  # noqa: PLC0415  made of this network's parts
+
+        return follow(self, inputs, words, slots, label_smoothing=label_smoothing)
+
+    def speaker(self, products: Products = DENSE, dtype: torch.dtype = torch.float32) -> Speaker:
+        """A fused copy."""
+        from sct.model.fused import FusedCaptioner  # noqa: PLC0415  made of this network's parts
+
+        return FusedCaptioner(self, products, dtype)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from sct.errors import InputError
-from sct.model.assembly import assemble
 from sct.model.config import CaptionerConfig
-from sct.model.network import CaptionNetwork
+from sct.model.system import CaptioningSystem
+from sct.model.systems import make_system
 from sct.undrawn import Undrawn
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -20,7 +20,7 @@ def weight_shapes(config: CaptionerConfig) -> dict[str, tuple[int, ...]]:
     return {name: tuple(weight.shape) for name, weight in _without_memory(config).state_dict().items()}
 
 
-def captioner_of(config: CaptionerConfig, weights: Mapping[str, Tensor]) -> CaptionNetwork:
+def captioner_of(config: CaptionerConfig, weights: Mapping[str, Tensor]) -> CaptioningSystem:
     """The captioner with these weights, in float32 and ready to caption; they must have passed ``check_weights``."""
     captioner = _without_memory(config)
     captioner.load_state_dict({name: weight.float() for name, weight in weights.items()}, strict=True, assign=True)
@@ -60,9 +60,9 @@ def _is_finite(weight: Tensor) -> bool:
     return bool(torch.isfinite(weight.sum(dtype=torch.float32))) or bool(torch.isfinite(weight).all())
 
 
-def _without_memory(config: CaptionerConfig) -> CaptionNetwork:
+def _without_memory(config: CaptionerConfig) -> CaptioningSystem:
     with torch.device("meta"), Undrawn():
-        return assemble(config)
+        return make_system(config)
 
 
 def _named(names: Iterable[str]) -> str:

@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sct.model.following import follow
-from sct.model.network import CaptionNetwork
+from sct.model.system import CaptioningSystem
 from sct.training.feed import Batch
 
 MaskedMean = Callable[[Tensor, Tensor], Tensor]
@@ -30,7 +29,7 @@ def masked_mean(values: Float[Tensor, "*shape"], mask: Bool[Tensor, "*shape"]) -
 
 
 def words_loss(
-    network: CaptionNetwork,
+    network: CaptioningSystem,
     batch: Batch,
     *,
     shift_weight: float = 4.0,
@@ -40,14 +39,20 @@ def words_loss(
 ) -> Loss:
     """Cross-entropy of words and shifts (section 3.2), weighed 0.2 and 0.8 by default.
 
+    Without a gate words count alone; whatever else a captioner's captions cost is added at their weight.
     ``count_padding`` lets the words after a caption's end count as well, as the authors' code does.
     """
-    followed = follow(network, batch.inputs, batch.words, batch.slots, label_smoothing=label_smoothing)
+    followed = network.follow(batch.inputs, batch.words, batch.slots, label_smoothing=label_smoothing)
     counted = torch.ones_like(batch.spoken) if count_padding else batch.spoken
     words = mean(-followed.word_log_probs, counted)
-    shifts = mean(-followed.shift_log_probs.gather(2, batch.shifts[..., None]).squeeze(2), batch.inside)
-    total = (words + shift_weight * shifts) / (1 + shift_weight)
-    return Loss(total, {"words": words.detach(), "shifts": shifts.detach()})
+    costs = {name: mean(cost, counted) for name, cost in followed.costs.items()}
+    total = words + sum(costs.values())
+    parts = {"words": words, **costs}
+    if followed.shift_log_probs is not None:
+        shifts = mean(-followed.shift_log_probs.gather(2, batch.shifts[..., None]).squeeze(2), batch.inside)
+        total = (total + shift_weight * shifts) / (1 + shift_weight)
+        parts["shifts"] = shifts
+    return Loss(total, {name: part.detach() for name, part in parts.items()})
 
 
 def policy_loss(

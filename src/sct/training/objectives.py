@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sct.model.network import CaptionNetwork
+from sct.model.system import CaptioningSystem
 from sct.training.feed import Feed
 from sct.training.losses import Loss, MaskedMean, masked_mean, words_loss
 from sct.training.recipe import Objective
@@ -23,7 +23,7 @@ class WordsObjective:
         self._feed, self._settings, self._mean = feed, settings, mean
         self._label_smoothing = label_smoothing
 
-    def __call__(self, network: CaptionNetwork, chosen: Int[Tensor, " batch"], noise: Tensor) -> Loss:  # noqa: ARG002
+    def __call__(self, network: CaptioningSystem, chosen: Int[Tensor, " batch"], noise: Tensor) -> Loss:  # noqa: ARG002
         """The loss on the chosen examples; nothing is random here."""
         return words_loss(
             network,
@@ -56,7 +56,7 @@ class RewardObjective:
         """What the greedy caption of each training example earned some time ago, as the authors' code has it."""
 
     def __call__(
-        self, network: CaptionNetwork, chosen: Int[Tensor, " batch"], noise: Float[Tensor, "batch samples time 2"]
+        self, network: CaptioningSystem, chosen: Int[Tensor, " batch"], noise: Float[Tensor, "batch samples time 2"]
     ) -> Loss:
         """The loss on the chosen examples."""
         with torch.no_grad():
@@ -75,7 +75,7 @@ class RewardObjective:
         )
 
     @torch.no_grad()
-    def greedy_rewards(self, network: CaptionNetwork, max_length: int) -> Float[Tensor, " examples"]:
+    def greedy_rewards(self, network: CaptioningSystem, max_length: int) -> Float[Tensor, " examples"]:
         """What the greedy caption of each training example earns now."""
         everyone = torch.arange(len(self._feed), device=self._cider_references.lengths.device)
         earned = []

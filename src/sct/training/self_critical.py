@@ -16,10 +16,8 @@ from torch import Tensor
 from sct.decoding.settings import Settings
 from sct.decoding.walk import Chooser, walk
 from sct.language.vocabulary import BEGIN, END
-from sct.model.following import follow
-from sct.model.fused import FusedCaptioner
 from sct.model.inputs import ControlInputs
-from sct.model.network import CaptionNetwork
+from sct.model.system import CaptioningSystem
 from sct.training.losses import Loss, MaskedMean, masked_mean, policy_loss, slots_of
 
 Baseline = Literal["greedy", "others"]
@@ -39,7 +37,7 @@ class Said:
 
 @torch.no_grad()
 def say(
-    network: CaptionNetwork,
+    network: CaptioningSystem,
     inputs: ControlInputs,
     noise: Float[Tensor, "examples samples time 2"],
     *,
@@ -56,13 +54,13 @@ def say(
     draws = _Draws(noise, with_greedy=with_greedy)
     settings = Settings(max_length=max_length, early_stop=not on_gpu)
     with torch.autocast(inputs.image.device.type, enabled=False):
-        fused = FusedCaptioner(network, dtype=torch.float16 if on_gpu else torch.float32)
-        walked = walk(fused, fused.begin(inputs), settings, Chooser(draws.word, draws.shift), None, draws.num_walks)
+        speaker = network.speaker(dtype=torch.float16 if on_gpu else torch.float32)
+        walked = walk(speaker, speaker.begin(inputs), settings, Chooser(draws.word, draws.shift), None, draws.num_walks)
     return Said(walked.words, walked.shifts, walked.spoken)
 
 
 def self_critical_loss(
-    network: CaptionNetwork,
+    network: CaptioningSystem,
     inputs: ControlInputs,
     noise: Float[Tensor, "examples samples time 2"],
     rewards: Rewards,
@@ -105,12 +103,15 @@ def self_critical_loss(
     words, shifts, spoken = (values[:, first:].flatten(0, 1) for values in (said.words, said.shifts, said.spoken))
     repeated = _repeated(inputs, num_samples)
     begin = torch.full_like(words[:, :1], BEGIN)
-    followed = follow(network, repeated, torch.cat([begin, words], dim=1), slots_of(shifts, repeated.num_slots))
+    followed = network.follow(repeated, torch.cat([begin, words], dim=1), slots_of(shifts, repeated.num_slots))
     if count_padding:
         spoken = torch.ones_like(spoken)
-    # Nothing is shifted at the end, so no shift is learned there.
-    of_shifts = followed.shift_log_probs.gather(2, shifts[..., None]).squeeze(2).masked_fill(words == END, 0.0)
-    total = policy_loss(followed.word_log_probs + of_shifts, spoken, advantage.flatten(), mean)
+    log_probs = followed.word_log_probs
+    if followed.shift_log_probs is not None:
+        # Nothing is shifted at the end, so no shift is learned there.
+        of_shifts = followed.shift_log_probs.gather(2, shifts[..., None]).squeeze(2)
+        log_probs = log_probs + of_shifts.masked_fill(words == END, 0.0)
+    total = policy_loss(log_probs, spoken, advantage.flatten(), mean)
     everyone = torch.ones_like(reward[:, first:], dtype=torch.bool)
     parts = {name: mean(values[:, first:], everyone) for name, values in by_example.items()}
     if with_greedy:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sct.model.network import CaptionNetwork
+from sct.model.system import CaptioningSystem
 from sct.training.checkpoint import Checkpoint
 from sct.training.objectives import RewardObjective, WordsObjective
 
@@ -11,7 +11,7 @@ _NETWORK, _BASELINE = "network", "baseline"
 
 
 def training_tensors(
-    network: CaptionNetwork, optimiser: torch.optim.Optimizer, objective: WordsObjective | RewardObjective
+    network: CaptioningSystem, optimiser: torch.optim.Optimizer, objective: WordsObjective | RewardObjective
 ) -> dict[str, Tensor]:
     """Weights, the optimiser's moments, and the baseline of the epoch where there is one, by name."""
     tensors = {f"{_NETWORK}.{name}": weight for name, weight in network.state_dict().items()}
@@ -25,7 +25,7 @@ def training_tensors(
 
 def restore(
     checkpoint: Checkpoint,
-    network: CaptionNetwork,
+    network: CaptioningSystem,
     optimiser: torch.optim.Optimizer,
     objective: WordsObjective | RewardObjective,
 ) -> None:

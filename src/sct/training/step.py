@@ -12,10 +12,10 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from sct.errors import InputError
-from sct.model.network import CaptionNetwork
+from sct.model.system import CaptioningSystem
 from sct.training.losses import Loss
 
-Objective = Callable[[CaptionNetwork, Tensor, Tensor], Loss]
+Objective = Callable[[CaptioningSystem, Tensor, Tensor], Loss]
 """From a network, the rows of the chosen examples and noise to a loss."""
 
 _STEPS_BEFORE_RECORDING = 3
@@ -25,7 +25,7 @@ _STEPS_BEFORE_RECORDING = 3
 class Learner(nn.Module):
     """A network with what it is to learn, as one module: what wraps it, for several GPUs say, sees it all."""
 
-    def __init__(self, network: CaptionNetwork, objective: Objective) -> None:
+    def __init__(self, network: CaptioningSystem, objective: Objective) -> None:
         super().__init__()
         self.network = network
         self.objective = objective

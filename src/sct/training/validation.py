@@ -15,8 +15,7 @@ from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.metrics.pairs_on_spaces import collapse_repeats
 from sct.metrics.report import quick_scores
-from sct.model.fused import FusedCaptioner
-from sct.model.network import CaptionNetwork
+from sct.model.system import CaptioningSystem
 from sct.training.feed import Feed
 
 _SAMPLES_AT_ONCE = 500
@@ -40,13 +39,13 @@ class Validation:
     device: torch.device
 
     @torch.no_grad()
-    def __call__(self, network: CaptionNetwork) -> dict[str, float]:
+    def __call__(self, network: CaptioningSystem) -> dict[str, float]:
         """CIDEr-D, BLEU-4 and, with a noun table, NW, in the units of the paper's tables."""
-        fused = FusedCaptioner(network, dtype=torch.float16 if self.device.type == "cuda" else torch.float32)
+        speaker = network.speaker(dtype=torch.float16 if self.device.type == "cuda" else torch.float32)
         said = []
         for rows in self.rows.split(_SAMPLES_AT_ONCE):
             inputs = self.feed.inputs(rows)
-            decoded = greedy(fused, fused.begin(inputs), Settings())
+            decoded = greedy(speaker, speaker.begin(inputs), Settings())
             said += [" ".join(self.vocabulary.decode(ids)) for ids in decoded.words[:, 0].tolist()]
         if self.collapse:
             said = [collapse_repeats(caption) for caption in said]

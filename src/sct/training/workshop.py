@@ -8,16 +8,18 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+import sct.baselines  # noqa: F401  so that a recipe can name them
 from sct.data.dataset import Dataset
 from sct.data.examples import Examples, examples_of_samples, make_examples
 from sct.data.features import Features, features_for
 from sct.data.samples import samples_of
 from sct.data.table import Table
+from sct.data.whole_images import examples_of_whole_images
 from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
-from sct.model.assembly import assemble
 from sct.model.bundle import Bundle, load_bundle
 from sct.model.config import CaptionerConfig
+from sct.model.systems import make_system
 from sct.regions.layout import LayoutEncoder
 from sct.regions.sight import Eye, load_vision
 from sct.regions.store import RegionStore
@@ -78,8 +80,12 @@ def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> W
             # The authors train with a set for the words after the last chunk, and test without one.
             tail_is_a_set=config.mode == "reference",
         )
+        if config.sees_whole_images:
+            train = examples_of_whole_images(dataset.table, train)
     if VALIDATION_SPLIT in dataset.table.splits:
         validation = examples_of_samples(dataset.table, samples_of(dataset.table, VALIDATION_SPLIT))
+        if config.sees_whole_images:
+            validation = examples_of_whole_images(dataset.table, validation)
     if train is None or not len(train):
         raise InputError(f"{recipe.data} has no caption to train on: wanted some with chunks on an image with regions")
     validation_feed = None if validation is None else Feed(validation, table, device)
@@ -142,7 +148,7 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
         image_in_top_layer=model.image_in_top_layer,
     )
     torch.manual_seed(recipe.seed)
-    return Bundle(Path(recipe.out), assemble(config), vocabulary, {}, encoder, dataset.nouns, vision=vision)
+    return Bundle(Path(recipe.out), make_system(config), vocabulary, {}, encoder, dataset.nouns, vision=vision)
 
 
 def _eye(bundle: Bundle) -> Eye:

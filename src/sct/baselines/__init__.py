@@ -1,0 +1,18 @@
+"""The systems that the paper compares with (section 4.3), each by the contract that ours keeps (``sct.model.system``).
+
+To import this room makes them known by their names: recipes, bundles and all that decodes, trains and evaluates then
+take them like ours.
+"""
+
+from sct.baselines.controllable_lstm import ControllableLstm
+from sct.baselines.fc_2k import Fc2k
+from sct.baselines.up_down import UpDown
+from sct.model.config import CaptionerConfig
+from sct.model.systems import SystemKind, enter
+
+__all__ = ["ControllableLstm", "Fc2k", "UpDown"]
+
+enter("controllable_lstm", SystemKind(CaptionerConfig, ControllableLstm))
+enter("controllable_up_down", SystemKind(CaptionerConfig, UpDown))
+enter("fc_2k", SystemKind(CaptionerConfig, Fc2k))
+enter("up_down", SystemKind(CaptionerConfig, UpDown))

@@ -1,0 +1,63 @@
+"""FC-2K (Rennie et al. 2017): the image comes once, before the first word; one LSTM layer with maxout speaks."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from sct.baselines.word_system import Heard, Memory, WordSystem, no_memory
+from sct.model.config import CaptionerConfig
+from sct.model.inputs import ControlInputs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FcState:
+    """Memory of the layer, which has the image in it from the start."""
+
+    example: Int[Tensor, " rows"]
+    memory: Memory
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> "FcState":
+        """The state of the chosen rows."""
+        return FcState(self.example.index_select(0, rows), self.memory.select(rows))
+
+
+class MaxoutLayer(nn.Module):
+    """An LSTM layer whose new memories are the larger of two linear candidates, where others have a tanh."""
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.from_input = nn.Linear(input_size, 5 * hidden_size)
+        self.from_hidden = nn.Linear(hidden_size, 5 * hidden_size, bias=False)
+
+    def remember(self, inputs: Float[Tensor, "rows inputs"], memory: Memory) -> Memory:
+        """Take one step."""
+        gates = self.from_input(inputs) + self.from_hidden(memory.hidden)
+        take, forget, give, one, other = gates.chunk(5, dim=1)
+        cell = torch.sigmoid(take) * torch.maximum(one, other) + torch.sigmoid(forget) * memory.cell
+        return Memory(torch.sigmoid(give) * torch.tanh(cell), cell)
+
+
+class Fc2k(WordSystem):
+    """Says words from the image descriptor alone."""
+
+    def __init__(self, config: CaptionerConfig) -> None:
+        super().__init__(config)
+        self.image = nn.Linear(config.feature_size, config.word_size)
+        self.layer = MaxoutLayer(config.word_size, config.hidden_size)
+        self.reset_parameters()
+
+    def begin(self, inputs: ControlInputs) -> FcState:
+        """The state before the first word: the image has been taken in like a word."""
+        memory = no_memory(len(inputs.image), self.config.hidden_size, inputs.image)
+        return FcState(
+            torch.arange(len(inputs.image), device=inputs.image.device),
+            self.layer.remember(self.image(inputs.image), memory),
+        )
+
+    def hear(self, tokens: Int[Tensor, " rows"], state: FcState) -> Heard:
+        """Take in the last words."""
+        word = self.words(tokens).to(state.memory.hidden.dtype)
+        memory = self.layer.remember(word, state.memory)
+        return Heard(memory.hidden, replace(state, memory=memory))

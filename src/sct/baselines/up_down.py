@@ -1,0 +1,81 @@
+"""Up-Down (Anderson et al. 2018): a layer that decides where to look, and a layer that speaks of what it sees.
+
+Ours is this captioner with sentinels and a gate. Here attention goes to all regions that are shown: those of the whole
+image, or, to make it controllable, those of the control alone, all region sets together. It cannot tell their order.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from sct.baselines.word_system import Heard, Layer, Memory, WordSystem, no_memory
+from sct.model.config import CaptionerConfig
+from sct.model.inputs import ControlInputs
+from sct.model.parts import Compatibility, attend
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UpDownState:
+    """Memory of both layers; what does not change over time is shared, not copied."""
+
+    image: Float[Tensor, "examples features"]
+    regions: Float[Tensor, "examples pool features"]
+    keys: Float[Tensor, "examples pool attention"]
+    """What attention compares with, of each region."""
+    mask: Bool[Tensor, "examples pool"]
+    example: Int[Tensor, " rows"]
+    bottom: Memory
+    top: Memory
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> "UpDownState":
+        """The state of the chosen rows."""
+        return replace(
+            self,
+            example=self.example.index_select(0, rows),
+            bottom=self.bottom.select(rows),
+            top=self.top.select(rows),
+        )
+
+
+class UpDown(WordSystem):
+    """Says words, attending to all regions that it is shown."""
+
+    def __init__(self, config: CaptionerConfig) -> None:
+        super().__init__(config)
+        hidden, features = config.hidden_size, config.feature_size
+        self.bottom = Layer(hidden + features + config.word_size, hidden)
+        self.top = Layer(hidden + features * (2 if config.image_in_top_layer else 1), hidden)
+        self.compatibility = Compatibility(features, hidden, config.attention_size)
+        self.reset_parameters()
+
+    def begin(self, inputs: ControlInputs) -> UpDownState:
+        """The state before the first word; a region that several sets name is shown as often."""
+        num_examples = len(inputs.image)
+        pool = inputs.set_rows.flatten(1)
+        regions = inputs.regions.index_select(0, pool.flatten()).view(*pool.shape, -1)
+        memory = no_memory(num_examples, self.config.hidden_size, inputs.image)
+        return UpDownState(
+            inputs.image,
+            regions,
+            self.compatibility.region_key(regions),
+            inputs.set_mask.flatten(1),
+            torch.arange(num_examples, device=inputs.image.device),
+            memory,
+            memory,
+        )
+
+    def hear(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Heard:
+        """Take in the last words: look, then think of what was seen."""
+        row = state.example
+        image = state.image.index_select(0, row)
+        word = self.words(tokens).to(image.dtype)
+        bottom = self.bottom.remember(torch.cat([state.top.hidden, image, word], dim=1), state.bottom)
+        scores = self.compatibility(state.keys.index_select(0, row), self.compatibility.query(bottom.hidden))
+        attended = attend(
+            state.regions.index_select(0, row), scores.float(), state.mask.index_select(0, row), None, None
+        )
+        seen = [bottom.hidden, attended.context.to(image.dtype)] + [image] * self.config.image_in_top_layer
+        top = self.top.remember(torch.cat(seen, dim=1), state.top)
+        return Heard(top.hidden, replace(state, bottom=bottom, top=top))
