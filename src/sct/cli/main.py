@@ -12,7 +12,7 @@ import typer
 import sct
 from sct.errors import InputError
 
-VERBS = ("caption", "detect", "prepare", "stats", "show", "train", "evaluate", "score", "import-reference")
+VERBS = ("caption", "detect", "prepare", "stats", "show", "train", "evaluate", "score", "serve", "import-reference")
 """Each has a file of its name."""
 
 # The base of typer's errors about a command line; typer itself exports only classes derived from it.
