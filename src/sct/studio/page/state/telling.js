@@ -1,0 +1,6 @@
+// What a state asks of the page besides being drawn: words for a screen reader, a place for the focus.
+
+const stamped = (last) => (last?.stamp ?? 0) + 1; // the same words, or the same place, twice in a row are two requests
+
+export const told = (state, text) => ({ ...state, message: { text, stamp: stamped(state.message) } });
+export const focused = (state, name) => ({ ...state, focus: { name, stamp: stamped(state.focus) } });
