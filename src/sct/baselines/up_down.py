@@ -13,7 +13,7 @@ from torch import Tensor
 from sct.baselines.word_system import Heard, Layer, Memory, WordSystem, no_memory
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
-from sct.model.parts import Compatibility, attend
+from sct.model.parts import MASKED, Compatibility
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,9 +73,21 @@ class UpDown(WordSystem):
         word = self.words(tokens).to(image.dtype)
         bottom = self.bottom.remember(torch.cat([state.top.hidden, image, word], dim=1), state.bottom)
         scores = self.compatibility(state.keys.index_select(0, row), self.compatibility.query(bottom.hidden))
-        attended = attend(
-            state.regions.index_select(0, row), scores.float(), state.mask.index_select(0, row), None, None
-        )
-        seen = [bottom.hidden, attended.context.to(image.dtype)] + [image] * self.config.image_in_top_layer
+        weights = attention(scores.float(), state.mask.index_select(0, row)).to(image.dtype)
+        context = torch.bmm(weights[:, None], state.regions.index_select(0, row)).squeeze(1)
+        seen = [bottom.hidden, context] + [image] * self.config.image_in_top_layer
         top = self.top.remember(torch.cat(seen, dim=1), state.top)
         return Heard(top.hidden, replace(state, bottom=bottom, top=top))
+
+
+def attention(
+    scores: Float[Tensor, "rows members"], mask: Bool[Tensor, "rows members"]
+) -> Float[Tensor, "rows members"]:
+    """Weights that add up to 1 over what is there; zeros where nothing is.
+
+    >>> attention(torch.zeros(2, 2), torch.tensor([[True, True], [False, False]])).tolist()
+    [[0.5, 0.5], [0.0, 0.0]]
+    """
+    is_empty = ~mask.any(dim=1, keepdim=True)
+    masked = scores.masked_fill(~mask, MASKED).masked_fill(is_empty, 0.0)
+    return torch.softmax(masked, dim=1).masked_fill(is_empty, 0.0)

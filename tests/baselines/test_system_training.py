@@ -1,0 +1,111 @@
+"""Each system learns the tiny dataset by the same loop as ours, in both kinds of stage, and is evaluated like ours."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_systems import SYSTEMS
+from training.tiny_runs import tiny_recipe, write_tiny_dataset
+
+import sct
+from sct.data.dataset import Dataset
+from sct.data.features import LayoutFeatures
+from sct.evaluation.protocol import EvaluationSettings, Evaluator
+from sct.model.bundle import load_bundle
+from sct.training.journal import read_journal
+from sct.training.loop import train
+from sct.training.recipe import ModelSettings, OptimiserSettings, load_recipe
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+SIZES = {"word_size": 24, "hidden_size": 24, "attention_size": 12, "feature_size": 32, "min_count": 1}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return write_tiny_dataset(tmp_path_factory.mktemp("systems") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def learned(data, tmp_path_factory):
+    """The run of each system, made when it is first asked for."""
+    runs: dict[str, Path] = {}
+
+    def run(variant: str) -> Path:
+        if variant not in runs:
+            runs[variant] = tmp_path_factory.mktemp(variant) / "run"
+            recipe = tiny_recipe(data, runs[variant], max_steps=160, max_epochs=200, batch_size=6, validate_every=40)
+            train(replace(recipe, model=ModelSettings(variant=variant, **SIZES)))
+        return runs[variant]
+
+    return run
+
+
+def word_losses(out: Path) -> list[float]:
+    return [line["words"] for line in read_journal(out) if line["kind"] == "train"]
+
+
+def said_by(bundle: Path, data: Path, split: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Each caption with its references."""
+    captioner, dataset = sct.load(bundle), Dataset.open(data)
+    features = LayoutFeatures(captioner.encoder, dataset.table)
+    evaluator = Evaluator(captioner, dataset, features, EvaluationSettings(split=split, metrics=("C",)))
+    return [(line.prediction, line.references) for line in evaluator.caption()]
+
+
+@pytest.mark.parametrize("variant", SYSTEMS)
+def test_learns_words_and_says_them(variant, data, learned):
+    losses = word_losses(learned(variant))
+    assert losses[-1] < 0.4 * losses[0]
+    said = said_by(learned(variant) / "last", data, "train")
+    # Without a sense of order, one of the two captions of an image is as good as the other.
+    mirrored = [
+        {*references, *(" ".join(text.split()[3:] + text.split()[2:3] + text.split()[:2]) for text in references)}
+        for _, references in said
+    ]
+    right = [caption in texts for (caption, _), texts in zip(said, mirrored, strict=True)]
+    assert sum(right) > 0.8 * len(right)
+
+
+def test_a_control_in_order_is_followed_where_order_is_felt(data, learned):
+    said = said_by(learned("controllable_lstm") / "last", data, "train")
+    assert sum(caption in references for caption, references in said) > 0.8 * len(said)
+
+
+@pytest.mark.parametrize("variant", SYSTEMS)
+def test_says_the_same_whatever_the_control_if_it_sees_whole_images(variant, data, learned):
+    bundle = load_bundle(learned(variant) / "last")
+    captions: dict[tuple[str, ...], set[str]] = {}
+    for caption, references in said_by(bundle.folder, data, "train"):
+        captions.setdefault(tuple(sorted(references[0].split())), set()).add(caption)
+    if bundle.captioner.config.sees_whole_images or variant == "fc_2k":
+        assert all(len(texts) == 1 for texts in captions.values())
+
+
+@pytest.mark.parametrize("variant", SYSTEMS)
+def test_rewards_are_raised(variant, data, learned, tmp_path):
+    start = learned(variant) / "last"
+    recipe = tiny_recipe(
+        data,
+        tmp_path / "run",
+        start=start,
+        stage="cider",
+        samples=3,
+        baseline="others",
+        max_steps=8,
+        optimiser=OptimiserSettings(learning_rate=1e-3, decay_every=0),
+    )
+    report = train(recipe)
+    assert report.finished
+    before, after = (load_bundle(folder).captioner.state_dict() for folder in (start, tmp_path / "run" / "last"))
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    assert [line["cider"] for line in read_journal(tmp_path / "run") if line["kind"] == "train"][-1] > 0
+
+
+@pytest.mark.parametrize("variant", SYSTEMS)
+@pytest.mark.parametrize("stage", ["words", "cider"])
+def test_has_a_recipe(variant, stage):
+    overrides = [] if stage == "words" else ["from=runs/some/best"]
+    recipe = load_recipe(RECIPES / f"coco_layout_{variant}_{stage}.toml", overrides)
+    assert recipe.objective.stage == stage
+    assert stage != "words" or recipe.model.variant == variant

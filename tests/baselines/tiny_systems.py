@@ -1,0 +1,41 @@
+"""Small systems with random weights, and controls for them."""
+
+from typing import Any
+
+import torch
+
+import sct.baselines  # noqa: F401
+from sct.model.inputs import ControlInputs, pack_controls
+from sct.model.system import CaptioningSystem
+from sct.model.systems import make_system, system_kind
+
+FEATURES, WORDS = 6, 9
+EXTRAS: dict[str, dict[str, Any]] = {
+    "controllable_lstm": {},
+    "controllable_up_down": {},
+    "fc_2k": {},
+    "up_down": {},
+}
+SYSTEMS = list(EXTRAS)
+
+
+def random_system(variant: str, seed: int = 0, **choices) -> CaptioningSystem:
+    """Biases are random too, so that nothing can be left out without being noticed."""
+    torch.manual_seed(seed)
+    sizes = {"vocabulary_size": WORDS, "feature_size": FEATURES, "word_size": 5, "hidden_size": 8, "attention_size": 4}
+    config = system_kind(variant).config(**(sizes | {"variant": variant} | EXTRAS[variant] | choices))
+    system = make_system(config)
+    with torch.no_grad():
+        for parameter in system.parameters():
+            parameter.mul_(2).add_(torch.randn_like(parameter), alpha=0.3)
+    return system
+
+
+def random_inputs(controls: list[list[list[int]]], seed: int = 0) -> ControlInputs:
+    """Of controls over seven regions of one image."""
+    generator = torch.Generator().manual_seed(seed)
+    regions = torch.randn(7, FEATURES, generator=generator)
+    return pack_controls(regions, torch.randn(1, FEATURES, generator=generator).expand(len(controls), -1), controls)
+
+
+CONTROLS = [[[0, 1], [2]], [[3]], [[4, 5, 6], [0], [2, 1]]]
