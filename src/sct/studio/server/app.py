@@ -16,7 +16,7 @@ from sct.captioning import Captioner
 from sct.errors import InputError
 from sct.grounded_caption import GroundedCaption
 from sct.regions.records import Control
-from sct.studio.server import messages
+from sct.studio.server import answers, messages
 from sct.studio.server.answering import CaptionTask, DetectTask, WaysTask
 from sct.studio.server.counters import Counters, resident_bytes
 from sct.studio.server.desk import Desk, Subject
@@ -24,7 +24,7 @@ from sct.studio.server.glances import Glance
 from sct.studio.server.guard import Guard
 from sct.studio.server.page_files import PAGE, page_routes, read_page
 from sct.studio.server.refusals import Refusal, error_response
-from sct.studio.server.request_schemas import JSON_BODY, PICTURE_BODY, describe_bodies
+from sct.studio.server.request_schemas import describe_bodies
 from sct.studio.server.settings import ServerSettings
 
 _ROUTES = ("/v1/caption", "/v1/ways", "/v1/detect", "/v1/score", "/v1/health", "/v1/metrics", "/v1/openapi.json", "/")
@@ -82,9 +82,8 @@ def make_app(captioner: Captioner, settings: ServerSettings | None = None, *, pa
 def _add_work(app: FastAPI, desk: Desk, captioner: Captioner) -> None:
     @app.post(
         "/v1/caption",
-        response_model=messages.CaptionsAnswer,
+        response_model=answers.CaptionsAnswer,
         responses=_told(_TOLD_OF_PICTURES),
-        openapi_extra={PICTURE_BODY: messages.CaptionMessage},
         summary="Caption a picture",
     )
     async def caption(request: Request) -> Response:
@@ -99,9 +98,8 @@ def _add_work(app: FastAPI, desk: Desk, captioner: Captioner) -> None:
 
     @app.post(
         "/v1/ways",
-        response_model=messages.CaptionsAnswer,
+        response_model=answers.CaptionsAnswer,
         responses=_told(_TOLD_OF_PICTURES),
-        openapi_extra={PICTURE_BODY: messages.WaysMessage},
         summary="Other ways to say it",
     )
     async def ways(request: Request) -> Response:
@@ -117,9 +115,8 @@ def _add_work(app: FastAPI, desk: Desk, captioner: Captioner) -> None:
 
     @app.post(
         "/v1/detect",
-        response_model=messages.DetectAnswer,
+        response_model=answers.DetectAnswer,
         responses=_told(_TOLD_OF_PICTURES),
-        openapi_extra={PICTURE_BODY: messages.DetectMessage},
         summary="Find regions",
     )
     async def detect(request: Request) -> Response:
@@ -136,9 +133,8 @@ def _add_work(app: FastAPI, desk: Desk, captioner: Captioner) -> None:
 
     @app.post(
         "/v1/score",
-        response_model=messages.ScoreAnswer,
+        response_model=answers.ScoreAnswer,
         responses=_told(_TOLD_OF_WORK),
-        openapi_extra={JSON_BODY: messages.ScoreMessage},
         summary="Judge captions",
     )
     async def score(request: Request) -> Response:
@@ -166,7 +162,7 @@ def _add_watching(app: FastAPI, desk: Desk, captioner: Captioner) -> None:
 
     @app.get(
         "/v1/health",
-        response_model=messages.HealthAnswer,
+        response_model=answers.HealthAnswer,
         responses=_told({403: _TOLD_EVERYWHERE[403]}),
         summary="Whether it works",
     )
@@ -230,7 +226,7 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _told(meanings: dict[int, str]) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": messages.ErrorAnswer, "description": text} for code, text in sorted(meanings.items())}
+    return {code: {"model": answers.ErrorAnswer, "description": text} for code, text in sorted(meanings.items())}
 
 
 def _checked(
@@ -262,7 +258,7 @@ def _describe(app: FastAPI) -> None:
             described = get_openapi(
                 title=app.title, version=app.version, summary=app.summary, routes=app.routes, tags=app.openapi_tags
             )
-            app.openapi_schema = describe_bodies(described, app.routes)
+            app.openapi_schema = describe_bodies(described)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

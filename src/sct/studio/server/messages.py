@@ -1,4 +1,4 @@
-"""What is sent and answered over HTTP, checked where it comes in; docs/http.md tells what each field means."""
+"""What is asked over HTTP, checked where it comes in; docs/http.md tells what each field means."""
 
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -14,8 +14,8 @@ REGION_SETS, BOXES, BEAM, MAX_LENGTH, NUMBER, REGIONS, PREDICTIONS = 10, 10, 10,
 METRICS = ("B1", "B2", "B3", "B4", "R", "C", "NW", "IoU")
 """Those that run without Java."""
 
-_EXAMPLE_ID = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-_EXAMPLE_CONTROL: list[Any] = [[[20.0, 30.0, 200.0, 310.0]], [[180.0, 90.0, 330.0, 250.0], [10.0, 5.0, 40.0, 60.0]]]
+EXAMPLE_ID = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+EXAMPLE_CONTROL: list[Any] = [[[20.0, 30.0, 200.0, 310.0]], [[180.0, 90.0, 330.0, 250.0], [10.0, 5.0, 40.0, 60.0]]]
 
 PictureId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 Corner = Annotated[float, Field(ge=-1e6, le=1e6)]
@@ -43,7 +43,7 @@ class PictureMessage(Message):
 class DetectMessage(PictureMessage):
     """``POST /v1/detect``."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"picture": _EXAMPLE_ID, "limit": 30}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"picture": EXAMPLE_ID, "limit": 30}]})
     limit: int = Field(30, ge=1, le=REGIONS, description="Most regions of the answer.")
 
 
@@ -80,7 +80,7 @@ class CaptionMessage(_Saying):
     """``POST /v1/caption``."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"picture": _EXAMPLE_ID, "control": _EXAMPLE_CONTROL, "n_best": 2}]}
+        json_schema_extra={"examples": [{"picture": EXAMPLE_ID, "control": EXAMPLE_CONTROL, "n_best": 2}]}
     )
     control: Sets | None = Field(None, description="Region sets, each a list of boxes; null: they are detected.")
     n_best: int = Field(1, ge=1, le=BEAM, description="Captions of the answer, at most beam.")
@@ -100,7 +100,7 @@ class WaysMessage(_Saying):
     """``POST /v1/ways``."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"picture": _EXAMPLE_ID, "control": _EXAMPLE_CONTROL, "number": 3}]}
+        json_schema_extra={"examples": [{"picture": EXAMPLE_ID, "control": EXAMPLE_CONTROL, "number": 3}]}
     )
     control: Sets = Field(description="Region sets, each a list of boxes.")
     number: int = Field(5, ge=1, le=NUMBER, description="Captions of the answer, at most.")
@@ -150,162 +150,3 @@ def parse_message(kind: type[AnyMessage], text: bytes) -> AnyMessage:
         place = ".".join(map(str, first["loc"]))[:100] or "the request"
         also = f" (and {len(others)} more faults)" if others else ""
         raise Refusal(422, f"{place}: {first['msg']}{also}; /v1/openapi.json tells what is wanted") from error
-
-
-class PictureAnswer(BaseModel):
-    """A picture, and by what id it may be named from now on."""
-
-    id: PictureId
-    width: int
-    height: int
-
-
-class RegionAnswer(BaseModel):
-    """A region that is worth talking about."""
-
-    model_config = ConfigDict(serialize_by_alias=True)
-    box: Corners
-    class_: str | None = Field(alias="class")
-    score: float | None
-
-
-class DetectAnswer(BaseModel):
-    """Regions, the best first."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "picture": {"id": _EXAMPLE_ID, "width": 640, "height": 480},
-                    "regions": [{"box": [20.1, 30.5, 200.0, 310.2], "class": "boy", "score": 0.93}],
-                }
-            ]
-        }
-    )
-    picture: PictureAnswer
-    regions: list[RegionAnswer]
-
-
-class WordAnswer(BaseModel):
-    """A word, and what the captioner did while it said it."""
-
-    text: str
-    region_set: int
-    attention: list[float]
-    sentinel_weight: float
-    shift_probability: float
-
-
-class ChunkAnswer(BaseModel):
-    """A noun chunk and what it talks about."""
-
-    text: str
-    words: Annotated[list[int], Field(min_length=2, max_length=2)]
-    region_set: int
-    boxes: list[Corners]
-
-
-class OrderAnswer(BaseModel):
-    """Which region sets are talked about, in which order."""
-
-    sets: list[int]
-    probability: float | None
-
-
-class CaptionAnswer(BaseModel):
-    """A grounded caption."""
-
-    text: str
-    log_prob: float
-    words: list[WordAnswer]
-    chunks: list[ChunkAnswer]
-    order: OrderAnswer | None
-    control: list[list[Corners]]
-    classes: list[list[str | None]]
-
-
-_EXAMPLE_CAPTION: dict[str, Any] = {
-    "text": "a boy with two dogs",
-    "log_prob": -7.31,
-    "words": [
-        {"text": "a", "region_set": 0, "attention": [0.71], "sentinel_weight": 0.29, "shift_probability": 0.02},
-        {"text": "boy", "region_set": 0, "attention": [0.93], "sentinel_weight": 0.07, "shift_probability": 0.88},
-        {"text": "with", "region_set": 1, "attention": [0.1, 0.1], "sentinel_weight": 0.8, "shift_probability": 0.01},
-        {"text": "two", "region_set": 1, "attention": [0.4, 0.3], "sentinel_weight": 0.3, "shift_probability": 0.01},
-        {"text": "dogs", "region_set": 1, "attention": [0.5, 0.4], "sentinel_weight": 0.1, "shift_probability": 0.9},
-    ],
-    "chunks": [
-        {"text": "a boy", "words": [0, 2], "region_set": 0, "boxes": _EXAMPLE_CONTROL[0]},
-        {"text": "two dogs", "words": [3, 5], "region_set": 1, "boxes": _EXAMPLE_CONTROL[1]},
-    ],
-    "order": None,
-    "control": _EXAMPLE_CONTROL,
-    "classes": [["boy"], ["dog", "dog"]],
-}
-
-
-class CaptionsAnswer(BaseModel):
-    """Captions, the best first."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"picture": {"id": _EXAMPLE_ID, "width": 640, "height": 480}, "captions": [_EXAMPLE_CAPTION]}]
-        }
-    )
-    picture: PictureAnswer
-    captions: list[CaptionAnswer]
-
-
-class ScoreAnswer(BaseModel):
-    """Metrics in the units of the paper's tables; null where one could not run."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"scores": {"R": 72.5}, "groups": 1, "unavailable": {}, "per_caption": [{"R": 72.5}], "vectors": None}
-            ]
-        }
-    )
-    scores: dict[str, float | None]
-    groups: int
-    unavailable: dict[str, str]
-    per_caption: list[dict[str, float | None]]
-    vectors: str | None
-
-
-class ModelAnswer(BaseModel):
-    """What the model can do."""
-
-    words: int
-    can_see: bool
-    can_sort: bool
-
-
-class HealthAnswer(BaseModel):
-    """Whether the server works, and what it takes."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "status": "ok",
-                    "version": "0.1.0",
-                    "model": {"words": 9123, "can_see": True, "can_sort": True},
-                    "metrics": list(METRICS),
-                    "limits": {"picture_bytes": 10485760, "megapixels": 40.0, "region_sets": REGION_SETS},
-                }
-            ]
-        }
-    )
-    status: Literal["ok", "stopping"]
-    version: str
-    model: ModelAnswer
-    metrics: list[str]
-    limits: dict[str, float]
-
-
-class ErrorAnswer(BaseModel):
-    """Any error: what came, what was wanted, what to do."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"error": "beam: Input should be 1 or more"}]})
-    error: str

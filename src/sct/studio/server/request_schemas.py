@@ -1,42 +1,43 @@
 """How the bodies of requests are described in OpenAPI."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute
+from sct.studio.server.messages import (
+    CaptionMessage,
+    DetectMessage,
+    Message,
+    PictureMessage,
+    ScoreMessage,
+    WaysMessage,
+)
 
-from sct.studio.server.messages import Message
-
-PICTURE_BODY, JSON_BODY = "x-picture-body", "x-json-body"
-"""Marks of a route that takes a picture with a message, or a message alone; their value is the kind of message."""
+_TAKEN: dict[str, type[Message]] = {
+    "/v1/caption": CaptionMessage,
+    "/v1/ways": WaysMessage,
+    "/v1/detect": DetectMessage,
+    "/v1/score": ScoreMessage,
+}
 _PLACE = "#/components/schemas/{model}"
 
 
-def describe_bodies(described: dict[str, Any], routes: Sequence[BaseRoute]) -> dict[str, Any]:
-    """Put the kinds of messages that routes are marked with into their description."""
+def describe_bodies(described: dict[str, Any]) -> dict[str, Any]:
+    """Put what each route takes into a description of the routes."""
     schemas = described["components"]["schemas"]
-    for route in routes:
-        if not isinstance(route, APIRoute) or not route.openapi_extra:
-            continue
-        operation = described["paths"][route.path]["post"]
-        for mark in (PICTURE_BODY, JSON_BODY):
-            kind: type[Message] | None = operation.pop(mark, None)
-            if kind is not None:
-                schema = kind.model_json_schema(ref_template=_PLACE)
-                schemas.update(schema.pop("$defs", {}))
-                schemas[kind.__name__] = schema
-                operation["requestBody"] = {"required": True, "content": _content(kind, schema, mark)}
+    for path, kind in _TAKEN.items():
+        schema = kind.model_json_schema(ref_template=_PLACE)
+        schemas.update(schema.pop("$defs", {}))
+        schemas[kind.__name__] = schema
+        described["paths"][path]["post"]["requestBody"] = {"required": True, "content": _content(kind, schema)}
     described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     described["security"] = [{"token": []}, {}]
     return described
 
 
-def _content(kind: type[Message], schema: dict[str, Any], mark: str) -> dict[str, Any]:
+def _content(kind: type[Message], schema: dict[str, Any]) -> dict[str, Any]:
     message = {"$ref": _PLACE.format(model=kind.__name__)}
     [example] = schema["examples"]
     content: dict[str, Any] = {"application/json": {"schema": message, "example": example}}
-    if mark == PICTURE_BODY:
+    if issubclass(kind, PictureMessage):
         alone = {name: value for name, value in example.items() if name != "picture"}
         content["multipart/form-data"] = {
             "schema": {

@@ -1,5 +1,7 @@
 """Pictures as strangers send them, decoded with care."""
 
+import struct
+import zlib
 from hashlib import sha256
 from io import BytesIO
 
@@ -11,6 +13,11 @@ from sct.studio.server.refusals import Refusal
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "AVIF", "BMP")
 """What browsers show, too: fewer decoders that a stranger can feed."""
+# What Pillow's readers are known to raise on broken headers.
+_BROKEN = (
+    ArithmeticError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
+    struct.error, zlib.error,
+)  # fmt: skip
 _WANTED = "wanted a JPEG, PNG, WebP, GIF, AVIF or BMP picture"
 
 
@@ -30,7 +37,7 @@ def decode_upload(data: bytes, name: str, megapixels: float) -> Picture:
         raise Refusal(413, f"the picture has too many pixels: wanted at most {megapixels:g} megapixel") from error
     except UnidentifiedImageError as error:
         raise Refusal(415, f"the picture is of no known kind, it begins with {data[:8]!r}: {_WANTED}") from error
-    except Exception as error:  # whatever Pillow's readers raise on a broken header, it is about what was sent
+    except _BROKEN as error:
         raise Refusal(422, f"the picture cannot be read, it is damaged: {_WANTED}") from error
     if width * height > megapixels * 1e6:
         raise Refusal(

@@ -58,7 +58,7 @@ class Worker(Generic[Asked, Found]):
         self._most, self._batch, self._patience = most_waiting, batch, patience
         self._jobs: deque[_Job[Asked, Found]] = deque()
         self._changed = threading.Condition()
-        self._is_stopping = False
+        self.is_stopping = False
         self._thread = threading.Thread(target=self._run, name="sct model", daemon=True)
         self._thread.start()
 
@@ -66,7 +66,7 @@ class Worker(Generic[Asked, Found]):
         """Let a task wait for its turn; cancelling the future before takes it away again."""
         job: _Job[Asked, Found] = _Job(task, deadline)
         with self._changed:
-            if self._is_stopping:
+            if self.is_stopping:
                 raise Stopped
             if len(self._jobs) >= self._most:
                 raise Full
@@ -82,7 +82,7 @@ class Worker(Generic[Asked, Found]):
     def stop(self) -> None:
         """Take nothing more, finish what waits, and end the thread."""
         with self._changed:
-            self._is_stopping = True
+            self.is_stopping = True
             self._changed.notify_all()
         self._thread.join()
 
@@ -93,9 +93,9 @@ class Worker(Generic[Asked, Found]):
     def _next_jobs(self) -> list[_Job[Asked, Found]]:
         """Wait for work; nothing at all means that the thread is to end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._is_stopping)
-            if not self._is_stopping and self._patience:
-                self._changed.wait_for(lambda: len(self._jobs) >= self._batch or self._is_stopping, self._patience)
+            self._changed.wait_for(lambda: self._jobs or self.is_stopping)
+            if not self.is_stopping and self._patience:
+                self._changed.wait_for(lambda: len(self._jobs) >= self._batch or self.is_stopping, self._patience)
             return [self._jobs.popleft() for _ in range(min(self._batch, len(self._jobs)))]
 
     def _work(self, jobs: Sequence[_Job[Asked, Found]]) -> None:
