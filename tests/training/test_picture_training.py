@@ -23,6 +23,7 @@ from sct.training.recipe import (
     OptimiserSettings,
     Recipe,
 )
+from sct.training.workshop import open_workshop
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +115,18 @@ def test_a_stopped_run_ends_as_one_that_was_not(eye: Eye, painted: Path, tmp_pat
     train(parts, resume=True)
     weights = [load_bundle(tmp_path / name / "last").captioner.state_dict() for name in ("whole", "parts")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+@pytest.mark.parametrize(("validate_on", "samples"), [("all", 8), ("people", 4)])
+def test_validation_may_judge_by_what_people_grounded_alone(
+    eye: Eye, painted: Path, tmp_path: Path, validate_on: str, samples: int
+) -> None:
+    eye.save(tmp_path / "vision.safetensors")
+    recipe = _recipe(painted, tmp_path / "run", tmp_path / "vision.safetensors")
+    examples = replace(recipe.examples, validate_on=validate_on)
+    workshop = open_workshop(replace(recipe, examples=examples), torch.device("cpu"), torch.float32)
+    assert workshop.validation is not None
+    assert len(workshop.validation.feed) == len(workshop.validation.references) == samples
 
 
 def test_random_views_need_pictures(painted: Path, tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from sct.model.fused import FusedCaptioner
 from sct.regions import Box, Region
 from sct.training import validation
 from sct.training.recipe import ExampleSettings
-from sct.training.validation import make_validation
 from sct.training.workshop import Workshop, open_workshop
 
 NOUNS = ("dog", "cat", "ball", "tree", "boy", "bird")
@@ -80,16 +79,8 @@ def test_validation_judges_what_evaluation_judges(caption_of, settings, tmp_path
 
     judged = []
     monkeypatch.setattr(validation, "quick_scores", lambda *given, **_: judged.append(given) or quick_scores(*given))
-    validate = make_validation(
-        workshop.dataset.table,
-        "val",
-        workshop.validation_examples,
-        workshop.validation_feed,
-        workshop.bundle.vocabulary,
-        nouns,
-        torch.device("cpu"),
-    )
-    figures = validate(workshop.bundle.captioner)
+    assert workshop.validation is not None
+    figures = workshop.validation(workshop.bundle.captioner)
     said, references = evaluated(workshop)
     assert len(set(said)) > 2
     [(said_here, references_here)] = judged

@@ -31,7 +31,9 @@ class Sample:
     """Rows of the captions, in the order of the dataset."""
 
 
-def samples_of(table: Table, split: str, control: ControlKind = "sequence") -> list[Sample]:
+def samples_of(
+    table: Table, split: str, control: ControlKind = "sequence", *, people_only: bool = False
+) -> list[Sample]:
     """The samples of a split in the order of their first captions.
 
     As a sequence, a control has a region set for each mention, so a thing that is named twice is there twice. As a set
@@ -39,10 +41,11 @@ def samples_of(table: Table, split: str, control: ControlKind = "sequence") -> l
     image is one sample, and its one region set holds its likeliest regions, as it does for a chunk that has none.
 
     Captions with a chunk that has no region are left out, in training splits too: they have no control.
+    ``people_only`` leaves out those that the builder grounded as well.
     """
     if control not in get_args(ControlKind):
         raise InputError(f"control {control!r}: wanted {', '.join(get_args(ControlKind))}")
-    mentions = _controlled(table, split)
+    mentions = _controlled(table, split, people_only=people_only)
     sets = _numbered_sets(table, mentions.chunk)
     starts = np.flatnonzero(np.diff(mentions.caption, prepend=-1))
     captions = mentions.caption[starts]
@@ -101,12 +104,14 @@ class _NumberedSets(NamedTuple):
     """The regions of each number, in rising order."""
 
 
-def _controlled(table: Table, split: str) -> Mentions:
+def _controlled(table: Table, split: str, *, people_only: bool) -> Mentions:
     """The mentions in those captions of a split whose chunks all have a region."""
     mentions, num_captions = mentions_of(table), len(table.columns["caption_built"])
     kept: Bool[np.ndarray, " captions"] = np.zeros(num_captions, dtype=np.bool_)
     kept[usable_captions(table, split)] = True
     kept[mentions.caption[np.diff(table.columns["chunk_region"])[mentions.chunk] == 0]] = False
+    if people_only:
+        kept &= ~table.columns["caption_built"]
     of_kept = kept[mentions.caption]
     return Mentions(mentions.caption[of_kept], mentions.chunk[of_kept])
 

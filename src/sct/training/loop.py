@@ -23,8 +23,7 @@ from sct.training.recipe import DeviceSettings, Recipe
 from sct.training.run_folder import RunFolder
 from sct.training.state import restore, training_tensors
 from sct.training.step import Learner, TrainingStep, make_optimiser
-from sct.training.validation import Validation, make_validation
-from sct.training.workshop import VALIDATION_SPLIT, Workshop, make_objective, open_workshop, people_repeats
+from sct.training.workshop import make_objective, open_workshop, people_repeats
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ class _Run:
         dtype = torch.bfloat16 if on_gpu and arithmetic_of(recipe) == "bf16-mixed" else torch.float32
         self._workshop = open_workshop(recipe, device, dtype)
         self._network = self._workshop.bundle.captioner.to(device).train()
-        self._validation = _validation(self._workshop, device)
+        self._validation = self._workshop.validation
         self._processes = Processes(fabric)
         self._objective = make_objective(recipe, self._workshop, device, self._processes.masked_mean)
         self._order = Order(
@@ -325,18 +324,3 @@ class _Run:
                 f"process {self._fabric.global_rank} found a checkpoint of step {step} in {self._recipe.out}, and "
                 "another one an earlier one or none: wanted a folder that all machines share"
             )
-
-
-def _validation(workshop: Workshop, device: torch.device) -> Validation | None:
-    if workshop.validation_examples is None or workshop.validation_feed is None:
-        return None
-    return make_validation(
-        workshop.dataset.table,
-        VALIDATION_SPLIT,
-        workshop.validation_examples,
-        workshop.validation_feed,
-        workshop.bundle.vocabulary,
-        workshop.bundle.nouns,
-        device,
-        collapse=workshop.bundle.captioner.config.mode == "reference",
-    )

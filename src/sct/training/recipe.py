@@ -26,6 +26,7 @@ Baseline = Literal["greedy", "others", "epoch_greedy"]
 Documents = Literal["image", "caption"]
 Home = Literal["auto", "device", "host"]
 Views = Literal["plain", "random"]
+Validated = Literal["all", "people"]
 Precision = Literal["auto", "32-true", "tf32", "bf16-mixed"]
 
 MAY_CHANGE_ON_RESUME = frozenset(
@@ -94,6 +95,8 @@ class ExampleSettings(Settings):
     """Share of the numbers of a feature that an epoch leaves out, where ``views`` are random."""
     people_repeats: int = 1
     """How often an epoch goes through captions that people grounded, against once for those that the builder did."""
+    validate_on: Validated = "all"
+    """Captions that validation judges by: all that are grounded, or those that people grounded."""
     home: Home = "auto"
     """Where the examples live: on the device, in the host's pinned memory, or on the device if they fit."""
 

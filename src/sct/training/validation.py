@@ -1,13 +1,11 @@
 """How good the captions of a validation split are, told quickly: greedy captions, and metrics that need no Java."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
-from sct.data.examples import Examples
-from sct.data.samples import caption_text, samples_of
+from sct.data.samples import Sample, caption_text
 from sct.data.table import Table
 from sct.decoding.greedy import greedy
 from sct.decoding.settings import Settings
@@ -29,8 +27,7 @@ class Validation:
     """
 
     feed: Feed
-    rows: Int[Tensor, " samples"]
-    """An example of the feed with the control of each sample."""
+    """One example for each sample, its control whole."""
     references: tuple[tuple[str, ...], ...]
     vocabulary: Vocabulary
     nouns: NounTable | None
@@ -43,7 +40,7 @@ class Validation:
         """CIDEr-D, BLEU-4 and, with a noun table, NW, in the units of the paper's tables."""
         speaker = network.speaker(dtype=torch.float16 if self.device.type == "cuda" else torch.float32)
         said = []
-        for rows in self.rows.split(_SAMPLES_AT_ONCE):
+        for rows in torch.arange(len(self.feed), device=self.feed.home).split(_SAMPLES_AT_ONCE):
             inputs = self.feed.inputs(rows)
             decoded = greedy(speaker, speaker.begin(inputs), Settings())
             said += [" ".join(self.vocabulary.decode(ids)) for ids in decoded.words[:, 0].tolist()]
@@ -54,26 +51,14 @@ class Validation:
 
 def make_validation(
     table: Table,
-    split: str,
-    examples: Examples,
+    samples: Sequence[Sample],
     feed: Feed,
     vocabulary: Vocabulary,
     nouns: NounTable | None,
     device: torch.device,
     *,
     collapse: bool = False,
-) -> Validation | None:
-    """Find the examples of the samples (``examples_of_samples``) in the feed; none where the split has no sample."""
-    samples = samples_of(table, split, "sequence")
-    if not samples:
-        return None
-    row_of = {caption: row for row, caption in enumerate(examples.caption.tolist())}
-    return Validation(
-        feed,
-        torch.tensor([row_of[sample.captions[0]] for sample in samples], device=feed.home),
-        tuple(tuple(caption_text(table, caption) for caption in sample.captions) for sample in samples),
-        vocabulary,
-        nouns,
-        collapse=collapse,
-        device=device,
-    )
+) -> Validation:
+    """Judge by the captions of the samples, which ``feed`` has the controls of, in the same order."""
+    references = tuple(tuple(caption_text(table, caption) for caption in sample.captions) for sample in samples)
+    return Validation(feed, references, vocabulary, nouns, collapse=collapse, device=device)

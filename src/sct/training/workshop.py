@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-import sct.baselines  # noqa: F401  so that a recipe can name them
 from sct.data.dataset import Dataset
 from sct.data.examples import Examples, examples_of_samples, make_examples
 from sct.data.features import Features, features_for
@@ -18,18 +17,18 @@ from sct.data.whole_images import examples_of_whole_images
 from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.model.bundle import Bundle, load_bundle
-from sct.model.config import CaptionerConfig
-from sct.model.systems import make_system
 from sct.regions.layout import LayoutEncoder
 from sct.regions.sight import Eye, load_vision
 from sct.regions.store import RegionStore
 from sct.training.feed import Feed, RegionTable
 from sct.training.losses import MaskedMean
+from sct.training.new_captioner import learn_classes, new_captioner
 from sct.training.objectives import RewardObjective, WordsObjective
 from sct.training.picture_features import PictureFeatures, Views
 from sct.training.recipe import Recipe
 from sct.training.rewards import CiderReward, NgramWeights, Sentences
 from sct.training.rewards.tables import alignment_reward
+from sct.training.validation import Validation, make_validation
 
 TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
 LONGEST_REFERENCE = 32
@@ -46,9 +45,8 @@ class Workshop:
     """The captioner as it is now, with all that it will be saved with."""
     examples: Examples
     feed: Feed
-    validation_examples: Examples | None
-    """One for each sample of evaluation, its control whole; none where the dataset has no validation split."""
-    validation_feed: Feed | None
+    validation: Validation | None
+    """Judges the captioner; none where the dataset has no sample to validate on."""
     views: Views | None
     """Draws the training pictures anew; none where features are always the same."""
 
@@ -68,29 +66,54 @@ def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> W
     num_rows = len(dataset.table.columns["region_class"]) + len(dataset)
     home = _home(recipe, device, num_rows, config.feature_size * dtype.itemsize)
     table = _region_table(features, dataset.table, config.feature_size, home, dtype)
-    train, validation = None, None
-    if TRAINING_SPLIT in dataset.table.splits:
-        train = make_examples(
-            dataset.table,
-            TRAINING_SPLIT,
-            bundle.vocabulary,
-            max_length=recipe.examples.max_length,
-            max_slots=recipe.examples.max_slots,
-            max_members=recipe.examples.max_members,
-            # The authors train with a set for the words after the last chunk, and test without one.
-            tail_is_a_set=config.mode == "reference",
-        )
-        if config.sees_whole_images:
-            train = examples_of_whole_images(dataset.table, train)
-    if VALIDATION_SPLIT in dataset.table.splits:
-        validation = examples_of_samples(dataset.table, samples_of(dataset.table, VALIDATION_SPLIT))
-        if config.sees_whole_images:
-            validation = examples_of_whole_images(dataset.table, validation)
+    if not recipe.start:
+        learn_classes(bundle.captioner, table.regions, dataset.table)
+    train = _training_examples(recipe, dataset.table, bundle)
     if train is None or not len(train):
         raise InputError(f"{recipe.data} has no caption to train on: wanted some with chunks on an image with regions")
-    validation_feed = None if validation is None else Feed(validation, table, device)
     views = _views(recipe, features, table, dataset.table, train)
-    return Workshop(dataset, bundle, train, Feed(train, table, device), validation, validation_feed, views)
+    validation = _validation(recipe, dataset.table, bundle, table, device)
+    return Workshop(dataset, bundle, train, Feed(train, table, device), validation, views)
+
+
+def _training_examples(recipe: Recipe, table: Table, bundle: Bundle) -> Examples | None:
+    if TRAINING_SPLIT not in table.splits:
+        return None
+    config = bundle.captioner.config
+    examples = make_examples(
+        table,
+        TRAINING_SPLIT,
+        bundle.vocabulary,
+        max_length=recipe.examples.max_length,
+        max_slots=recipe.examples.max_slots,
+        max_members=recipe.examples.max_members,
+        # The authors train with a set for the words after the last chunk, and test without one.
+        tail_is_a_set=config.mode == "reference",
+    )
+    return examples_of_whole_images(table, examples) if config.sees_whole_images else examples
+
+
+def _validation(
+    recipe: Recipe, table: Table, bundle: Bundle, regions: RegionTable, device: torch.device
+) -> Validation | None:
+    if VALIDATION_SPLIT not in table.splits:
+        return None
+    samples = samples_of(table, VALIDATION_SPLIT, people_only=recipe.examples.validate_on == "people")
+    if not samples:
+        return None
+    config = bundle.captioner.config
+    examples = examples_of_samples(table, samples)
+    if config.sees_whole_images:
+        examples = examples_of_whole_images(table, examples)
+    return make_validation(
+        table,
+        samples,
+        Feed(examples, regions, device),
+        bundle.vocabulary,
+        bundle.nouns,
+        device,
+        collapse=config.mode == "reference",
+    )
 
 
 def people_repeats(recipe: Recipe, workshop: Workshop) -> Int[Tensor, " examples"] | None:
@@ -137,18 +160,10 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
     encoder = None if store or vision else LayoutEncoder(dataset.table.classes, recipe.model.feature_size)
     model = recipe.model
     source = store or vision
-    config = CaptionerConfig(
-        vocabulary_size=len(vocabulary),
-        feature_size=source.feature_size if source else model.feature_size,
-        word_size=model.word_size,
-        hidden_size=model.hidden_size,
-        attention_size=model.attention_size,
-        variant=model.variant,
-        mode=model.mode,
-        image_in_top_layer=model.image_in_top_layer,
-    )
+    feature_size = source.feature_size if source else model.feature_size
     torch.manual_seed(recipe.seed)
-    return Bundle(Path(recipe.out), make_system(config), vocabulary, {}, encoder, dataset.nouns, vision=vision)
+    captioner = new_captioner(model, dataset.table, TRAINING_SPLIT, vocabulary, feature_size)
+    return Bundle(Path(recipe.out), captioner, vocabulary, {}, encoder, dataset.nouns, vision=vision)
 
 
 def _eye(bundle: Bundle) -> Eye:
