@@ -105,6 +105,7 @@ def test_padding_of_region_sets_changes_nothing(variant):
         pytest.param("controllable_lstm", True, True, id="controllable LSTM"),
         pytest.param("controllable_up_down", False, True, id="controllable Up-Down"),
         pytest.param("up_down", False, True, id="Up-Down"),
+        pytest.param("neural_baby_talk", False, True, id="Neural Baby Talk"),
         pytest.param("fc_2k", False, False, id="FC-2K"),
     ],
 )

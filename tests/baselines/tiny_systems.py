@@ -15,6 +15,7 @@ EXTRAS: dict[str, dict[str, Any]] = {
     "controllable_up_down": {},
     "fc_2k": {},
     "up_down": {},
+    "neural_baby_talk": {"forms": "4 5;6;;7 8 5"},
 }
 SYSTEMS = list(EXTRAS)
 
@@ -28,6 +29,8 @@ def random_system(variant: str, seed: int = 0, **choices) -> CaptioningSystem:
     with torch.no_grad():
         for parameter in system.parameters():
             parameter.mul_(2).add_(torch.randn_like(parameter), alpha=0.3)
+        for buffer in system.buffers():
+            buffer.normal_()
     return system
 
 

@@ -4,15 +4,17 @@ To import this room makes them known by their names: recipes, bundles and all th
 take them like ours.
 """
 
+from sct.baselines.baby_talk import BabyTalk, BabyTalkConfig
 from sct.baselines.controllable_lstm import ControllableLstm
 from sct.baselines.fc_2k import Fc2k
 from sct.baselines.up_down import UpDown
 from sct.model.config import CaptionerConfig
 from sct.model.systems import SystemKind, enter
 
-__all__ = ["ControllableLstm", "Fc2k", "UpDown"]
+__all__ = ["BabyTalk", "BabyTalkConfig", "ControllableLstm", "Fc2k", "UpDown"]
 
 enter("controllable_lstm", SystemKind(CaptionerConfig, ControllableLstm))
 enter("controllable_up_down", SystemKind(CaptionerConfig, UpDown))
 enter("fc_2k", SystemKind(CaptionerConfig, Fc2k))
+enter("neural_baby_talk", SystemKind(BabyTalkConfig, BabyTalk))
 enter("up_down", SystemKind(CaptionerConfig, UpDown))

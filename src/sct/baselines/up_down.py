@@ -5,6 +5,7 @@ image, or, to make it controllable, those of the control alone, all region sets 
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -39,6 +40,13 @@ class UpDownState:
         )
 
 
+class Looked(NamedTuple):
+    """What the upper layer is to think of."""
+
+    seen: Float[Tensor, "rows seen"]
+    bottom: Memory
+
+
 class UpDown(WordSystem):
     """Says words, attending to all regions that it is shown."""
 
@@ -66,8 +74,8 @@ class UpDown(WordSystem):
             memory,
         )
 
-    def hear(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Heard:
-        """Take in the last words: look, then think of what was seen."""
+    def look(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Looked:
+        """Take in the last words, and attend to regions."""
         row = state.example
         image = state.image.index_select(0, row)
         word = self.words(tokens).to(image.dtype)
@@ -76,8 +84,13 @@ class UpDown(WordSystem):
         weights = attention(scores.float(), state.mask.index_select(0, row)).to(image.dtype)
         context = torch.bmm(weights[:, None], state.regions.index_select(0, row)).squeeze(1)
         seen = [bottom.hidden, context] + [image] * self.config.image_in_top_layer
-        top = self.top.remember(torch.cat(seen, dim=1), state.top)
-        return Heard(top.hidden, replace(state, bottom=bottom, top=top))
+        return Looked(torch.cat(seen, dim=1), bottom)
+
+    def hear(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Heard:
+        """Take in the last words: look, then think of what was seen."""
+        looked = self.look(tokens, state)
+        top = self.top.remember(looked.seen, state.top)
+        return Heard(top.hidden, replace(state, bottom=looked.bottom, top=top))
 
 
 def attention(

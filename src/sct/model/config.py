@@ -13,11 +13,12 @@ Variant = Literal[
     "controllable_up_down",
     "fc_2k",
     "up_down",
+    "neural_baby_talk",
 ]
 """The paper's model, its two ablations, and what it is compared with (section 4.3)."""
 OURS: tuple[Variant, ...] = ("ours", "single_sentinel", "no_visual_sentinel")
 """Those with a gate and a pointer; ``sct.baselines`` makes the others."""
-_SEE_WHOLE_IMAGES = ("up_down",)
+_SEE_WHOLE_IMAGES = ("up_down", "neural_baby_talk")
 Mode = Literal["paper", "reference"]
 
 
