@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
@@ -24,7 +24,7 @@ class PictureFeatures:
     def __init__(self, eye: Eye, dataset: Dataset, folder: str, device: torch.device) -> None:
         """Decode all pictures; ``folder`` is where they are if they have moved."""
         self._network, self._device = eye.network.to(device).eval(), device
-        self._pixels = picture_table(dataset, folder, eye.network.config.side)
+        self._pixels = _near(picture_table(dataset, folder, eye.network.config.side), device)
         columns = dataset.table.columns
         self._ends = columns["image_region"].astype(np.int64)
         image = np.repeat(np.arange(len(dataset)), np.diff(self._ends))
@@ -54,7 +54,10 @@ class PictureFeatures:
         is_region = torch.arange(int(counts.max())) < counts[:, None]
         rows = torch.from_numpy(self._ends[images])[:, None] + torch.arange(is_region.shape[1])
         boxes = self._boxes[torch.where(is_region, rows, 0)]
-        given = (each.to(self._device) for each in (self._pixels[torch.from_numpy(images)], boxes, is_region))
+        given = (
+            each.to(self._device)
+            for each in (self._pixels[torch.from_numpy(images).to(self._pixels.device)], boxes, is_region)
+        )
         view = random_view(*given, crop=False) if is_random else plain_view(*given)
         whole = view.whole.expand(len(images), 1, -1)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
@@ -94,3 +97,10 @@ class Views:
     def _put(self, place: Tensor, rows: Int[np.ndarray, " rows"], features: Float[Tensor, "rows features"]) -> None:
         kept = functional.dropout(features, self._dropout, training=self._dropout > 0)
         place[torch.from_numpy(rows).to(place.device)] = kept.to(place)
+
+
+def _near(pixels: UInt8[Tensor, "images 3 side side"], device: torch.device) -> UInt8[Tensor, "images 3 side side"]:
+    """On the device, where they leave three quarters of its free memory to the training."""
+    if device.type != "cuda" or pixels.nbytes > torch.cuda.mem_get_info(device)[0] // 4:
+        return pixels
+    return pixels.to(device)
