@@ -38,12 +38,14 @@ def _content(kind: type[Message], schema: dict[str, Any]) -> dict[str, Any]:
     [example] = schema["examples"]
     content: dict[str, Any] = {"application/json": {"schema": message, "example": example}}
     if issubclass(kind, PictureMessage):
+        named = {"type": "object", "required": ["picture"], "properties": {"picture": {"type": "string"}}}
+        content["application/json"]["schema"] = {"allOf": [message, named]}
         alone = {name: value for name, value in example.items() if name != "picture"}
         content["multipart/form-data"] = {
             "schema": {
                 "type": "object",
                 "properties": {"picture": {"type": "string", "format": "binary"}, "request": message},
-                "required": ["picture", "request"],
+                "required": ["picture", "request"] if "required" in schema else ["picture"],
                 "additionalProperties": False,
             },
             "encoding": {"request": {"contentType": "application/json"}},
