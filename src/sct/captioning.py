@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
-import sct.baselines  # noqa: F401  so that their bundles can be loaded
+from sct.baselines import PlainSpeaker
 from sct.caption_requests import CaptionOptions, CaptionRequest, PictureRequest, PictureSource
 from sct.choosing import Choice
 from sct.decoding import Decoded, Guarantees, Settings, beam_search
@@ -205,8 +207,22 @@ class Captioner:
         )
         return _grounded_captions(decoded, explanation, inputs, self.vocabulary, options)
 
-    def search(self, inputs: ControlInputs, options: CaptionOptions | None = None) -> Decoded:
-        """Word ids alone, for who needs many captions and no groundings."""
+    @property
+    def has_manners(self) -> bool:
+        """Whether it can caption the same in several manners, as systems made for diverse captions do."""
+        return isinstance(self._speaker, PlainSpeaker) and self._speaker.has_manners
+
+    def search(
+        self,
+        inputs: ControlInputs,
+        options: CaptionOptions | None = None,
+        *,
+        manners: Int[Tensor, " examples"] | None = None,
+    ) -> Decoded:
+        """Word ids alone, for who needs many captions and no groundings.
+
+        ``manners`` are for captioners that have several (``has_manners``); 0 is the likeliest.
+        """
         options = options or CaptionOptions()
         inputs = inputs.to(self.device)
         on_gpu = self.device.type == "cuda"
@@ -231,6 +247,11 @@ class Captioner:
         if options.reference_search or (self.config.mode == "reference" and can_follow):
             # Who comes with the authors' weights gets the authors' search as well.
             settings = replace(settings, freeze=False, early_stop=False)
+        if manners is not None:
+            if not isinstance(self._speaker, PlainSpeaker):
+                raise InputError(f"the captioner {self.config.variant!r} has one manner of speaking: name no others")
+            begun = self._speaker.begin_in(inputs, manners.to(self.device))
+            return beam_search(self._speaker, begun, settings, constraints)
         if on_gpu and constraints is None:
             return self._graphed.setdefault(settings, GraphedSearch(self._speaker, settings))(inputs)
         return beam_search(self._speaker, self._speaker.begin(inputs), settings, constraints)

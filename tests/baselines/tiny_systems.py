@@ -16,6 +16,8 @@ EXTRAS: dict[str, dict[str, Any]] = {
     "fc_2k": {},
     "up_down": {},
     "neural_baby_talk": {"forms": "4 5;6;;7 8 5"},
+    "ag_cvae": {"num_classes": 4, "latent_size": 3},
+    "pos": {"tag_of_word": "....DNVPD", "templates": "DNV DNVPDN N"},
 }
 SYSTEMS = list(EXTRAS)
 

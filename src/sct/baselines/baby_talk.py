@@ -181,6 +181,7 @@ class BabyTalk(UpDown):
         slots: Int[Tensor, "examples time"],  # noqa: ARG002
         *,
         label_smoothing: float = 0.0,
+        is_truth: bool = False,  # noqa: ARG002
     ) -> Followed:
         """Along ground truth, a word that a region could fill costs more if it is said in any other way.
 

@@ -1,5 +1,6 @@
 """A captioner of any kind for saying captions: a copy in another precision that takes steps as the original does."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,11 +33,24 @@ class PlainSpeaker:
         weights = {name: weight.detach().to(dtype, copy=True) for name, weight in system.state_dict().items()}
         self._system.load_state_dict(weights, assign=True)
         self._system.eval()
+        self._begin_in: Callable[..., Any] | None = getattr(self._system, "begin_in", None)
+
+    @property
+    def has_manners(self) -> bool:
+        """Whether it can say the same in several manners."""
+        return self._begin_in is not None
 
     @torch.inference_mode()
     def begin(self, inputs: ControlInputs) -> Any:
         """The state before the first word, one row for each example."""
         return self._system.begin(inputs.to(inputs.image.device, self.dtype))
+
+    @torch.inference_mode()
+    def begin_in(self, inputs: ControlInputs, manners: Int[Tensor, " examples"]) -> Any:
+        """The same in other manners than the likeliest, for a system that has several."""
+        if self._begin_in is None:
+            raise InputError(f"the captioner {self.config.variant!r} has one manner of speaking: wanted none named")
+        return self._begin_in(inputs.to(inputs.image.device, self.dtype), manners)
 
     @torch.inference_mode()
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:

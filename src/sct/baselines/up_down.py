@@ -74,11 +74,16 @@ class UpDown(WordSystem):
             memory,
         )
 
+    def embedded(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Float[Tensor, "rows word"]:  # noqa: ARG002
+        """The last words as vectors."""
+        words: Tensor = self.words(tokens)
+        return words
+
     def look(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Looked:
         """Take in the last words, and attend to regions."""
         row = state.example
         image = state.image.index_select(0, row)
-        word = self.words(tokens).to(image.dtype)
+        word = self.embedded(tokens, state).to(image.dtype)
         bottom = self.bottom.remember(torch.cat([state.top.hidden, image, word], dim=1), state.bottom)
         scores = self.compatibility(state.keys.index_select(0, row), self.compatibility.query(bottom.hidden))
         weights = attention(scores.float(), state.mask.index_select(0, row)).to(image.dtype)

@@ -87,9 +87,16 @@ class WordSystem(CaptioningSystem):
         slots: Int[Tensor, "examples time"],  # noqa: ARG002
         *,
         label_smoothing: float = 0.0,
+        is_truth: bool = False,  # noqa: ARG002
     ) -> Followed:
         """Take one step after the other, and tell all words at once."""
         state = self.begin(inputs.to(words.device, self.working_dtype()))
+        return Followed(-self.lost(words, state, label_smoothing), None)
+
+    def lost(
+        self, words: Int[Tensor, "examples time_and_one"], state: Any, label_smoothing: float = 0.0
+    ) -> Float[Tensor, "examples time"]:
+        """Cross-entropy of each word after the first, said from a state."""
         all_hidden = []
         for tokens in words[:, :-1].unbind(1):
             hidden, state = self.hear(tokens, state)
@@ -98,7 +105,7 @@ class WordSystem(CaptioningSystem):
         lost = functional.cross_entropy(
             logits, words[:, 1:].T.flatten(), reduction="none", label_smoothing=label_smoothing
         )
-        return Followed(-lost.view(-1, len(words)).T, None)
+        return lost.view(-1, len(words)).T
 
     def working_dtype(self) -> torch.dtype:
         """The precision of products: that of autocast, or of the weights."""

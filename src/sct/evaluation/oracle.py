@@ -11,11 +11,15 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from math import perm
 from random import Random
+from typing import NamedTuple
+
+import torch
 
 from sct.captioning import Captioner, CaptionOptions
 from sct.data.features import Features
-from sct.data.samples import RegionSets, samples_of, unordered
+from sct.data.samples import MOST_MEMBERS, RegionSets, samples_of, unordered
 from sct.data.table import Table
+from sct.data.whole_images import MOST_REGIONS
 from sct.errors import InputError
 from sct.evaluation.predict import BATCH_SIZE, Progress, alike, check_features, pack
 
@@ -103,6 +107,8 @@ def oracle_captions(
 ) -> list[list[OracleCaption]]:
     """The ``number`` likeliest captions of each image that differ, likeliest first.
 
+    A captioner that has manners of its own says one in each of so many manners, and is shown all sets as they are.
+
     An image with few region sets may have fewer orders than captions are wanted: then the next best captions that the
     beam found for an order follow, and where these do not suffice either there are fewer.
     """
@@ -114,7 +120,7 @@ def oracle_captions(
         some = pools[start : start + _IMAGES_AT_ONCE]
         best: list[list[OracleCaption]] = [[] for _ in some]
         others: list[list[OracleCaption]] = [[] for _ in some]
-        for place, rank, caption in _said(captioner, features, some, most, options, batch_size):
+        for place, rank, caption in _said(captioner, features, some, number, most, options, batch_size):
             (others if rank else best)[place].append(caption)
         found += [_likeliest(first, second, number) for first, second in zip(best, others, strict=True)]
         if progress is not None:
@@ -122,10 +128,20 @@ def oracle_captions(
     return found
 
 
+class _Job(NamedTuple):
+    """A caption to be said."""
+
+    place: int
+    """Of its image among the pools."""
+    order: RegionSets
+    manner: int
+
+
 def _said(
     captioner: Captioner,
     features: Features,
     pools: Sequence[RegionPool],
+    number: int,
     most: int,
     options: CaptionOptions | None,
     batch_size: int,
@@ -134,15 +150,22 @@ def _said(
     options = options or CaptionOptions()
     options = replace(options, n_best=options.beam_size)
     jobs = [
-        (place, order) for place, pool in enumerate(pools) for order in candidate_orders(pool.sets, most, pool.image)
+        _Job(place, order, 0)
+        for place, pool in enumerate(pools)
+        for order in candidate_orders(pool.sets, most, pool.image)
     ]
-    for numbers in alike([order for _, order in jobs], batch_size):
+    if captioner.has_manners:
+        jobs = [_Job(place, pool.sets, manner) for place, pool in enumerate(pools) for manner in range(number)]
+    most_members = MOST_REGIONS if captioner.config.sees_whole_images else MOST_MEMBERS
+    for numbers in alike([job.order for job in jobs], batch_size):
         batch = [jobs[number] for number in numbers]
-        inputs = pack(features, [pools[place].image for place, _ in batch], [order for _, order in batch])
+        images = [pools[job.place].image for job in batch]
+        inputs = pack(features, images, [job.order for job in batch], most_members=most_members)
         check_features(inputs, captioner)
-        decoded = captioner.search(inputs, options)
+        manners = torch.tensor([job.manner for job in batch]) if captioner.has_manners else None
+        decoded = captioner.search(inputs, options, manners=manners)
         words, scores = decoded.words.tolist(), decoded.scores.tolist()
-        for (place, order), hypotheses, log_probs in zip(batch, words, scores, strict=True):
+        for (place, order, _), hypotheses, log_probs in zip(batch, words, scores, strict=True):
             for rank, (ids, log_prob) in enumerate(zip(hypotheses, log_probs, strict=True)):
                 yield place, rank, OracleCaption(" ".join(captioner.vocabulary.decode(ids)), order, log_prob)
 

@@ -10,7 +10,7 @@ from sct.captioning import Captioner, CaptionOptions
 from sct.data.dataset import Dataset
 from sct.data.features import Features
 from sct.data.samples import ControlKind, RegionSets, Sample, caption_text, samples_of
-from sct.data.whole_images import samples_of_whole_images
+from sct.data.whole_images import all_regions, samples_of_whole_images
 from sct.errors import InputError
 from sct.evaluation.grounding import judge_grounding
 from sct.evaluation.judgement import Judgement, NounSource, judge
@@ -93,10 +93,13 @@ class Evaluator:
         """Say ``number`` captions of every image of the split (section 4.4, Table 7)."""
         pools = region_pools(self.dataset.table, self.settings.split)
         _refuse_nothing(pools, self.settings.split)
+        seen = pools
+        if self.captioner.config.sees_whole_images:
+            seen = [replace(pool, sets=(all_regions(self.dataset.table, pool.image),)) for pool in pools]
         found = oracle_captions(
             self.captioner,
             self.features,
-            pools,
+            seen,
             number,
             options=self._options(),
             batch_size=self.settings.batch_size,

@@ -14,11 +14,13 @@ Variant = Literal[
     "fc_2k",
     "up_down",
     "neural_baby_talk",
+    "ag_cvae",
+    "pos",
 ]
 """The paper's model, its two ablations, and what it is compared with (section 4.3)."""
 OURS: tuple[Variant, ...] = ("ours", "single_sentinel", "no_visual_sentinel")
 """Those with a gate and a pointer; ``sct.baselines`` makes the others."""
-_SEE_WHOLE_IMAGES = ("up_down", "neural_baby_talk")
+_SEE_WHOLE_IMAGES = ("up_down", "neural_baby_talk", "ag_cvae", "pos")
 Mode = Literal["paper", "reference"]
 
 

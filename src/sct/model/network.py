@@ -178,6 +178,7 @@ class CaptionNetwork(CaptioningSystem):
         slots: Int[Tensor, "examples time"],
         *,
         label_smoothing: float = 0.0,
+        is_truth: bool = False,  # noqa: ARG002
     ) -> Followed:
         """The log-probabilities that learning wants, faster than ``teacher_forced``."""
         from sct.model.following import follow  # noqa: PLC0415  made of this network's parts

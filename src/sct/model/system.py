@@ -64,11 +64,13 @@ class CaptioningSystem(nn.Module, ABC):
         slots: Int[Tensor, "examples time"],
         *,
         label_smoothing: float = 0.0,
+        is_truth: bool = False,
     ) -> Followed:
         """Log-probabilities of ``words`` after the first, each given those before it, with the pointer on ``slots``.
 
         ``label_smoothing`` mixes the mean over all words into each, by this share; what comes out is then no
-        log-probability any more, but what such a loss wants.
+        log-probability any more, but what such a loss wants. ``is_truth`` says that people have said the words, not the
+        captioner itself: one that decides on something before it speaks may then tell it from them.
         """
 
     @abstractmethod

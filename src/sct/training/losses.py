@@ -42,7 +42,7 @@ def words_loss(
     Without a gate words count alone; whatever else a captioner's captions cost is added at their weight.
     ``count_padding`` lets the words after a caption's end count as well, as the authors' code does.
     """
-    followed = network.follow(batch.inputs, batch.words, batch.slots, label_smoothing=label_smoothing)
+    followed = network.follow(batch.inputs, batch.words, batch.slots, label_smoothing=label_smoothing, is_truth=True)
     counted = torch.ones_like(batch.spoken) if count_padding else batch.spoken
     words = mean(-followed.word_log_probs, counted)
     costs = {name: mean(cost, counted) for name, cost in followed.costs.items()}

@@ -2,15 +2,17 @@
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sct.baselines import BabyTalk
+from sct.baselines import AgCvae, BabyTalk
 from sct.data.slot_words import slot_words
 from sct.data.table import NO_CLASS, Table
+from sct.data.tag_sequences import tag_sequences
 from sct.language.vocabulary import Vocabulary
 from sct.model.system import CaptioningSystem
 from sct.model.systems import make_system, system_kind
@@ -39,17 +41,22 @@ def new_captioner(
     return make_system(config)
 
 
-def _of_dataset(model: ModelSettings, table: Table, split: str, vocabulary: Vocabulary) -> Mapping[str, str]:
+def _of_dataset(model: ModelSettings, table: Table, split: str, vocabulary: Vocabulary) -> Mapping[str, Any]:
     """What a system needs to know of the dataset before it can be made."""
     if model.variant == "neural_baby_talk":
         forms = slot_words(table, split, vocabulary, min_count=4 * model.min_count)
         return {"forms": ";".join(" ".join(map(str, words)) for words in forms)}
+    if model.variant == "ag_cvae":
+        return {"num_classes": len(table.classes)}
+    if model.variant == "pos":
+        tags = tag_sequences(table, split, vocabulary)
+        return {"tag_of_word": tags.tag_of_word, "templates": " ".join(tags.templates)}
     return {}
 
 
 def learn_classes(captioner: CaptioningSystem, regions: Float[Tensor, "regions features"], table: Table) -> None:
     """Let a system that speaks in classes learn them from the features of a dataset's regions."""
-    if not isinstance(captioner, BabyTalk):
+    if not isinstance(captioner, AgCvae | BabyTalk):
         return
     classes = table.columns["region_class"].astype(np.int64)
     known = np.flatnonzero(classes != NO_CLASS)

@@ -1,0 +1,74 @@
+"""The parts of speech of a dataset's words, and the sequences of them that its captions mostly have."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sct.data.mentions import image_of_caption
+from sct.data.table import Table
+from sct.language.vocabulary import UNKNOWN, Vocabulary
+from sct.language.word_tags import NO_TAG, Tagger, WordTagger, usual_tags
+
+MOST_TEMPLATES = 1024
+"""As many as Deshpande et al. have."""
+_USES = 5
+"""Captions that a word is tagged in, at least, where so many have it."""
+_SPECIAL_WORDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TagSequences:
+    """Parts of speech, each a letter of ``sct.language.word_tags.TAGS``."""
+
+    tag_of_word: str
+    """Of each word of the vocabulary the tag that it has most often."""
+    templates: tuple[str, ...]
+    """The commonest sequences, the commonest first."""
+
+
+def tag_sequences(
+    table: Table,
+    split: str,
+    vocabulary: Vocabulary,
+    *,
+    most: int = MOST_TEMPLATES,
+    longest: int = 18,
+    tagger: Tagger | None = None,
+) -> TagSequences:
+    """Tag as many captions of a split as it takes to meet every word a few times, and count the sequences of all.
+
+    In a sequence a word has its usual tag: a captioner knows words, not how they were meant.
+    """
+    captions = list(_captions(table, split, vocabulary))
+    tagged = list(_enough(captions, vocabulary))
+    words = [[vocabulary.words[word] for word in caption] for caption in tagged]
+    usual = usual_tags(zip(words, (tagger or WordTagger()).tags(words), strict=True))
+    letters = [usual.get(word, "X") for word in vocabulary.words]
+    letters[:_SPECIAL_WORDS] = [NO_TAG] * _SPECIAL_WORDS
+    letters[UNKNOWN] = "X"
+    counts = Counter("".join([letters[word] for word in caption[:longest]]) for caption in captions)
+    common = sorted((item for item in counts.items() if item[0]), key=lambda item: (-item[1], item[0]))
+    return TagSequences("".join(letters), tuple(template for template, _ in common[:most]))
+
+
+def _captions(table: Table, split: str, vocabulary: Vocabulary) -> Iterator[list[int]]:
+    """The words of each caption of a split, as ids of the vocabulary."""
+    if split not in table.splits:
+        return
+    ids = np.array(vocabulary.encode(table.words))[table.columns["word"]]
+    ends = table.columns["caption_word"].tolist()
+    is_wanted = table.columns["image_split"][image_of_caption(table)] == table.splits.index(split)
+    for caption in np.flatnonzero(is_wanted).tolist():
+        yield ids[ends[caption] : ends[caption + 1]].tolist()
+
+
+def _enough(captions: list[list[int]], vocabulary: Vocabulary) -> Iterator[list[int]]:
+    """The first captions that bring a word that was not met often enough yet."""
+    met = [0] * len(vocabulary)
+    for caption in captions:
+        if any(met[word] < _USES for word in caption):
+            for word in caption:
+                met[word] += 1
+            yield caption
