@@ -19,18 +19,19 @@ const root = document.getElementById("page");
 const service = createService({ token: readToken() });
 
 let state = initialState(savedTheme());
-let drawing = null;
+let isDrawn = true;
 
 function dispatch(action) {
   const before = state;
   state = reduce(state, action);
   if (state === before) return;
   react(before);
-  drawing ??= requestAnimationFrame(draw);
+  if (isDrawn) queueMicrotask(draw); // once for all that happens in one go
+  isDrawn = false;
 }
 
 function draw() {
-  drawing = null;
+  isDrawn = true;
   document.documentElement.dataset.theme = state.theme;
   render(root, page(state, act));
   if (state.focus && state.focus !== focusedLast) {
@@ -44,7 +45,13 @@ const asking = createAsking({
   pause: PAUSE,
   asked: () => dispatch({ type: "asking" }),
   answered: (key, answer) => {
-    dispatch({ type: "answered", key, sets: shownDocument(state).sets, captions: answer.captions });
+    dispatch({
+      type: "answered",
+      key,
+      sets: shownDocument(state).sets,
+      hash: answer.picture.id,
+      captions: answer.captions,
+    });
   },
   failed: (key, error) => dispatch({ type: "askingFailed", trouble: error.message }),
 });
@@ -52,8 +59,11 @@ const asking = createAsking({
 /** What follows from a change: a question, words to be heard, a link, the end of a step. */
 function react(before) {
   if (state.picture !== before.picture && state.picture?.url !== before.picture?.url) asking.forget();
-  if (state.message !== before.message) say("told", state.message.text);
-  if (captionOf(state) !== captionOf(before)) say("spoken", captionOf(state)?.text ?? "");
+  if (state.message !== before.message) {
+    say("told", state.message.text);
+    toast(state.message.shown);
+  }
+  if (state.draft === null && captionOf(state) !== captionOf(before)) say("spoken", captionOf(state)?.text ?? "");
   if (state.timeline !== before.timeline || state.draft !== before.draft || state.picture !== before.picture) ask();
   if (state.timeline !== before.timeline || state.picture !== before.picture) {
     later("link", 300, keepLink);
@@ -77,6 +87,12 @@ function say(id, text) {
   const place = document.getElementById(id);
   place.textContent = "";
   later(id, 30, () => (place.textContent = text));
+}
+
+function toast(isShown) {
+  const show = (shown) => (document.getElementById("told").className = shown ? "toast" : "unseen");
+  show(isShown);
+  if (isShown) later("toast", 3000, () => show(false));
 }
 
 /** The address always holds the control, so that loading the page again brings it back. */

@@ -2,7 +2,19 @@
 
 import { middle } from "./boxes.js";
 import {
-  added, boxesOf, joined, merged, nameOf, placeOf, reordered, reshaped, setOf, setWithBox, split, withoutBox, withoutSet,
+  added,
+  boxesOf,
+  joined,
+  merged,
+  nameOf,
+  placeOf,
+  reordered,
+  reshaped,
+  setOf,
+  setWithBox,
+  split,
+  withoutBox,
+  withoutSet,
 } from "./control.js";
 import { emptyDocument, optionValue } from "./document.js";
 import { documentOf, limitsOf } from "./state.js";
@@ -11,7 +23,14 @@ import { done } from "./timeline.js";
 
 function changed(state, change, label, kind = null) {
   const document = { ...documentOf(state), ...change };
-  return { ...state, timeline: done(state.timeline, document, label, kind), draft: null, dragged: null, band: null, mode: "point" };
+  return {
+    ...state,
+    timeline: done(state.timeline, document, label, kind),
+    draft: null,
+    dragged: null,
+    band: null,
+    mode: "point",
+  };
 }
 
 /** Why no more can be pointed at; null while more can. */
@@ -27,7 +46,7 @@ function taken(state, box, name) {
   const { sets } = documentOf(state);
   const joins = state.mode === "merge" && setOf(sets, state.selected) !== null;
   const trouble = full(state, joins);
-  if (trouble) return told({ ...state, mode: "point", band: null }, trouble);
+  if (trouble) return told({ ...state, mode: "point", band: null }, trouble, true);
   const next = joins ? joined(sets, state.selected, box, name) : added(sets, box, name);
   const set = joins ? setOf(next, state.selected) : next.at(-1);
   const label = `${name ?? "box"} added as ${joins ? "part of " : ""}region ${placeOf(next, set.id) + 1}`;
@@ -106,15 +125,25 @@ export const changes = {
   cleared: (state) => focused(removed(state, [], "all regions removed", null), "new-box"),
 
   orderGiven: (state, { ordered }) =>
-    told(changed(state, { ordered }, ordered ? "in this order" : "order left to the captioner"),
-      ordered ? "The caption follows this order" : "The captioner chooses the order"),
+    told(
+      changed(state, { ordered }, ordered ? "in this order" : "order left to the captioner"),
+      ordered ? "The caption follows this order" : "The captioner chooses the order",
+    ),
 
   optionSet: (state, { name, value }) => {
     const { options } = documentOf(state);
-    return changed(state, { options: { ...options, [name]: optionValue(name, value) } }, `option ${name}`, `option ${name}`);
+    return changed(
+      state,
+      { options: { ...options, [name]: optionValue(name, value) } },
+      `option ${name}`,
+      `option ${name}`,
+    );
   },
 
   /** A whole control at once: one that the captioner chose, another way to say it, one of the history. */
   replaced: (state, { sets, ordered = true, options = documentOf(state).options, label }) =>
-    told({ ...changed(state, { ...emptyDocument(), sets, ordered, options }, label), selected: null, lit: null }, label),
+    told(
+      { ...changed(state, { ...emptyDocument(), sets, ordered, options }, label), selected: null, lit: null },
+      label,
+    ),
 };

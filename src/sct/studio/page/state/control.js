@@ -83,6 +83,8 @@ export function controlOf(boxes, classes) {
   return boxes.reduce((sets, group, place) => {
     const first = added(sets, group[0], classes?.[place]?.[0] ?? null);
     const { id } = first.at(-1);
-    return group.slice(1).reduce((all, box, index) => joined(all, id, box, classes?.[place]?.[index + 1] ?? null), first);
+    return group
+      .slice(1)
+      .reduce((all, box, index) => joined(all, id, box, classes?.[place]?.[index + 1] ?? null), first);
   }, []);
 }

@@ -39,7 +39,10 @@ export function readFragment(fragment) {
   }
   const groups = [];
   for (const text of (fields.get("regions") ?? "").split(";").slice(0, MOST_SETS)) {
-    const boxes = text.split("+").map((box) => boxOf(box.split(",").map(numberOf), size)).filter(Boolean);
+    const boxes = text
+      .split("+")
+      .map((box) => boxOf(box.split(",").map(numberOf), size))
+      .filter(Boolean);
     if (boxes.length > 0) groups.push(boxes);
   }
   document.sets = controlOf(groups);

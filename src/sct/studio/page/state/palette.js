@@ -1,8 +1,16 @@
 // Colours of region sets: those of sct.studio.palette, by a set's place in the control (a test holds them together).
 
 export const PALETTE = [
-  [208, 32, 38], [24, 108, 190], [28, 128, 44], [186, 88, 0], [136, 78, 180],
-  [0, 122, 134], [206, 36, 130], [122, 82, 60], [112, 112, 0], [64, 60, 200],
+  [208, 32, 38],
+  [24, 108, 190],
+  [28, 128, 44],
+  [186, 88, 0],
+  [136, 78, 180],
+  [0, 122, 134],
+  [206, 36, 130],
+  [122, 82, 60],
+  [112, 112, 0],
+  [64, 60, 200],
 ];
 export const UNASSOCIATED = [112, 112, 112];
 

@@ -29,10 +29,14 @@ const calm = { draft: null, dragged: null, band: null, mode: "point", lit: null,
 
 /** A step back or forth: what no longer is there is no longer selected. */
 function travelled(state, timeline, verb) {
-  if (timeline.present === state.timeline.present) return told(state, `Nothing to ${verb}`);
+  if (timeline.present === state.timeline.present) return told(state, `Nothing to ${verb}`, true);
   const step = verb === "undo" ? state.timeline.present : timeline.present;
   const selected = timeline.present.document.sets.some((set) => set.id === state.selected) ? state.selected : null;
-  return told({ ...state, ...calm, timeline, selected }, `${verb === "undo" ? "Undone" : "Done again"}: ${step.label}`);
+  return told(
+    { ...state, ...calm, timeline, selected },
+    `${verb === "undo" ? "Undone" : "Done again"}: ${step.label}`,
+    true,
+  );
 }
 
 const steps = {
@@ -56,22 +60,30 @@ const steps = {
   /** The server has looked: it tells the hash of the picture, by which a link knows its own. */
   looked: (state, { hash, proposals }) => {
     const next = { ...state, looking: "ready", proposals, picture: { ...state.picture, hash } };
-    if (!state.wanted) return told(next, proposals.length ? `${proposals.length} regions proposed` : "No region proposed");
+    if (!state.wanted)
+      return told(next, proposals.length ? `${proposals.length} regions proposed` : "No region proposed");
     if (state.wanted.hash !== hash) {
-      return told(next, "This is another picture than the one of the link: its regions were left out");
+      return told(next, "This is another picture than the one of the link: its regions were left out", true);
     }
-    return told({ ...next, wanted: null, timeline: begun(state.wanted.document) }, "The control of the link is back");
+    return told(
+      { ...next, wanted: null, timeline: begun(state.wanted.document) },
+      "The control of the link is back",
+      true,
+    );
   },
 
-  lookFailed: (state, { trouble }) => told({ ...state, looking: "failed", trouble }, trouble),
+  troubled: (state, { trouble }) => ({ ...state, trouble }),
+  lookFailed: (state, { trouble }) => ({ ...state, looking: "failed", trouble }),
 
+  /** The focus selects what it comes to, but for while another region is being looked for. */
+  focused: (state, { set }) => (state.mode === "merge" || state.selected === set ? state : { ...state, selected: set }),
   selected: (state, { set }) => (state.selected === set ? state : { ...state, selected: set }),
   lit: (state, { lit }) => (JSON.stringify(lit) === JSON.stringify(state.lit) ? state : { ...state, lit }),
   mode: (state, { mode, tell }) => (tell ? told({ ...state, mode, band: null }, tell) : { ...state, mode, band: null }),
   proposalsShown: (state, { shows }) => ({ ...state, showsProposals: shows }),
   themed: (state, { theme }) => ({ ...state, theme }),
   focus: (state, { name }) => focused(state, name),
-  told: (state, { text }) => told(state, text),
+  told: (state, { text, shown }) => told(state, text, shown),
 
   banded: (state, { band }) => ({ ...state, band }),
   drafted: (state, { sets, dragged = null }) => ({ ...state, draft: sets, dragged }),
@@ -83,11 +95,12 @@ const steps = {
   settled: (state) => ({ ...state, timeline: settled(state.timeline) }),
 
   asking: (state) => ({ ...state, asking: "waiting", trouble: null }),
-  askingFailed: (state, { trouble }) => told({ ...state, asking: "failed", trouble }, trouble),
+  askingFailed: (state, { trouble }) => ({ ...state, asking: "failed", trouble }),
   nothingToAsk: (state) => ({ ...state, asking: "idle", answer: null, trouble: null, ways: null, lit: null }),
 
-  answered: (state, { key, sets, captions }) => ({
+  answered: (state, { key, hash, sets, captions }) => ({
     ...state,
+    picture: { ...state.picture, hash },
     answer: { key, sets, captions, chosen: 0 },
     asking: "idle",
     trouble: null,

@@ -29,7 +29,7 @@ export const initialState = (theme = "auto") => ({
   showsProposals: true,
   theme,
   focus: null, // {name, stamp}: what is to have the focus next
-  message: { text: "", stamp: 0 }, // told to a screen reader, and shown for a while
+  message: { text: "", shown: false, stamp: 0 }, // told to a screen reader, and shown for a while if so
 });
 
 export const documentOf = (state) => state.timeline.present.document;

@@ -2,5 +2,9 @@
 
 const stamped = (last) => (last?.stamp ?? 0) + 1; // the same words, or the same place, twice in a row are two requests
 
-export const told = (state, text) => ({ ...state, message: { text, stamp: stamped(state.message) } });
+/** Told to who listens; `shown` for a while to who sees, where nothing else on the page shows it. */
+export const told = (state, text, shown = false) => ({
+  ...state,
+  message: { text, shown, stamp: stamped(state.message) },
+});
 export const focused = (state, name) => ({ ...state, focus: { name, stamp: stamped(state.focus) } });

@@ -5,7 +5,11 @@
 
 const MOST_STEPS = 200;
 
-export const begun = (document) => ({ past: [], present: { document, label: "start", kind: null, number: 0 }, future: [] });
+export const begun = (document) => ({
+  past: [],
+  present: { document, label: "start", kind: null, number: 0 },
+  future: [],
+});
 
 export function done(timeline, document, label, kind = null) {
   const { past, present, future } = timeline;

@@ -98,5 +98,6 @@ function setValue(element, { value, checked }) {
 export function render(root, description) {
   const active = document.activeElement;
   patch(root, [description].flat());
-  if (active !== document.activeElement && active?.isConnected && root.contains(active)) active.focus({ preventScroll: true });
+  if (active !== document.activeElement && active?.isConnected && root.contains(active))
+    active.focus({ preventScroll: true });
 }

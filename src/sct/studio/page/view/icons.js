@@ -26,7 +26,11 @@ const PATHS = {
 };
 
 export const icon = (name) =>
-  h("svg", { class: `icon icon-${name}`, viewBox: "0 0 20 20", "aria-hidden": "true", focusable: "false" }, h("path", { d: PATHS[name] }));
+  h(
+    "svg",
+    { class: `icon icon-${name}`, viewBox: "0 0 20 20", "aria-hidden": "true", focusable: "false" },
+    h("path", { d: PATHS[name] }),
+  );
 
 /** A button with a drawing and a name; the name may be hidden where there is little room, but it is always told. */
 export function iconButton(name, label, properties = {}, { compact = false } = {}) {

@@ -10,29 +10,74 @@ export function others(state, act) {
   const { answer, ways } = state;
   if (!answer || answer.captions.length === 0) return null;
   const count = documentOf(state).sets.length;
-  return h("section", { class: "others", key: "others", "aria-labelledby": "others-title" },
+  return h(
+    "section",
+    { class: "others", key: "others", "aria-labelledby": "others-title" },
     h("h2", { id: "others-title" }, "Other captions"),
-    h("ol", { class: "captions", role: "list", "aria-label": "The likeliest captions of this control" }, answer.captions.map((caption, chosen) =>
-      line(caption, (set) => placeNow(state, answer, set), {
-        key: chosen, "aria-pressed": String(chosen === answer.chosen), on: { click: () => act.dispatch({ type: "preferred", chosen }) },
-      }))),
-    count > 1 && h("button", {
-      type: "button", class: "button", disabled: ways?.status === "waiting" || !isCurrent(state), on: { click: act.findWays },
-    }, icon("spark"), "Another way to say it"),
-    ways && h("div", { key: "ways", class: "ways", "aria-busy": String(ways.status === "waiting") },
-      ways.status === "failed" && h("p", { class: "trouble" }, ways.trouble),
-      ways.status === "ready" && ways.captions.length === 0 && h("p", { class: "note" }, "There is no other way to say it."),
-      h("ol", { class: "captions", role: "list", "aria-label": "Other ways to say it: other orders and fewer regions" }, ways.captions.map((caption, number) =>
-        line(caption, (set) => placeNow(state, ways, set), {
-          key: number, on: { click: () => act.useWay(caption) },
-        }, wayOf(caption, ways.sets.length)))),
+    h(
+      "ol",
+      { class: "captions", role: "list", "aria-label": "The likeliest captions of this control" },
+      answer.captions.map((caption, chosen) =>
+        line(caption, (set) => placeNow(state, answer, set), {
+          key: chosen,
+          "aria-pressed": String(chosen === answer.chosen),
+          on: { click: () => act.dispatch({ type: "preferred", chosen }) },
+        }),
+      ),
     ),
+    count > 1 &&
+      h(
+        "button",
+        {
+          type: "button",
+          class: "button",
+          disabled: ways?.status === "waiting" || !isCurrent(state),
+          on: { click: act.findWays },
+        },
+        icon("spark"),
+        "Another way to say it",
+      ),
+    ways &&
+      h(
+        "div",
+        { key: "ways", class: "ways", "aria-busy": String(ways.status === "waiting") },
+        ways.status === "failed" && h("p", { class: "trouble" }, ways.trouble),
+        ways.status === "ready" &&
+          ways.captions.length === 0 &&
+          h("p", { class: "note" }, "There is no other way to say it."),
+        h(
+          "ol",
+          { class: "captions", role: "list", "aria-label": "Other ways to say it: other orders and fewer regions" },
+          ways.captions.map((caption, number) =>
+            line(
+              caption,
+              (set) => placeNow(state, ways, set),
+              {
+                key: number,
+                on: { click: () => act.useWay(caption) },
+              },
+              wayOf(caption, ways.sets.length),
+            ),
+          ),
+        ),
+      ),
   );
 }
 
 function line(caption, placeOf, { key, ...properties }, note = null) {
-  return h("li", { key },
-    h("button", { type: "button", class: "other", ...properties },
+  return h(
+    "li",
+    { key },
+    h(
+      "button",
+      { type: "button", class: "other", ...properties },
       h("span", { class: "text" }, sentence(caption, placeOf), note && h("span", { class: "way" }, note)),
-      h("span", { class: "sureness", title: "Mean probability of a word" }, h("span", { class: "unseen" }, "sureness "), percent(sureness(caption)))));
+      h(
+        "span",
+        { class: "sureness", title: "Mean probability of a word" },
+        h("span", { class: "unseen" }, "sureness "),
+        percent(sureness(caption)),
+      ),
+    ),
+  );
 }

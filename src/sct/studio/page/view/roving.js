@@ -14,7 +14,8 @@ export function placeAfter(key, place, count) {
 export function rove(event, selector) {
   const items = [...event.currentTarget.querySelectorAll(selector)];
   const place = items.indexOf(event.target.closest(selector));
-  const next = event.ctrlKey || event.metaKey || event.altKey || place < 0 ? null : placeAfter(event.key, place, items.length);
+  const next =
+    event.ctrlKey || event.metaKey || event.altKey || place < 0 ? null : placeAfter(event.key, place, items.length);
   if (next === null) return false;
   event.preventDefault();
   items[next].focus();

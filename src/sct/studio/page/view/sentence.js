@@ -9,7 +9,10 @@ export function sentence(caption, placeOf) {
   return stretches(caption).flatMap(({ set, words }, number) => {
     const text = words.map((word) => word.text).join(" ");
     const place = set === null ? null : placeOf(set);
-    const part = set === null ? text : h("span", { class: "said", "data-place": place, css: { "--colour": colourOf(place) } }, text);
+    const part =
+      set === null
+        ? text
+        : h("span", { class: "said", "data-place": place, css: { "--colour": colourOf(place) } }, text);
     return number > 0 ? [" ", part] : [part];
   });
 }

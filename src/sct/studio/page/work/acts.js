@@ -13,25 +13,39 @@ const OTHER_WAYS = 6;
 
 export function createActs({ dispatch, getState, service, ask, later }) {
   const limits = () => ({ ...LIMITS, ...getState().server?.limits });
-  const tell = (text) => dispatch({ type: "told", text });
+  const tell = (text, shown = false) => dispatch({ type: "told", text, shown });
 
   /** Do it, and say what went wrong if it did. */
-  const tried = (deed) => async (...inputs) => {
-    try {
-      return await deed(...inputs);
-    } catch (error) {
-      dispatch({ type: "lookFailed", trouble: error.message });
-      return null;
-    }
-  };
+  const tried =
+    (deed) =>
+    async (...inputs) => {
+      try {
+        return await deed(...inputs);
+      } catch (error) {
+        dispatch({ type: "troubled", trouble: error.message });
+        return null;
+      }
+    };
 
   async function show(picture, document = null) {
     const before = getState().picture;
     if (before) URL.revokeObjectURL(before.url);
     dispatch({ type: "opened", picture, document });
-    const found = await service.detect(picture);
-    if (getState().picture?.url !== picture.url) return; // another one was opened meanwhile
-    const proposals = found.regions.map(({ box, class: name, score }) => ({ box, name: name ?? null, score: score ?? null }));
+    if (!document) dispatch({ type: "focus", name: "new-box" }); // what had it is gone
+    const isHere = () => getState().picture?.url === picture.url; // another one may have been opened meanwhile
+    let found;
+    try {
+      found = await service.detect(picture);
+    } catch (error) {
+      if (isHere()) dispatch({ type: "lookFailed", trouble: error.message });
+      return;
+    }
+    if (!isHere()) return;
+    const proposals = found.regions.map(({ box, class: name, score }) => ({
+      box,
+      name: name ?? null,
+      score: score ?? null,
+    }));
     dispatch({ type: "looked", hash: found.picture.id, proposals });
   }
 
@@ -47,7 +61,8 @@ export function createActs({ dispatch, getState, service, ask, later }) {
     if (!asked) return;
     const sample = SAMPLES.find(({ name }) => name === asked.sample);
     if (sample) openOne(sample, asked.document);
-    else if (asked.hash) dispatch({ type: "wanted", wanted: { hash: asked.hash, name: asked.name, document: asked.document } });
+    else if (asked.hash)
+      dispatch({ type: "wanted", wanted: { hash: asked.hash, name: asked.name, document: asked.document } });
   }
 
   const act = {
@@ -60,7 +75,7 @@ export function createActs({ dispatch, getState, service, ask, later }) {
       try {
         dispatch({ type: "served", server: await service.health() });
       } catch (error) {
-        tell(error.message);
+        tell(error.message, true);
       }
     },
 
@@ -94,30 +109,44 @@ export function createActs({ dispatch, getState, service, ask, later }) {
       dispatch({ type: "added", box: before[place].box, name: before[place].name });
       if (!hadFocus) return;
       const next = openProposals(getState());
-      dispatch({ type: "focus", name: next.length ? `proposal:${next[Math.min(place, next.length - 1)].number}` : "new-box" });
+      dispatch({
+        type: "focus",
+        name: next.length ? `proposal:${next[Math.min(place, next.length - 1)].number}` : "new-box",
+      });
     },
 
     /** A region was chosen: it joins the selected one where that is being merged, else it is selected. */
     chooseSet(set) {
       const { mode, selected } = getState();
       const { sets } = documentOf(getState());
-      if (mode === "merge" && selected !== set && placeOf(sets, selected) >= 0) dispatch({ type: "merged", into: selected, from: set });
+      if (mode === "merge" && selected !== set && placeOf(sets, selected) >= 0)
+        dispatch({ type: "merged", into: selected, from: set });
       else dispatch({ type: "selected", set });
     },
 
     merge(begins) {
       const place = placeOf(documentOf(getState()).sets, getState().selected);
-      dispatch({ type: "mode", mode: begins ? "merge" : "point", tell: begins ? `Choose what joins region ${place + 1}, or press Escape` : "Nothing was merged" });
+      dispatch({
+        type: "mode",
+        mode: begins ? "merge" : "point",
+        tell: begins ? `Choose what joins region ${place + 1}, or press Escape` : "Nothing was merged",
+      });
     },
 
     chooseForMe: tried(async () => {
       const { picture } = getState();
       const asked = { ...question(documentOf(getState())), control: null, n_best: 1, ordered: true };
-      const { captions: [caption] } = await service.caption(picture, asked);
+      const {
+        captions: [caption],
+      } = await service.caption(picture, asked);
       if (!caption || getState().picture?.url !== picture.url) return;
       const inOrder = caption.order?.sets ?? caption.control.map((_, number) => number);
       const pick = (values) => inOrder.map((number) => values[number]);
-      dispatch({ type: "replaced", sets: controlOf(pick(caption.control), pick(caption.classes)), label: "regions chosen by the captioner" });
+      dispatch({
+        type: "replaced",
+        sets: controlOf(pick(caption.control), pick(caption.classes)),
+        label: "regions chosen by the captioner",
+      });
     }),
 
     async findWays() {
@@ -135,7 +164,11 @@ export function createActs({ dispatch, getState, service, ask, later }) {
 
     useWay(caption) {
       const { sets } = getState().ways;
-      dispatch({ type: "replaced", sets: caption.order.sets.map((number) => sets[number]), label: "another way to say it" });
+      dispatch({
+        type: "replaced",
+        sets: caption.order.sets.map((number) => sets[number]),
+        label: "another way to say it",
+      });
     },
 
     bringBack: ({ document }) => dispatch({ type: "replaced", ...document, label: "an earlier control" }),
@@ -143,16 +176,19 @@ export function createActs({ dispatch, getState, service, ask, later }) {
 
     copyText: tried(async () => {
       await copy(captionOf(getState()).text);
-      tell("Text copied");
+      tell("Text copied", true);
     }),
     copyLink: tried(async () => {
       const { picture } = getState();
       await copy(`${location.href.split("#")[0]}#${fragmentOf(picture, documentOf(getState()))}`);
-      tell(picture.sample ? "Link copied" : "Link copied; it does not hold the picture");
+      tell(picture.sample ? "Link copied" : "Link copied; it does not hold the picture", true);
     }),
     saveJson: tried(async () => {
       const { picture } = getState();
-      const content = { picture: { name: picture.name, id: picture.hash, width: picture.width, height: picture.height }, ...captionOf(getState()) };
+      const content = {
+        picture: { name: picture.name, id: picture.hash, width: picture.width, height: picture.height },
+        ...captionOf(getState()),
+      };
       save(new Blob([JSON.stringify(content, null, 2)], { type: "application/json" }), fileName(picture, "json"));
     }),
     saveSvg: tried(async () => {

@@ -8,7 +8,13 @@ const MOST_PATIENCE = 8;
  * `pause` milliseconds; `answered(key, answer)` hears of it only if `key` is still wanted. Answers are kept, so that
  * what was asked before (undo, redo) is answered at once.
  */
-export function createAsking({ pause, asked, answered, failed, sleep = (ms) => new Promise((wake) => setTimeout(wake, ms)) }) {
+export function createAsking({
+  pause,
+  asked,
+  answered,
+  failed,
+  sleep = (ms) => new Promise((wake) => setTimeout(wake, ms)),
+}) {
   const known = new Map();
   let wanted = null;
   let abort = null;

@@ -19,7 +19,11 @@ export function chipKeys(event, state, act) {
   } else if (event.key === " ") {
     const lifted = state.lifted === id ? null : id;
     const text = `${nameOf(set)}, place ${place + 1} of ${sets.length}`;
-    act.dispatch({ type: "lifted", set: lifted, text: lifted === null ? `Put down: ${text}` : `Lifted: ${text}. Arrow keys carry it` });
+    act.dispatch({
+      type: "lifted",
+      set: lifted,
+      text: lifted === null ? `Put down: ${text}` : `Lifted: ${text}. Arrow keys carry it`,
+    });
   } else if (event.key === "Delete" || event.key === "Backspace") {
     act.dispatch({ type: "removedSet", set: id, focus: "chip" });
   } else if (event.key === "Enter") {

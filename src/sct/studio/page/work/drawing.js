@@ -22,14 +22,18 @@ export function drawing(picture, image, caption, measure) {
   const left = (width - wide) / 2;
   const { runs, bottom } = laidOut(caption, width, measure);
   const height = Math.round(high + bottom);
-  const svg = element("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, role: "img" }, [
-    element("title", {}, [escaped(caption.text)]),
-    element("rect", { width, height, fill: "white" }),
-    element("rect", { width, height: high, fill: "rgb(236, 236, 236)" }),
-    element("image", { href: image, x: left, width: wide, height: high, preserveAspectRatio: "none" }),
-    element("g", { transform: `translate(${left} 0)`, fill: "none" }, boxes(caption, scale)),
-    element("g", { transform: `translate(0 ${high})`, "font-family": FAMILY, "font-size": FONT }, runs.flatMap(run)),
-  ]);
+  const svg = element(
+    "svg",
+    { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, role: "img" },
+    [
+      element("title", {}, [escaped(caption.text)]),
+      element("rect", { width, height, fill: "white" }),
+      element("rect", { width, height: high, fill: "rgb(236, 236, 236)" }),
+      element("image", { href: image, x: left, width: wide, height: high, preserveAspectRatio: "none" }),
+      element("g", { transform: `translate(${left} 0)`, fill: "none" }, boxes(caption, scale)),
+      element("g", { transform: `translate(0 ${high})`, "font-family": FAMILY, "font-size": FONT }, runs.flatMap(run)),
+    ],
+  );
   return { svg, width, height };
 }
 
@@ -44,15 +48,36 @@ const size = ([x1, y1, x2, y2]) => (x2 - x1) * (y2 - y1);
 
 function outline({ place, box: [x1, y1, x2, y2] }) {
   const shape = { x: x1 + 2, y: y1 + 2, width: Math.max(x2 - x1 - 4, 1), height: Math.max(y2 - y1 - 4, 1), rx: 2 };
-  return [["rgb(30, 30, 30)", 8, 0.55], ["white", 6, 1], [colourOf(place), 3, 1]]
-    .map(([stroke, width, opacity]) => element("rect", { ...shape, stroke, "stroke-width": width, "stroke-opacity": opacity }))
+  return [
+    ["rgb(30, 30, 30)", 8, 0.55],
+    ["white", 6, 1],
+    [colourOf(place), 3, 1],
+  ]
+    .map(([stroke, width, opacity]) =>
+      element("rect", { ...shape, stroke, "stroke-width": width, "stroke-opacity": opacity }),
+    )
     .join("");
 }
 
 function tag({ place, box: [x1, y1] }) {
   const [x, y] = [Math.max(x1 - 8, 3), Math.max(y1 - 8, 3)];
-  return element("rect", { x, y, width: 20, height: 20, rx: 5, fill: colourOf(place), stroke: "white", "stroke-width": 1.5 })
-    + element("text", { x: x + 10, y: y + 15, fill: "white", "font-family": FAMILY, "font-size": 14, "text-anchor": "middle" }, [place + 1]);
+  return (
+    element("rect", {
+      x,
+      y,
+      width: 20,
+      height: 20,
+      rx: 5,
+      fill: colourOf(place),
+      stroke: "white",
+      "stroke-width": 1.5,
+    }) +
+    element(
+      "text",
+      { x: x + 10, y: y + 15, fill: "white", "font-family": FAMILY, "font-size": 14, "text-anchor": "middle" },
+      [place + 1],
+    )
+  );
 }
 
 /** Words in runs that each stand on one line and share a colour. */
@@ -77,7 +102,16 @@ function laidOut(caption, width, measure) {
       } else {
         const tagged = set !== null && !runs.some((each) => each.words === words) ? `${set + 1}` : "";
         const before = set === null ? 0 : PADDING + (tagged ? measure(tagged, SMALL) + 5 : 0);
-        current = { words, set, x, y, text, number: tagged, before, width: before + measure(text, FONT) + (set === null ? 0 : PADDING) };
+        current = {
+          words,
+          set,
+          x,
+          y,
+          text,
+          number: tagged,
+          before,
+          width: before + measure(text, FONT) + (set === null ? 0 : PADDING),
+        };
         runs.push(current);
       }
       x = current.x + current.width;
@@ -90,8 +124,13 @@ function laidOut(caption, width, measure) {
 function run({ set, x, y, text, number, before, width }) {
   const parts = [];
   if (set !== null) parts.push(element("rect", { x, y, width, height: LINE - 4, rx: 6, fill: colourOf(set) }));
-  if (number) parts.push(element("text", { x: x + PADDING, y: y + 20, "font-size": SMALL, fill: "white", "fill-opacity": 0.85 }, [number]));
-  parts.push(element("text", { x: x + before, y: y + 21, fill: set === null ? "rgb(30, 30, 30)" : "white" }, [escaped(text)]));
+  if (number)
+    parts.push(
+      element("text", { x: x + PADDING, y: y + 20, "font-size": SMALL, fill: "white", "fill-opacity": 0.85 }, [number]),
+    );
+  parts.push(
+    element("text", { x: x + before, y: y + 21, fill: set === null ? "rgb(30, 30, 30)" : "white" }, [escaped(text)]),
+  );
   return parts;
 }
 
@@ -99,7 +138,9 @@ const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "
 const escaped = (text) => String(text).replace(/[&<>"']/g, (sign) => ENTITIES[sign]);
 
 function element(name, attributes, content = []) {
-  const written = Object.entries(attributes).map(([key, value]) => ` ${key}="${escaped(value)}"`).join("");
+  const written = Object.entries(attributes)
+    .map(([key, value]) => ` ${key}="${escaped(value)}"`)
+    .join("");
   return `<${name}${written}>${content.flat().join("")}</${name}>`;
 }
 

@@ -23,7 +23,12 @@ function follow(start, { move, end }) {
     end(event.type === "pointerup" ? event : null, hasMoved);
   };
   const stop = new AbortController();
-  for (const [kind, listener] of [["pointermove", onMove], ["pointerup", finish], ["pointercancel", finish], ["keydown", finish]]) {
+  for (const [kind, listener] of [
+    ["pointermove", onMove],
+    ["pointerup", finish],
+    ["pointercancel", finish],
+    ["keydown", finish],
+  ]) {
     window.addEventListener(kind, listener, { signal: stop.signal });
   }
 }
@@ -45,9 +50,15 @@ export function createGestures(getState, act) {
     if (state.mode !== "draw" && box) {
       const isSelected = Number(box.dataset.set) === state.selected;
       if (!isTouch) event.preventDefault(); // no selection of text, no drag of the image
-      box.focus({ preventScroll: true });
-      if (isTouch && !isSelected) return follow(event, { move() {}, end: (up, far) => up && !far && act.chooseSet(Number(box.dataset.set)) });
-      return takeHold(event, { at, boxId: Number(box.dataset.box), set: Number(box.dataset.set), handle: found.dataset.handle });
+      stage.querySelector(`[data-focus="box:${box.dataset.box}"]`).focus({ preventScroll: true });
+      if (isTouch && !isSelected)
+        return follow(event, { move() {}, end: (up, far) => up && !far && act.chooseSet(Number(box.dataset.set)) });
+      return takeHold(event, {
+        at,
+        boxId: Number(box.dataset.box),
+        set: Number(box.dataset.set),
+        handle: found.dataset.handle,
+      });
     }
     if (isTouch && state.mode !== "draw") {
       return follow(event, { move() {}, end: (up, far) => up && !far && tapped(found) });
@@ -101,9 +112,8 @@ export function createGestures(getState, act) {
     const list = event.currentTarget.parentElement;
     const { sets } = documentOf(getState());
     const placeAt = ({ clientY }) =>
-      [...list.children]
-        .filter((item) => Number(item.dataset.set) !== id)
-        .filter((item) => middleOf(item) < clientY).length;
+      [...list.children].filter((item) => Number(item.dataset.set) !== id).filter((item) => middleOf(item) < clientY)
+        .length;
     let place = null;
     follow(event, {
       move: (moving) => {

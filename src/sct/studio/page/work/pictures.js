@@ -14,7 +14,11 @@ const QUALITY = 0.92;
 export async function openPicture(blob, { name, sample = null, limits }) {
   const bitmap = await decoded(blob, name);
   const isLarge = blob.size > limits.picture_bytes || bitmap.width * bitmap.height > limits.megapixels * 1e6;
-  const { width, height, blob: sent } = isLarge ? await smaller(bitmap) : { width: bitmap.width, height: bitmap.height, blob };
+  const {
+    width,
+    height,
+    blob: sent,
+  } = isLarge ? await smaller(bitmap) : { width: bitmap.width, height: bitmap.height, blob };
   bitmap.close();
   return { blob: sent, url: URL.createObjectURL(sent), name, width, height, sample, hash: null };
 }
@@ -29,7 +33,9 @@ async function decoded(blob, name) {
   try {
     return await createImageBitmap(blob, { imageOrientation: "from-image" });
   } catch {
-    throw new Trouble(`${name} is no picture that this browser can read: a JPEG, PNG, WebP, GIF or AVIF file is wanted.`);
+    throw new Trouble(
+      `${name} is no picture that this browser can read: a JPEG, PNG, WebP, GIF or AVIF file is wanted.`,
+    );
   }
 }
 

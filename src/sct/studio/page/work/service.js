@@ -15,7 +15,12 @@ export function createService({ token = null, fetch = globalThis.fetch.bind(glob
   async function ask(route, body, headers, signal) {
     let response;
     try {
-      response = await fetch(route, { method: body ? "POST" : "GET", body, headers: { ...authorisation, ...headers }, signal });
+      response = await fetch(route, {
+        method: body ? "POST" : "GET",
+        body,
+        headers: { ...authorisation, ...headers },
+        signal,
+      });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Trouble("The captioner does not answer. Is sct serve still running?");
