@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from sct.data.dataset import Dataset
 from sct.data.features import ImageFeatures
-from sct.regions.sight import Eye
+from sct.regions.sight import NetworkVision
 from sct.training.feed import RegionTable
 from sct.training.picture_table import picture_table
 from sct.training.sight_views import plain_view, random_view
@@ -21,10 +21,10 @@ _PICTURES_AT_ONCE = 64
 class PictureFeatures:
     """Looks at all regions of images (``sct.data.features.Features``)."""
 
-    def __init__(self, eye: Eye, dataset: Dataset, folder: str, device: torch.device) -> None:
+    def __init__(self, eye: NetworkVision, dataset: Dataset, folder: str, device: torch.device) -> None:
         """Decode all pictures; ``folder`` is where they are if they have moved."""
-        self._network, self._device = eye.network.to(device).eval(), device
-        self._pixels = _near(picture_table(dataset, folder, eye.network.config.side), device)
+        self._network, self._device = eye.to(device).network, device
+        self._pixels = _near(picture_table(dataset, folder, eye.side), device)
         columns = dataset.table.columns
         self._ends = columns["image_region"].astype(np.int64)
         image = np.repeat(np.arange(len(dataset)), np.diff(self._ends))

@@ -18,7 +18,7 @@ from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.model.bundle import Bundle, load_bundle
 from sct.regions.layout import LayoutEncoder
-from sct.regions.sight import Eye, load_vision
+from sct.regions.sight import NetworkVision, load_vision
 from sct.regions.store import RegionStore
 from sct.training.feed import Feed, RegionTable
 from sct.training.losses import MaskedMean
@@ -166,9 +166,12 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
     return Bundle(Path(recipe.out), captioner, vocabulary, {}, encoder, dataset.nouns, vision=vision)
 
 
-def _eye(bundle: Bundle) -> Eye:
-    if not isinstance(bundle.vision, Eye):
-        raise InputError("the bundle sees with another network than sct's own: wanted one that sct train has made")
+def _eye(bundle: Bundle) -> NetworkVision:
+    if not isinstance(bundle.vision, NetworkVision):
+        raise InputError(
+            "the bundle sees by something that gives no features of a whole dataset: wanted one that was trained with "
+            "examples.vision=FILE"
+        )
     return bundle.vision
 
 

@@ -2,6 +2,7 @@
 
 from sct.regions.sight.eye import Eye, load_vision
 from sct.regions.sight.network import SightConfig, SightNetwork
+from sct.regions.sight.seeing import NetworkVision, RegionNetwork
 from sct.regions.sight.transformer import TransformerConfig
 
-__all__ = ["Eye", "SightConfig", "SightNetwork", "TransformerConfig", "load_vision"]
+__all__ = ["Eye", "NetworkVision", "RegionNetwork", "SightConfig", "SightNetwork", "TransformerConfig", "load_vision"]

@@ -20,12 +20,13 @@ from sct.regions.pictures import Picture
 from sct.regions.records import Box, Region
 from sct.regions.sight.network import SightConfig, SightNetwork
 from sct.regions.sight.proposing import propose
+from sct.regions.sight.seeing import NetworkVision
 from sct.regions.sight.transformer import TransformerConfig
 from sct.regions.vision import Sight
 from sct.undrawn import Undrawn
 
 _FORMAT = "sct sight 1"
-_MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet's colours, which the transformer was first trained with."""
 _SMALLEST_SIDE = 1e-3
 """Of a proposal, relative to the picture; a thinner one is nothing that a person would point at."""
@@ -42,7 +43,7 @@ class Eye:
         if len(names) != network.config.num_names:
             raise InputError(f"{len(names)} names came for a network of {network.config.num_names}: wanted as many")
         self.network, self.names, self.num_proposals = network.eval().to(device), names, proposals
-        self.feature_size = network.config.feature_size
+        self.feature_size, self.side = network.config.feature_size, network.config.side
         self._device = torch.device(device)
 
     def to(self, device: str | torch.device) -> "Eye":
@@ -92,13 +93,13 @@ class Eye:
             file.write(safetensors.torch.save(pack(self.network.state_dict()), metadata=about))
 
 
-def load_vision(path: Path) -> Eye:
-    """Read what ``Eye.save`` wrote."""
+def load_vision(path: Path) -> NetworkVision:
+    """Read what ``Eye.save`` wrote, or ``sct.regions.hub.HubEye.save``."""
     try:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
             if about.get("format") != _FORMAT:
-                raise InputError(f"{path} has format {about.get('format')!r}: wanted {_FORMAT!r}")
+                return _load_other(about, path)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
     except SafetensorError as error:
         raise InputError(f"{path} is no whole network that sees ({error}): copy it again") from error
@@ -109,6 +110,14 @@ def load_vision(path: Path) -> Eye:
     network.load_state_dict(unpack(tensors), assign=True)
     network.lay_anchors()
     return Eye(network, tuple(json.loads(about["names"])))
+
+
+def _load_other(about: dict[str, str], path: Path) -> NetworkVision:
+    from sct.regions.hub.eye import FORMAT, hub_vision_of  # noqa: PLC0415  it is an extra, and builds upon this module
+
+    if about.get("format") != FORMAT:
+        raise InputError(f"{path} has format {about.get('format')!r}: wanted {_FORMAT!r} or {FORMAT!r}")
+    return hub_vision_of(about, path)
 
 
 def prepared(pictures: Sequence[Picture], side: int) -> Float[Tensor, "pictures 3 side side"]:
@@ -125,5 +134,5 @@ def squared(pixels: np.ndarray, side: int) -> np.ndarray:
 
 def normalised(pixels: Tensor) -> Float[Tensor, "pictures 3 side side"]:
     """Colours from 0 to 255 as the network expects them."""
-    mean, spread = (torch.tensor(values, device=pixels.device).view(3, 1, 1) for values in (_MEAN, _SPREAD))
+    mean, spread = (torch.tensor(values, device=pixels.device).view(3, 1, 1) for values in (MEAN, SPREAD))
     return (pixels.float() / 255 - mean) / spread
