@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from sct.baselines import PlainSpeaker
+from sct.baselines.plain_speaker import PlainSpeaker
 from sct.caption_requests import CaptionOptions, CaptionRequest, PictureRequest, PictureSource
 from sct.choosing import Choice
 from sct.decoding import Decoded, Guarantees, Settings, beam_search

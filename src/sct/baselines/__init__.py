@@ -1,38 +1,31 @@
 """The systems that the paper compares with (section 4.3), each by the contract that ours keeps (``sct.model.system``).
 
 To import this room makes them known by their names: recipes, bundles and all that decodes, trains and evaluates then
-take them like ours.
+take them like ours. Each is imported itself when the first of its name is made: who captions with ours has no use for
+them, and does not wait for them.
 """
 
-from sct.baselines.ag_cvae import AgCvae, AgCvaeConfig
-from sct.baselines.baby_talk import BabyTalk, BabyTalkConfig
-from sct.baselines.controllable_lstm import ControllableLstm
-from sct.baselines.fc_2k import Fc2k
-from sct.baselines.manners import ManneredSystem
-from sct.baselines.parts_of_speech import PosCaptioner, PosConfig
-from sct.baselines.plain_speaker import PlainSpeaker
-from sct.baselines.up_down import UpDown
+from collections.abc import Callable
+from importlib import import_module
+
 from sct.model.config import CaptionerConfig
 from sct.model.systems import SystemKind, enter
 
-__all__ = [
-    "AgCvae",
-    "AgCvaeConfig",
-    "BabyTalk",
-    "BabyTalkConfig",
-    "ControllableLstm",
-    "Fc2k",
-    "ManneredSystem",
-    "PlainSpeaker",
-    "PosCaptioner",
-    "PosConfig",
-    "UpDown",
-]
 
-enter("controllable_lstm", SystemKind(CaptionerConfig, ControllableLstm))
-enter("controllable_up_down", SystemKind(CaptionerConfig, UpDown))
-enter("fc_2k", SystemKind(CaptionerConfig, Fc2k))
-enter("neural_baby_talk", SystemKind(BabyTalkConfig, BabyTalk))
-enter("ag_cvae", SystemKind(AgCvaeConfig, AgCvae))
-enter("pos", SystemKind(PosConfig, PosCaptioner))
-enter("up_down", SystemKind(CaptionerConfig, UpDown))
+def _kind(module: str, system: str, config: str | None = None) -> Callable[[], SystemKind]:
+    """How a system of a module of this room is made."""
+
+    def load() -> SystemKind:
+        found = import_module(f"sct.baselines.{module}")
+        return SystemKind(getattr(found, config) if config else CaptionerConfig, getattr(found, system))
+
+    return load
+
+
+enter("controllable_lstm", _kind("controllable_lstm", "ControllableLstm"))
+enter("controllable_up_down", _kind("up_down", "UpDown"))
+enter("fc_2k", _kind("fc_2k", "Fc2k"))
+enter("up_down", _kind("up_down", "UpDown"))
+enter("neural_baby_talk", _kind("baby_talk", "BabyTalk", "BabyTalkConfig"))
+enter("ag_cvae", _kind("ag_cvae", "AgCvae", "AgCvaeConfig"))
+enter("pos", _kind("parts_of_speech", "PosCaptioner", "PosConfig"))

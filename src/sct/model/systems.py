@@ -20,23 +20,22 @@ class SystemKind(NamedTuple):
     """From a configuration of that type."""
 
 
-_KINDS: dict[str, SystemKind] = dict.fromkeys(OURS, SystemKind(CaptionerConfig, assemble))
+_KINDS: dict[str, Callable[[], SystemKind]] = dict.fromkeys(OURS, lambda: SystemKind(CaptionerConfig, assemble))
 
 
-def enter(variant: str, kind: SystemKind) -> None:
-    """Make a captioner known by its name."""
+def enter(variant: str, kind: Callable[[], SystemKind]) -> None:
+    """Make a captioner known by its name; ``kind`` is asked when it is wanted, and may import it then."""
     _KINDS[variant] = kind
 
 
 def system_kind(variant: str) -> SystemKind:
     """How captioners of this name are made."""
-    try:
-        return _KINDS[variant]
-    except KeyError:
+    if variant not in _KINDS:
         raise InputError(
             f"variant {variant!r} is not known: wanted one of {', '.join(_KINDS)}; those that ours is compared with "
             "are known once sct.baselines is imported"
-        ) from None
+        )
+    return _KINDS[variant]()
 
 
 def make_system(config: CaptionerConfig) -> CaptioningSystem:

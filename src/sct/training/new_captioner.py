@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sct.baselines import AgCvae, BabyTalk
+from sct.baselines.ag_cvae import AgCvae
+from sct.baselines.baby_talk import BabyTalk
 from sct.data.slot_words import slot_words
 from sct.data.table import NO_CLASS, Table
 from sct.data.tag_sequences import tag_sequences
