@@ -2,16 +2,19 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from tiny_systems import CONTROLS, SYSTEMS, WORDS, random_inputs, random_system
 
-from sct.captioning import Captioner, CaptionOptions
+from sct.captioning import Captioner, CaptionOptions, CaptionRequest
 from sct.decoding import Settings, beam_search, greedy, sample
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.model.bundle import load_bundle, save_bundle
 from sct.model.config import CaptionerConfig
+from sct.regions import Box, Control, Region, RegionSet
+from sct.request_inputs import request_inputs
 
 TOKENS = torch.tensor([[2, 4, 5, 6, 3], [2, 7, 8, 3, 1], [2, 6, 6, 4, 5]])
 VOCABULARY = Vocabulary.of_counts({word: 20 - place for place, word in enumerate(("a", "dog", "cat", "on", "it"))})
@@ -165,6 +168,24 @@ def test_its_captions_are_grounded_nowhere(variant):
     assert [len(captions) for captions in found] == [2, 2, 2]
     assert all(caption.chunks == () for captions in found for caption in captions)
     assert all(word.text in VOCABULARY.words for word in found[0][0].words)
+
+
+def region(seed: int) -> Region:
+    return Region(Box(seed, 0, seed + 5, 9), feature=np.random.default_rng(seed).normal(size=6).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("variant", "follows_control"),
+    [pytest.param("up_down", False, id="whole image"), pytest.param("controllable_up_down", True, id="control")],
+)
+def test_who_knows_no_control_sees_all_detections_instead(variant, follows_control):
+    system = random_system(variant)
+    detections = tuple(map(region, range(5)))
+    requests = [
+        CaptionRequest(Control((RegionSet((detections[place],)),), ordered=True), detections) for place in (0, 4)
+    ]
+    one, other = (stepped(system, request_inputs([request], system.config), TOKENS[:1]) for request in requests)
+    assert torch.allclose(one, other, atol=1e-6) is not follows_control
 
 
 def test_refuses_a_region_set_to_cover():
