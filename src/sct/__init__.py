@@ -8,6 +8,7 @@ from sct.regions import Control, Region, RegionSet
 
 if TYPE_CHECKING:
     from sct.captioning import Captioner, CaptionOptions, CaptionRequest, PictureRequest, load
+    from sct.studio.notebook import show
 
 __all__ = [
     "CaptionOptions",
@@ -20,6 +21,7 @@ __all__ = [
     "Region",
     "RegionSet",
     "load",
+    "show",
 ]
 __version__ = "0.1.0.dev0"
 
@@ -30,4 +32,8 @@ def __getattr__(name: str) -> Any:
         from sct import captioning  # noqa: PLC0415
 
         return getattr(captioning, name)
+    if name == "show":
+        from sct.studio.notebook import show  # noqa: PLC0415
+
+        return show
     raise AttributeError(f"module 'sct' has no attribute {name!r}")
