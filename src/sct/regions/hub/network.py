@@ -49,7 +49,8 @@ class HubNetwork(nn.Module):
         maps: Tensor | None = getattr(seen, "last_hidden_state", None)
         if maps is None:
             maps = seen.feature_maps[-1]
-        return maps if maps.ndim == 4 else self._map_of_tokens(maps)
+        # Also where it looked in half precision: places in a map are read to a fraction of its cells.
+        return (maps if maps.ndim == 4 else self._map_of_tokens(maps)).float()
 
     @torch.no_grad()
     def features(
