@@ -5,11 +5,10 @@ import { createAsking } from "./work/asking.js";
 import { createGestures } from "./work/gestures.js";
 import { createService } from "./work/service.js";
 import { readToken } from "./work/token.js";
-import { initialState, shownDocument } from "./state/state.js";
+import { captionOf, documentOf, initialState, shownDocument } from "./state/state.js";
 import { fragmentOf } from "./state/link.js";
 import { reduce } from "./state/reducer.js";
 import { question, questionKey } from "./state/document.js";
-import { documentOf, captionOf } from "./state/state.js";
 import { page } from "./view/page.js";
 import { render } from "./view/elements.js";
 

@@ -1,6 +1,6 @@
 // Captions as they came, made ready to be shown: stretches of words that wear a region's colour, or none.
 
-/** Words in stretches: a chunk is {set, words}, what stands between chunks {set: null, words}. Words keep their place. */
+/** Words in stretches: a chunk is {set, words}, what stands between {set: null, words}. Words keep their place. */
 export function stretches(caption) {
   const found = [];
   let place = 0;
@@ -27,5 +27,3 @@ export function wayOf(caption, count) {
   const order = sets.map((place) => place + 1).join(" → ");
   return missing.length === 0 ? order : `${order}, without ${missing.map((place) => place + 1).join(" and ")}`;
 }
-
-export const percent = (share) => `${Math.round(100 * share)}%`;

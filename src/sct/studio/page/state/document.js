@@ -20,7 +20,7 @@ export function optionValue(name, value) {
   return Number.isFinite(number) ? Math.min(Math.max(number, least), most) : standard;
 }
 
-/** What is asked of the captioner. Documents that ask the same have the same answer, whatever their regions are called. */
+/** What is asked of the captioner; what regions are called is not, so other names change no answer. */
 export function question({ sets, ordered, options }) {
   return {
     control: sets.map((set) => set.boxes.map(({ box }) => box)),

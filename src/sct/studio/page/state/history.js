@@ -4,7 +4,7 @@ import { questionKey } from "./document.js";
 
 const MOST = 24;
 
-/** Newest first. A control that was there keeps its place; steps that were taken in one go (a box on its way) leave one. */
+/** Newest first. A control that was there keeps its place; steps taken in one go (a box on its way) leave one. */
 export function remembered(history, { document, number }, answer) {
   const { key, captions } = answer;
   if (history.some((entry) => entry.key === key)) return history;

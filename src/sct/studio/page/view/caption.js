@@ -1,8 +1,9 @@
 // The caption under its picture: words that can be pointed at, where they looked, and what may be done with it all.
 
-import { percent, stretches } from "../state/captions.js";
+import { stretches } from "../state/captions.js";
 import { colourOf } from "../state/palette.js";
 import { captionOf, documentOf, isCurrent, placeNow } from "../state/state.js";
+import { percent } from "../state/wording.js";
 import { h } from "./elements.js";
 import { icon } from "./icons.js";
 import { rove } from "./roving.js";
@@ -33,7 +34,7 @@ function emptyText(state) {
   if (documentOf(state).sets.length === 0) {
     return state.looking === "waiting"
       ? "Looking at the picture …"
-      : "Click a region of the picture, or draw a box around one.";
+      : "Point at something, and a sentence about it will stand here.";
   }
   if (state.asking === "waiting") return "…";
   return state.answer ? "No caption holds to all that is asked of it. A larger beam or more words may help." : "";

@@ -1,7 +1,8 @@
 // Other captions: the next best for the same control, and other ways to say it, with other orders and fewer regions.
 
-import { percent, sureness, wayOf } from "../state/captions.js";
+import { sureness, wayOf } from "../state/captions.js";
 import { documentOf, isCurrent, placeNow } from "../state/state.js";
+import { percent } from "../state/wording.js";
 import { h } from "./elements.js";
 import { icon } from "./icons.js";
 import { sentence } from "./sentence.js";

@@ -2,7 +2,7 @@
 
 import { area } from "../state/boxes.js";
 import { nameOf } from "../state/control.js";
-import { percent } from "../state/captions.js";
+import { percent, whereabouts } from "../state/wording.js";
 import { colourOf } from "../state/palette.js";
 import { captionOf, openProposals, placeNow, setsOf } from "../state/state.js";
 import { h } from "./elements.js";
@@ -96,7 +96,7 @@ function controlBox(state, act, set, place, { id, box, name }, index) {
         "z-index": layer(box, state.picture),
       },
       on: {
-        pointerenter: (event) => event.pointerType === "mouse" && act.light({ set: set.id }),
+        pointerenter: (event) => event.pointerType === "mouse" && act.light({ set: set.id, onPicture: true }),
         pointerleave: () => act.light(null),
         focus: () => act.dispatch({ type: "focused", set: set.id }),
       },
@@ -122,11 +122,9 @@ function handles(state, set, place, { id, box }) {
   );
 }
 
-function boxText(state, set, place, [x1, y1, x2, y2], index) {
-  const { width, height } = state.picture;
+function boxText({ picture }, set, place, box, index) {
   const which = set.boxes.length > 1 ? `, box ${index + 1} of ${set.boxes.length}` : "";
-  const where = `left ${percent(x1 / width)}, top ${percent(y1 / height)}`;
-  return `Region ${place + 1}, ${nameOf(set)}${which}: ${where}, ${percent((x2 - x1) / width)} wide, ${percent((y2 - y1) / height)} high`;
+  return `Region ${place + 1}, ${nameOf(set)}${which}: ${whereabouts(box, picture)}`;
 }
 
 /** The set that is pointed at, on the picture, in the list, or by a word that talks about it. */
@@ -145,7 +143,8 @@ function lightsOf(state) {
     return set ? set.boxes.map(({ box }, index) => ({ box, light: word.attention[index] ?? 0 })) : null;
   }
   const set = sets.find(({ id }) => id === state.lit?.set);
-  return set && state.draft === null ? set.boxes.map(({ box }) => ({ box, light: 1 })) : null;
+  const isWorkedOn = state.draft !== null || state.lit?.onPicture; // the picture stays bright under the pointer
+  return set && !isWorkedOn ? set.boxes.map(({ box }) => ({ box, light: 1 })) : null;
 }
 
 /** The picture darkened but for what is looked at; how dark a box stays is how little it was looked at. */

@@ -16,8 +16,13 @@ export function createAsking({
   sleep = (ms) => new Promise((wake) => setTimeout(wake, ms)),
 }) {
   const known = new Map();
-  let wanted = null;
-  let abort = null;
+  let current = { key: null, abort: new AbortController() };
+
+  function change(key) {
+    current.abort.abort();
+    current = { key, abort: new AbortController() };
+    return current;
+  }
 
   async function patiently(ask, signal) {
     for (let turn = 1; ; turn += 1) {
@@ -31,34 +36,35 @@ export function createAsking({
     }
   }
 
+  function remember(key, answer) {
+    known.set(key, answer);
+    if (known.size > REMEMBERED) known.delete(known.keys().next().value);
+  }
+
   return {
     forget() {
-      abort?.abort();
-      wanted = null;
+      change(null);
       known.clear();
     },
     async want(key, ask) {
-      if (key === wanted) return;
-      wanted = key;
-      abort?.abort();
+      if (key === current.key) return;
+      const mine = change(key);
       if (key === null) return;
       if (known.has(key)) {
         answered(key, known.get(key));
         return;
       }
       asked(key);
-      const mine = new AbortController();
-      abort = mine;
       await sleep(pause);
-      if (wanted !== key) return;
+      if (mine !== current) return;
       try {
-        const answer = await patiently(ask, mine.signal);
-        known.set(key, answer);
-        if (known.size > REMEMBERED) known.delete(known.keys().next().value);
-        if (wanted === key) answered(key, answer);
+        const answer = await patiently(ask, mine.abort.signal);
+        if (mine !== current) return;
+        remember(key, answer);
+        answered(key, answer);
       } catch (error) {
-        if (wanted !== key) return;
-        wanted = null; // the same may be asked again
+        if (mine !== current) return; // the same may have been asked again since: its own failure counts
+        change(null);
         failed(key, error);
       }
     },

@@ -2,8 +2,8 @@
 
 import { moved, resized } from "../state/boxes.js";
 import { boxesOf } from "../state/control.js";
-import { percent } from "../state/captions.js";
 import { documentOf } from "../state/state.js";
+import { whereabouts } from "../state/wording.js";
 
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const COARSE = 0.01; // of the longer side
@@ -31,6 +31,3 @@ function shaped({ key, shiftKey, ctrlKey, metaKey }, { id, box }, picture, act) 
   act.dispatch({ type: "reshaped", boxId: id, box: next, kind: `${shiftKey ? "resize" : "move"} ${id}` });
   act.tellSoon(whereabouts(next, picture));
 }
-
-const whereabouts = ([x1, y1, x2, y2], { width, height }) =>
-  `left ${percent(x1 / width)}, top ${percent(y1 / height)}, ${percent((x2 - x1) / width)} wide, ${percent((y2 - y1) / height)} high`;
