@@ -12,6 +12,7 @@ from torch import Tensor
 from sct.sorting.inputs import SortingInputs
 from sct.sorting.network import SortingNetwork
 from sct.sorting.orders import Orders
+from sct.sorting.rounding import Precision, with_precision
 
 _MOST_TRIED = 6
 """Rows that are tried in all orders: 720 of them."""
@@ -20,14 +21,15 @@ _MOST_TRIED = 6
 class SinkhornSorter:
     """The paper's sorter: network, Sinkhorn operator, Hungarian assignment."""
 
-    def __init__(self, network: SortingNetwork) -> None:
-        """Take a network as it is; it is not copied."""
+    def __init__(self, network: SortingNetwork, *, precision: Precision = "float32") -> None:
+        """Take a network as it is; it is not copied, but for ``int8``, which sees what it is now."""
         self.network = network
+        self._seeing = with_precision(network, precision)
 
     @torch.no_grad()
     def order(self, inputs: SortingInputs) -> Orders:
         """The order that agrees most with the soft permutation."""
-        soft = self.network.soft_permutation(inputs)
+        soft = self._seeing.soft_permutation(inputs)
         competing = inputs.mask if self.network.config.mode == "paper" else torch.ones_like(soft[:, :, 0]).bool()
         return most_agreeing(soft, inputs.mask, competing)
 

@@ -12,6 +12,8 @@ from sct.sorting.sinkhorn import REFERENCE_EPSILON, sinkhorn
 from sct.sorting.table import SortingBatch
 
 _VISUAL_HIDDEN, _BRANCH, _JOINED, _GEOMETRY = 512, 128, 256, 4
+_REGIONS_AT_ONCE = 1000
+"""What one layer leaves is then still in the cache when the next one wants it."""
 
 
 class SortingNetwork(nn.Module):
@@ -22,7 +24,7 @@ class SortingNetwork(nn.Module):
         super().__init__()
         self.config = config
         self.word = nn.Linear(config.word_size, _BRANCH)
-        self.visual: nn.Linear | None = None
+        self.visual: nn.Module | None = None
         self.visual_out: nn.Linear | None = None
         if config.visual_size is not None:
             self.visual = nn.Linear(config.visual_size, _VISUAL_HIDDEN)
@@ -61,11 +63,18 @@ class SortingNetwork(nn.Module):
 
     def _region_scores(self, inputs: SortingInputs) -> Float[Tensor, "regions places"]:
         # Few classes are named by many regions, so each class goes through its layer once.
-        parts = [functional.relu(self.word(inputs.class_vectors))[inputs.region_class]]
+        of_class = functional.relu(self.word(inputs.class_vectors))
+        starts = range(0, len(inputs.positions), _REGIONS_AT_ONCE)
+        return torch.cat([self._some_scores(inputs, of_class, slice(s, s + _REGIONS_AT_ONCE)) for s in starts])
+
+    def _some_scores(
+        self, inputs: SortingInputs, of_class: Float[Tensor, "classes branch"], rows: slice
+    ) -> Float[Tensor, "some places"]:
+        parts = [of_class[inputs.region_class[rows]]]
         if self.visual is not None and self.visual_out is not None:
-            hidden = functional.relu(self.visual(inputs.visual_features()))
+            hidden = functional.relu(self.visual(inputs.visual_features()[rows]))
             parts.append(functional.relu(self.visual_out(hidden)))
-        joined = functional.relu(self.joined(torch.cat([*parts, inputs.positions], dim=1)))
+        joined = functional.relu(self.joined(torch.cat([*parts, inputs.positions[rows]], dim=1)))
         return torch.tanh(self.places(joined))
 
     def _empty_scores(self) -> Float[Tensor, " places"]:
