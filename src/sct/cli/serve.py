@@ -22,7 +22,7 @@ def serve_command(
     seconds: Annotated[float, typer.Option(min=0.1, help="How long a request may take.")] = 30.0,
     upload: Annotated[int, typer.Option(min=1, help="Most megabytes of a picture.")] = 10,
     megapixels: Annotated[float, typer.Option(min=0.01, max=150, help="Most pixels of a picture, in millions.")] = 40.0,
-    memory: Annotated[int, typer.Option(min=0, help="Megabytes for what was seen of recent pictures.")] = 256,
+    memory: Annotated[int, typer.Option(min=0, help="Megabytes for what was seen of recent pictures.")] = 128,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[
         Literal["float32", "float16", "int8"], typer.Option(help="Of the captioner: float16 for GPUs, int8 for CPUs.")
@@ -66,7 +66,9 @@ def serve_command(
 
         if threads is not None:
             torch.set_num_threads(threads)
-        server = StudioServer(make_app(load(model, device=device, precision=precision), settings))
+        app = make_app(load(model, device=device, precision=precision), settings)
+        app.state.desk.warm_up()
+        server = StudioServer(app)
         shown = f"[{host}]" if ":" in host else host
         hint = "" if token is None else "#token=YOUR_TOKEN"
         print(f"sct: http://{shown}:{taken.getsockname()[1]}/{hint} (Ctrl-C stops)", flush=True)

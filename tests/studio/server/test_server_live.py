@@ -13,6 +13,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
+from colour_vision import ColourVision
 from studio_model import (
     BLUE,
     GREEN,
@@ -225,6 +226,31 @@ def test_too_many_are_told_to_come_back(held):
     assert desk.num_taken == 0
 
 
+def test_pictures_that_could_not_be_looked_at_in_time_are_sent_away(held):
+    vision, desk, address = held
+    with ThreadPoolExecutor(2) as users:
+        asked = [users.submit(Client(address).detect, PHOTO)]
+        assert vision.looking.wait(60)
+        asked.append(users.submit(Client(address).detect, photo(BLUE)))
+        until(lambda: desk.num_waiting == 1)
+        desk.counters.looked(1, 99.0)
+        with pytest.raises(StudioError) as told:
+            Client(address, retries=0).detect(photo(GREEN))
+        assert told.value.status == 429, "one waits before it, and looks take longer than half of the time"
+        vision.may_look.set()
+        assert all(future.result(60) for future in asked)
+
+
+def test_a_server_warms_up_before_it_opens():
+    vision = ColourVision(6)
+    desk = make_app(tiny_captioner(vision)).state.desk
+    desk.warm_up()
+    assert desk.counters.seconds_per_look() > 0
+    assert len(desk.memory) == 0
+    assert len(vision.looks) == 2
+    desk.stop()
+
+
 def test_a_patient_client_comes_back(held, monkeypatch):
     vision, desk, address = held
     monkeypatch.setattr("sct.studio.client.time", FakeTime(vision, desk))
@@ -327,6 +353,8 @@ vision = HeldVision()
 vision.look = lambda pictures, boxes, look=vision.look: (print("looking", flush=True), sys.stdin.readline(),
     vision.may_look.set(), look(pictures, boxes))[-1]
 sct.captioning.load = lambda *args, **kwargs: tiny_captioner(vision)
+import sct.studio.server.desk
+sct.studio.server.desk.Desk.warm_up = lambda self: None
 from sct.cli.main import run
 sys.exit(run(["serve", "--port", "0", "--threads", "1"]))
 """

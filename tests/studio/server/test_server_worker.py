@@ -70,6 +70,25 @@ def test_the_first_waits_for_company(held, counters):
     worker.stop()
 
 
+def test_few_heavy_things_are_done_at_a_time(held, counters):
+    """Tasks above 10 need their tens digit done first."""
+    worker = Worker(
+        held,
+        counters,
+        most_waiting=9,
+        batch=4,
+        patience=0.0,
+        heavy_part=lambda task: str(task // 10) if task >= 10 else None,
+        most_heavy=1,
+    )
+    futures = [begin(worker, held)] + [worker.submit(task, LATE) for task in (21, 31, 2, 22, 32, 3, 4)]
+    assert worker.num_heavy == 2
+    held.may.set()
+    assert [future.result(60) for future in futures] == [2, 42, 62, 4, 44, 64, 6, 8]
+    assert held.batches == [[1], [21, 2, 22, 3], [31, 32, 4]], "the light ones pass, and what shares a part goes along"
+    worker.stop()
+
+
 def test_no_more_wait_than_may(worker, held):
     begin(worker, held)
     for task in range(1, 6):

@@ -1,5 +1,6 @@
 """Many requests answered together: all new pictures in one look, all captions in one search."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -131,11 +132,12 @@ class Answerer:
             else:
                 new[task.picture.name] = task.picture
         pictures = [picture for name, picture in new.items() if name not in glances]
+        begun = time.monotonic()
         for start in range(0, len(pictures), _PICTURES_AT_ONCE):
             for glance in glance_at(vision, pictures[start : start + _PICTURES_AT_ONCE]):
                 glances[glance.id] = glance
                 self._memory.keep(glance)
-        self._counters.looked(len(pictures))
+        self._counters.looked(len(pictures), time.monotonic() - begun)
         return glances
 
     def _rows(self, tasks: Sequence[Task], glances: dict[str, Glance]) -> list[_Row]:

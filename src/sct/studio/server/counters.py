@@ -47,7 +47,7 @@ class Counters:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: dict[str, _Histogram] = {}
         self._batches = _Histogram(_REQUESTS)
-        self._work_seconds = 0.0
+        self._work_seconds = self._look_seconds = 0.0
         self._looks = self._cancelled = 0
 
     def request(self, route: str, status: int, seconds: float) -> None:
@@ -62,10 +62,11 @@ class Counters:
             self._batches.add(requests)
             self._work_seconds += seconds
 
-    def looked(self, pictures: int) -> None:
+    def looked(self, pictures: int, seconds: float) -> None:
         """New pictures were looked at."""
         with self._lock:
             self._looks += pictures
+            self._look_seconds += seconds
 
     def cancelled(self) -> None:
         """A request was given up by who sent it, or for its time, before it was its turn."""
@@ -76,6 +77,11 @@ class Counters:
         """How long the model works for one, so far."""
         with self._lock:
             return self._work_seconds / self._batches.total if self._batches.total else 0.0
+
+    def seconds_per_look(self) -> float:
+        """How long a look at a new picture takes, so far."""
+        with self._lock:
+            return self._look_seconds / self._looks if self._looks else 0.0
 
     def text(self, gauges: Mapping[str, tuple[str, Callable[[], float]]]) -> str:
         """All of it; ``gauges`` are asked now, each with what it tells."""
@@ -95,6 +101,7 @@ class Counters:
             lines += self._batches.lines("sct_batch_requests")
             for name, told, value in (
                 ("sct_work_seconds_total", "How long the model worked.", self._work_seconds),
+                ("sct_look_seconds_total", "Of that, for looks at new pictures.", self._look_seconds),
                 ("sct_looks_total", "Pictures that were looked at.", self._looks),
                 ("sct_cancelled_total", "Requests given up before it was their turn.", self._cancelled),
             ):

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 from starlette.requests import Request
 
+from sct.caption_requests import CaptionOptions
 from sct.captioning import Captioner
 from sct.errors import InputError
 from sct.regions.pictures import Picture
-from sct.studio.server.answering import Answer, Answerer, Task
+from sct.studio.server.answering import Answer, Answerer, CaptionTask, Task
 from sct.studio.server.counters import Counters
 from sct.studio.server.forms import Body, declared_size, form_parts, read_body
 from sct.studio.server.glances import Glance
@@ -58,7 +60,7 @@ class Desk:
 
     def __init__(self, captioner: Captioner, settings: ServerSettings, counters: Counters) -> None:
         """Start the threads; ``stop`` ends them."""
-        self.settings, self.counters = settings, counters
+        self.settings, self.counters, self._captioner = settings, counters, captioner
         self.memory = Memory(settings.memory_bytes)
         self.is_stopping = False
         self._taken, self._taken_bytes = 0, 0
@@ -68,6 +70,8 @@ class Desk:
             most_waiting=settings.waiting,
             batch=settings.batch,
             patience=settings.patience,
+            heavy_part=self._new_picture,
+            most_heavy=settings.looks,
         )
         self._decoding = Lane("sct decode", threads=_DECODERS, most=settings.waiting)
         self._scoring = Lane("sct score", threads=1, most=_SCORES_WAITING)
@@ -81,6 +85,12 @@ class Desk:
     def num_waiting(self) -> int:
         """Those of them that wait for the model."""
         return self._worker.num_waiting
+
+    def warm_up(self) -> None:
+        """Caption a picture of nothing twice: the first time is the slowest, the second tells how long others take."""
+        blank = Picture(np.full((480, 640, 3), 128, np.uint8), 640, 480, "a blank picture")
+        for counters in (Counters(), self.counters):
+            Answerer(self._captioner, Memory(0), counters).answer([CaptionTask(blank, None, None, CaptionOptions(), 1)])
 
     def stop(self) -> None:
         """Finish what waits and end the threads."""
@@ -108,8 +118,14 @@ class Desk:
             self._taken -= 1
             self._taken_bytes -= size
 
-    def _busy(self) -> Refusal:
-        wait = math.ceil(self._taken * self.counters.seconds_per_request())
+    def _new_picture(self, task: Task) -> str | None:
+        """The id of a picture that must be looked at first."""
+        name = task.picture.name
+        return name if task.glance is None and self.memory.get(name) is None else None
+
+    def _busy(self, wait: float | None = None) -> Refusal:
+        """``wait``: how long until there is room, where more is known than how many wait."""
+        wait = math.ceil(self._taken * self.counters.seconds_per_request() if wait is None else wait)
         return Refusal(
             429,
             f"{self._taken} requests wait already: come back after the seconds that Retry-After tells",
@@ -157,6 +173,10 @@ class Desk:
 
     async def answered(self, request: Request, task: Task, deadline: float) -> Answer:
         """Wait for the answer to a task, unless who asked goes away or the time is over."""
+        if self._new_picture(task) is not None:
+            wait = self._worker.num_heavy * self.counters.seconds_per_look()
+            if wait > self.settings.seconds / 2:  # what cannot be answered in time is better sent away at once
+                raise self._busy(wait)
         try:
             future = asyncio.wrap_future(self._worker.submit(task, deadline))
         except Full:

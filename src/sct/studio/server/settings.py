@@ -26,9 +26,11 @@ class ServerSettings:
     """Bytes that these may have sent, all together."""
     batch: int = 32
     """Requests that are answered together, at most."""
+    looks: int = 4
+    """New pictures among these, at most: a look takes as long as dozens of captions, which must not wait for many."""
     patience: float = 0.004
     """Seconds that the first of a batch waits for others, where the model has nothing else to do."""
-    memory_bytes: int = 256 * MEGABYTE
+    memory_bytes: int = 128 * MEGABYTE
     """What is kept of pictures that were looked at."""
     token: str | None = None
     """What a request must bear; None lets everybody in."""
@@ -38,7 +40,16 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         """Refuse what could answer nothing."""
-        for name in ("picture_bytes", "megapixels", "json_bytes", "seconds", "waiting", "waiting_bytes", "batch"):
+        for name in (
+            "picture_bytes",
+            "megapixels",
+            "json_bytes",
+            "seconds",
+            "waiting",
+            "waiting_bytes",
+            "batch",
+            "looks",
+        ):
             if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise InputError(f"{name} is {getattr(self, name)}: wanted more than 0")
         for name in ("patience", "memory_bytes"):

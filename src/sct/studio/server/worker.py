@@ -41,7 +41,8 @@ class _Job(Generic[Asked, Found]):
 class Worker(Generic[Asked, Found]):
     """Collects tasks and hands them to ``answer``, some at a time, in a thread of its own.
 
-    While the model works on some, others gather; the first that finds it idle waits a moment for company.
+    While the model works on some, others gather; the first that finds it idle waits a moment for company. Tasks that
+    need something heavy done first let light ones pass: only a few such things are done at a time.
     """
 
     def __init__(
@@ -52,8 +53,11 @@ class Worker(Generic[Asked, Found]):
         most_waiting: int,
         batch: int,
         patience: float,
+        heavy_part: Callable[[Asked], str | None] = lambda _: None,
+        most_heavy: int = 1,
     ) -> None:
-        """Start the thread; ``stop`` ends it."""
+        """Start the thread; ``stop`` ends it. ``heavy_part`` names what is to be done first; tasks may share it."""
+        self._heavy_part, self._most_heavy = heavy_part, most_heavy
         self._answer, self._counters = answer, counters
         self._most, self._batch, self._patience = most_waiting, batch, patience
         self._jobs: deque[_Job[Asked, Found]] = deque()
@@ -79,6 +83,12 @@ class Worker(Generic[Asked, Found]):
         """Tasks whose turn has not come."""
         return len(self._jobs)
 
+    @property
+    def num_heavy(self) -> int:
+        """Different heavy things that are to be done for them."""
+        with self._changed:
+            return len({self._heavy_part(job.task) for job in self._jobs} - {None})
+
     def stop(self) -> None:
         """Take nothing more, finish what waits, and end the thread."""
         with self._changed:
@@ -96,7 +106,24 @@ class Worker(Generic[Asked, Found]):
             self._changed.wait_for(lambda: self._jobs or self.is_stopping)
             if not self.is_stopping and self._patience:
                 self._changed.wait_for(lambda: len(self._jobs) >= self._batch or self.is_stopping, self._patience)
-            return [self._jobs.popleft() for _ in range(min(self._batch, len(self._jobs)))]
+            return self._take()
+
+    def _take(self) -> list[_Job[Asked, Found]]:
+        """Those whose turn it is; the rest stay in their order."""
+        taken: list[_Job[Asked, Found]] = []
+        left: deque[_Job[Asked, Found]] = deque()
+        heavy: set[str] = set()
+        for job in self._jobs:
+            part = self._heavy_part(job.task)
+            is_more = part is not None and part not in heavy
+            if len(taken) == self._batch or (is_more and len(heavy) == self._most_heavy):
+                left.append(job)
+                continue
+            taken.append(job)
+            if part is not None:
+                heavy.add(part)
+        self._jobs = left
+        return taken
 
     def _work(self, jobs: Sequence[_Job[Asked, Found]]) -> None:
         now = time.monotonic()
