@@ -20,6 +20,8 @@ _NO_NAME = "N/A"
 """How some detectors call classes that no picture of their data showed."""
 _LONGEST_SHAPE = 4
 """Longer pictures are stretched: detectors keep the shape, and would see a few rows of pixels."""
+_SMALLEST_PICTURE = 16
+"""Pixels of a side; in smaller ones some preparation cannot tell rows from colours."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +62,9 @@ class HubDetector:
     def detect(self, picture: Picture, device: torch.device) -> Detections:
         """Look for all objects that it knows."""
         image = Image.fromarray(picture.pixels)
-        width, height = image.size
-        if max(width, height) > _LONGEST_SHAPE * min(width, height):
-            width, height = max(width, height // _LONGEST_SHAPE), max(height, width // _LONGEST_SHAPE)
+        width = max(image.width, image.height // _LONGEST_SHAPE, _SMALLEST_PICTURE)
+        height = max(image.height, image.width // _LONGEST_SHAPE, _SMALLEST_PICTURE)
+        if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling.BILINEAR)
         given = self._processor(images=[image], return_tensors="pt")["pixel_values"].to(device)
         [found] = self._processor.post_process_object_detection(
