@@ -124,3 +124,12 @@ def test_has_a_recipe(variant, stage):
     recipe = load_recipe(RECIPES / f"coco_layout_{variant}_{stage}.toml", overrides)
     assert recipe.objective.stage == stage
     assert stage != "words" or recipe.model.variant == variant
+
+
+@pytest.mark.parametrize("variant", ["controllable_lstm", "controllable_up_down"])
+def test_has_a_recipe_for_the_third_stage_with_the_settings_of_ours(variant):
+    theirs, ours = (
+        load_recipe(RECIPES / f"coco_layout_{name}nouns.toml", ["from=runs/some/best", "out=runs/some"])
+        for name in (f"{variant}_", "")
+    )
+    assert theirs == ours
