@@ -8,8 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import DESKTOP, PHONE, SCREENSHOTS
 from PIL import Image
+from studio_parts import DESKTOP, PHONE, SCREENSHOTS
 
 from sct.studio.palette import PALETTE
 

@@ -104,7 +104,7 @@ const steps = {
     answer: { key, sets, captions, chosen: 0 },
     asking: "idle",
     trouble: null,
-    lit: state.lit?.word === undefined ? state.lit : null,
+    lit: state.lit?.word >= (captions[0]?.words.length ?? 0) ? null : state.lit,
   }),
 
   preferred: (state, { chosen }) => ({ ...state, answer: { ...state.answer, chosen }, lit: null }),

@@ -1,6 +1,7 @@
 // Other captions: the next best for the same control, and other ways to say it, with other orders and fewer regions.
 
 import { sureness, wayOf } from "../state/captions.js";
+import { questionKey } from "../state/document.js";
 import { documentOf, isCurrent, placeNow } from "../state/state.js";
 import { percent } from "../state/wording.js";
 import { h } from "./elements.js";
@@ -8,9 +9,10 @@ import { icon } from "./icons.js";
 import { sentence } from "./sentence.js";
 
 export function others(state, act) {
-  const { answer, ways } = state;
+  const { answer } = state;
   if (!answer || answer.captions.length === 0) return null;
   const count = documentOf(state).sets.length;
+  const ways = state.ways?.key === questionKey(documentOf(state)) ? state.ways : null;
   return h(
     "section",
     { class: "others", key: "others", "aria-labelledby": "others-title" },

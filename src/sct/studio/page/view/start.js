@@ -27,6 +27,12 @@ export function start(state, act) {
         h("span", {}, "or drop it anywhere on this page, or paste it"),
       ),
       h("p", { class: "note" }, "It goes to the captioner on this server and nowhere else, and is not kept on disk."),
+      state.server?.model?.can_see === false &&
+        h(
+          "p",
+          { class: "trouble" },
+          "The model that is served cannot see pictures: serve one that can (sct serve --model).",
+        ),
       state.trouble && h("p", { class: "trouble", role: "alert" }, state.trouble),
     ),
     h(

@@ -216,7 +216,9 @@ export function createActs({ dispatch, getState, service, ask, later }) {
       window.addEventListener("drop", (event) => {
         event.preventDefault();
         over(false);
-        openFile(pictureFile(event.dataTransfer));
+        const file = pictureFile(event.dataTransfer);
+        if (file) openFile(file);
+        else tell("Only files can be dropped here: save the picture first, or copy and paste it", true);
       });
     },
   };
