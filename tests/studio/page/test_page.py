@@ -221,6 +221,7 @@ def test_other_ways_to_say_it_can_be_taken(open_page):
     assert boxes_of(page) != before
     assert page.locator(CHIP).count() <= number
     assert text_of(page) == wanted
+    expect(page.locator(".ways")).to_have_count(0)  # they were ways to say the old control
 
 
 def test_loading_the_page_again_brings_the_control_back(open_page):
