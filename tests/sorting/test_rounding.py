@@ -40,19 +40,20 @@ def inputs(lengths=(3, 6, 1, 2), visual_size=VISUAL):
         pytest.param(torch.rand(5, 64, generator=torch.Generator().manual_seed(1)), id="none below 0"),
         pytest.param(torch.randn(5, 64, generator=torch.Generator().manual_seed(1)), id="both signs"),
         pytest.param(torch.rand(5, 64, generator=torch.Generator().manual_seed(1)) + 3, id="all far from 0"),
+        pytest.param(torch.full((2, 64), 2.5), id="all the same"),
+        pytest.param(torch.rand(64, 5, generator=torch.Generator().manual_seed(1)).t(), id="laid out by columns"),
     ],
 )
 def test_a_product_is_off_by_no_more_than_what_rounding_takes_away(rows):
     torch.manual_seed(0)
     layer = nn.Linear(64, 16)
     weight = layer.weight.detach()
-    # Half a step of each weight, and half a step of each number that comes in: 255 steps from the least, or 0, to the
-    # largest. That 0 must be a step may move all of them by half a step more.
+    # Half a step of each weight, and half a step of each number that comes in: 255 steps from the least of its row to
+    # the largest.
     weight_step = weight.abs().amax(dim=1) / 127
-    row_step = (rows.max().clamp(min=0) - rows.min().clamp(max=0)) / 255
-    most = rows.abs().sum(dim=1)[:, None] * weight_step / 2 + row_step * (weight.abs() + weight_step[:, None]).sum(
-        dim=1
-    )
+    row_step = (rows.amax(dim=1) - rows.amin(dim=1))[:, None] / 255
+    most_stored = (weight.abs() + weight_step[:, None] / 2).sum(dim=1)
+    most = rows.abs().sum(dim=1)[:, None] * weight_step / 2 + row_step / 2 * most_stored
     with torch.no_grad():
         off = (RoundedLinear(layer)(rows) - layer(rows)).abs()
     assert (off <= most + 1e-5).all()
@@ -62,6 +63,13 @@ def test_a_layer_without_bias_and_weights_of_nothing():
     layer = nn.Linear(8, 3, bias=False)
     nn.init.zeros_(layer.weight)
     assert RoundedLinear(layer)(torch.ones(2, 8)).tolist() == [[0.0] * 3] * 2
+
+
+def test_a_row_does_not_depend_on_those_beside_it():
+    torch.manual_seed(0)
+    layer, rows = RoundedLinear(nn.Linear(64, 16)), torch.randn(40, 64)
+    beside_large = layer(torch.cat([rows[:7], 1000 * rows[7:]]))[:7]
+    torch.testing.assert_close(beside_large, layer(rows[:7]), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["paper", "reference"])
@@ -118,7 +126,7 @@ def test_a_cpu_that_multiplies_wrongly_is_refused(monkeypatch):
     check_rounded_products()
     check_rounded_products.cache_clear()
     # As without VNNI: 255 * 127 * 2 does not fit into 16 bits and stays at their largest number.
-    monkeypatch.setattr(rounding.RoundedLinear, "forward", lambda _, rows: torch.full((len(rows), 16), 32.4))
+    monkeypatch.setattr(rounding.RoundedLinear, "forward", lambda _, rows: torch.full((len(rows), 16), 16.2))
     with pytest.raises(InputError, match="gets products of 8 bits wrong"):
         SinkhornSorter(network(), precision="int8")
     check_rounded_products.cache_clear()

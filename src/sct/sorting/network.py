@@ -12,8 +12,8 @@ from sct.sorting.sinkhorn import REFERENCE_EPSILON, sinkhorn
 from sct.sorting.table import SortingBatch
 
 _VISUAL_HIDDEN, _BRANCH, _JOINED, _GEOMETRY = 512, 128, 256, 4
-_REGIONS_AT_ONCE = 1000
-"""What one layer leaves is then still in the cache when the next one wants it."""
+_REGIONS_AT_ONCE = 2500
+"""What one layer leaves is then mostly in the cache when the next one wants it."""
 
 
 class SortingNetwork(nn.Module):
