@@ -74,6 +74,7 @@ def test_a_run_is_not_written_over(painted: Path, tmp_path: Path) -> None:
 def test_bad_settings_are_refused(painted: Path, tmp_path: Path, changes: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         train_sight(_recipe(painted, tmp_path, **changes))
+    assert not (tmp_path / "recipe.toml").exists()  # so that it can be begun there once it is mended
 
 
 def test_a_backbone_that_does_not_fit_is_refused(painted: Path, tmp_path: Path) -> None:

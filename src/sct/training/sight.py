@@ -95,9 +95,10 @@ def train_sight(recipe: SightRecipe, *, show: ShowProgress | None = None) -> Sig
     out.mkdir(parents=True, exist_ok=True)
     with (out / LOCK).open("ab") as held, Journal(out) as journal:
         lock(held, out)
-        with written_whole(out / RECIPE) as file:
+        run = _Run(recipe, journal, show or ProgressLog())
+        with written_whole(out / RECIPE) as file:  # from here on the folder holds a run
             file.write(settings_text(recipe).encode("utf-8"))
-        return _Run(recipe, journal, show or ProgressLog()).go()
+        return run.go()
 
 
 class _Run:
