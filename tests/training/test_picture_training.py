@@ -93,6 +93,12 @@ def test_views_change_what_is_trained_on_and_nothing_else(eye: Eye, painted: Pat
     assert torch.equal(table.regions, first)
 
 
+def test_a_box_that_leaves_its_picture_is_drawn_as_well(eye: Eye, painted: Path) -> None:
+    features = _features(eye, painted)
+    features._boxes[0] = torch.tensor([0.9, 0.1, 1.9, 0.5])  # as sources without clipping may have it
+    assert len(features.seen([0], is_random=True).regions) == 2
+
+
 def test_a_captioner_learns_from_pictures_and_keeps_its_eyes(eye: Eye, painted: Path, tmp_path: Path) -> None:
     eye.save(tmp_path / "vision.safetensors")
     report = train(_recipe(painted, tmp_path / "words", tmp_path / "vision.safetensors"))
@@ -101,8 +107,14 @@ def test_a_captioner_learns_from_pictures_and_keeps_its_eyes(eye: Eye, painted: 
     bundle = load_bundle(tmp_path / "words" / "best")
     assert bundle.vision is not None
     assert bundle.captioner.config.feature_size == 16
-    second = _recipe(painted, tmp_path / "more", Path("unused"), start=str(tmp_path / "words" / "best"))
-    train(replace(second, examples=ExampleSettings(views="random")))
+    second = replace(
+        _recipe(painted, tmp_path / "more", tmp_path / "vision.safetensors"),
+        examples=ExampleSettings(views="random"),
+        start=str(tmp_path / "words" / "best"),
+    )
+    train(second)
+    with pytest.raises(InputError, match="sees with the bundle's"):
+        replace(second, examples=ExampleSettings(vision="other.safetensors"))
     assert load_bundle(tmp_path / "more" / "best").vision is not None
 
 

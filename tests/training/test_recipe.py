@@ -69,9 +69,9 @@ def test_a_file_holds_differences_and_words_go_over_it(write):
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_recipes_that_ship_load(path):
-    recipe = load_recipe(path, ["from=runs/x/best"])
-    assert recipe.out == f"runs/{path.stem}"
     text = path.read_text(encoding="utf-8")
+    recipe = load_recipe(path, ["from=runs/x/best"] if "from=" in text else [])
+    assert recipe.out == f"runs/{path.stem}"
     assert f"sct train recipes/{path.name}" in text  # the command at the top is that of this file
     assert ("from=" in text) == (recipe.objective.stage != "words")
 

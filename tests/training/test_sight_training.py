@@ -68,8 +68,13 @@ def test_a_run_is_not_written_over(painted: Path, tmp_path: Path) -> None:
         ({"backbone": "nowhere.safetensors"}, "does not exist"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0"),
         ({"device": "tpu"}, "device is 'tpu'"),
+        ({"heads": 0}, "heads is 0"),
+        ({"heads": 5}, "width is 48, for heads=5"),
+        ({"side": 28}, "side is 28: wanted 42 or more"),
+        ({"weight_decay": -1.0}, "weight_decay is -1.0"),
+        ({"min_name_count": 1000}, "lower min_name_count"),
     ],
-    ids=["pictures", "backbone", "rate", "device"],
+    ids=["pictures", "backbone", "rate", "device", "no heads", "heads", "side", "decay", "no names"],
 )
 def test_bad_settings_are_refused(painted: Path, tmp_path: Path, changes: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):

@@ -23,7 +23,7 @@ class PictureFeatures:
 
     def __init__(self, eye: NetworkVision, dataset: Dataset, folder: str, device: torch.device) -> None:
         """Decode all pictures; ``folder`` is where they are if they have moved."""
-        self._network, self._device = eye.to(device).network, device
+        self._network, self.device = eye.to(device).network, device
         self._pixels = _near(picture_table(dataset, folder, eye.side), device)
         columns = dataset.table.columns
         self._ends = columns["image_region"].astype(np.int64)
@@ -55,15 +55,15 @@ class PictureFeatures:
         rows = torch.from_numpy(self._ends[images])[:, None] + torch.arange(is_region.shape[1])
         boxes = self._boxes[torch.where(is_region, rows, 0)]
         given = (
-            each.to(self._device)
+            each.to(self.device)
             for each in (self._pixels[torch.from_numpy(images).to(self._pixels.device)], boxes, is_region)
         )
         view = random_view(*given, crop=False) if is_random else plain_view(*given)
         whole = view.whole.expand(len(images), 1, -1)
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             maps = self._network.look(view.pixels)
             features = self._network.features(maps, torch.cat([view.boxes, whole], dim=1)).float()
-        return features[:, :-1][view.is_seen], features[:, -1]
+        return features[:, :-1][is_region.to(self.device)], features[:, -1]
 
 
 class Views:
@@ -85,7 +85,7 @@ class Views:
 
     def draw(self, epoch: int) -> None:
         """Draw those of an epoch; the same whenever it is asked for."""
-        device = self._table.regions.device
+        device = self._features.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self._seed * 1_000_003 + epoch)
             for images in np.array_split(self._images, max(1, len(self._images) // _PICTURES_AT_ONCE)):

@@ -269,6 +269,11 @@ class Recipe(Settings):
                 f"the stage {self.objective.stage!r} improves a captioner that speaks already: "
                 "name the bundle to start from, such as from=runs/NAME_words/best"
             )
+        if self.start and self.examples.vision:
+            raise InputError(
+                "examples.vision is set, but a run that starts from a bundle sees with the bundle's: leave it out, or "
+                "leave out from="
+            )
         if self.objective.stage != "words" and self.optimiser.label_smoothing:
             raise InputError(
                 f"optimiser.label_smoothing is {self.optimiser.label_smoothing}, but the stage "

@@ -112,6 +112,11 @@ class _Run:
         targets = sight_targets(
             dataset.table, min_name_count=recipe.min_name_count, min_word_count=recipe.min_word_count
         )
+        if not targets.names or not targets.words:
+            raise InputError(
+                f"no name of {recipe.data} is given {recipe.min_name_count} times, or no word said "
+                f"{recipe.min_word_count} times: lower min_name_count and min_word_count"
+            )
         self._names = targets.names
         self._lessons = _Lessons.placed(picture_table(dataset, recipe.pictures, recipe.side), targets, self._device)
         self._train, self._val = (_images(dataset, split).to(self._device) for split in ("train", "val"))
@@ -145,6 +150,7 @@ class _Run:
                 if step % _TOLD_EVERY == 0 or step == last:
                     self._tell(step, last, per_epoch, pace)
             if epoch % recipe.validate_every == 0 or epoch == recipe.epochs:
+                self._refuse_bad_weights(step)
                 scores = self._validate(step)
                 Eye(self._network, self._names, device=self._device).save(Path(recipe.out) / VISION)
                 self._network.train()
@@ -166,6 +172,11 @@ class _Run:
         self._journal.record("validation", step, scores.named())
         logger.info("step %s, validation: %s", step, ", ".join(f"{k} {v:.3f}" for k, v in scores.named().items()))
         return scores
+
+    def _refuse_bad_weights(self, step: int) -> None:
+        """Save nothing that has gone wrong."""
+        if not all(torch.isfinite(weight).all() for weight in self._network.parameters()):
+            raise InputError(f"the weights at step {step} are not finite: lower learning_rate")
 
     def _tell(self, step: int, last: int, per_epoch: int, pace: Pace) -> None:
         parts = self._step.report()

@@ -11,6 +11,9 @@ from typing import Literal
 from sct.errors import InputError
 from sct.training.settings_file import Settings, check_at_least, check_fields, load_run_settings
 
+SMALLEST_SIDE = 42
+"""Pixels of a side: with fewer there are fewer anchors than training draws from."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SightRecipe(Settings):
@@ -67,17 +70,14 @@ class SightRecipe(Settings):
         for name in ("data", "out"):
             if not getattr(self, name):
                 raise InputError(f"{name} is empty: wanted the path of a folder, {name}=DIR")
-        for name in (
-            "side",
-            "feature_size",
-            "epochs",
-            "batch_size",
-            "min_name_count",
-            "min_word_count",
-            "validate_every",
-        ):
+        sizes = ("side", "feature_size", "width", "heads", "depth", "epochs", "batch_size")
+        for name in (*sizes, "min_name_count", "min_word_count", "validate_every"):
             check_at_least(name, getattr(self, name), 1)
         check_at_least("seed", self.seed, 0)
+        check_at_least("weight_decay", self.weight_decay, 0)
+        check_at_least("side", self.side, SMALLEST_SIDE, "a few patches each way")
+        if self.width % self.heads:
+            raise InputError(f"width is {self.width}, for heads={self.heads}: wanted a multiple of the heads")
         for name in ("learning_rate", "backbone_learning_rate", "layer_decay"):
             if getattr(self, name) <= 0:
                 raise InputError(f"{name} is {getattr(self, name)}: wanted a number above 0")

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from tiny_sight import NAMES, tiny_eye, tiny_network
 
@@ -90,6 +91,16 @@ def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes, message: str)
     (tmp_path / "vision.safetensors").write_bytes(content)
     with pytest.raises(InputError, match=message):
         load_vision(tmp_path / "vision.safetensors")
+
+
+def test_a_missing_file_and_one_with_other_settings_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "vision.safetensors"
+    with pytest.raises(InputError, match='of a run with task = "sight"'):
+        load_vision(path)
+    about = {"format": "sct sight 1", "config": '{"num_names": 1, "ears": 2, "transformer": {}}', "names": '["dog"]'}
+    path.write_bytes(safetensors.torch.save({"x": torch.zeros(1)}, metadata=about))
+    with pytest.raises(InputError, match="not as this sct writes such networks"):
+        load_vision(path)
 
 
 def test_names_must_fit_the_network() -> None:

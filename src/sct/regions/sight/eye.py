@@ -101,15 +101,24 @@ def load_vision(path: Path) -> NetworkVision:
             if about.get("format") != _FORMAT:
                 return _load_other(about, path)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+    except OSError as error:
+        raise InputError(
+            f'{path} cannot be read ({error}): wanted the vision.safetensors of a run with task = "sight"'
+        ) from error
     except SafetensorError as error:
         raise InputError(f"{path} is no whole network that sees ({error}): copy it again") from error
-    settings = json.loads(about["config"])
-    config = SightConfig(**{**settings, "transformer": TransformerConfig(**settings["transformer"])})
-    with Undrawn():
-        network = SightNetwork(config)
-    network.load_state_dict(unpack(tensors), assign=True)
+    try:
+        settings = json.loads(about["config"])
+        names = tuple(json.loads(about["names"]))
+        config = SightConfig(**{**settings, "transformer": TransformerConfig(**settings["transformer"])})
+        with Undrawn():
+            network = SightNetwork(config)
+        network.load_state_dict(unpack(tensors), assign=True)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        what = str(error).splitlines()[-1].strip()
+        raise InputError(f"{path} is not as this sct writes such networks ({what}): make it again") from error
     network.lay_anchors()
-    return Eye(network, tuple(json.loads(about["names"])))
+    return Eye(network, names)
 
 
 def _load_other(about: dict[str, str], path: Path) -> NetworkVision:
