@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 from jaxtyping import Int, UInt8, UInt16
 
-from sct.data.mentions import image_of_caption
+from sct.data.mentions import image_of_caption, region_of_member
 from sct.data.samples import MOST_MEMBERS, Sample
 from sct.data.statistics import usable_captions
 from sct.data.table import NO_CHUNK, Table
@@ -178,9 +178,8 @@ def _filled_labels(table: Table, *, tail_is_a_set: bool) -> Int[np.ndarray, " wo
 def _sets(table: Table, max_members: int) -> tuple[_PerSet, _PerSet, Int[np.ndarray, " members"]]:
     """Where the region sets of chunks and images begin in one list of region rows, and how long they are."""
     columns = table.columns
-    image_of_chunk = np.repeat(image_of_caption(table), np.diff(columns["caption_chunk"]))
     first_region = columns["image_region"].astype(np.int64)
-    of_chunks = columns["member"] + np.repeat(first_region[image_of_chunk], np.diff(columns["chunk_region"]))
+    of_chunks = region_of_member(table)
     likeliest = _by_score(table)
     num_members = len(of_chunks)
     starts = _PerSet(columns["chunk_region"][:-1].astype(np.int32), (num_members + first_region[:-1]).astype(np.int32))

@@ -37,6 +37,15 @@ def image_of_caption(table: Table) -> Int64[np.ndarray, " captions"]:
     return np.repeat(np.arange(len(table.image_ids)), np.diff(table.columns["image_caption"]))
 
 
+def region_of_member(table: Table) -> Int64[np.ndarray, " members"]:
+    """Row of the region of each member of a chunk's region set."""
+    columns = table.columns
+    image_of_chunk = np.repeat(image_of_caption(table), np.diff(columns["caption_chunk"]))
+    first = columns["image_region"].astype(np.int64)[image_of_chunk]
+    rows: np.ndarray = columns["member"] + np.repeat(first, np.diff(columns["chunk_region"]))
+    return rows
+
+
 def split_of_caption(table: Table) -> np.ndarray:
     """Number of the split of each caption."""
     return np.repeat(table.columns["image_split"], np.diff(table.columns["image_caption"]))

@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -281,7 +281,7 @@ class _Step:
 
 
 def _tensors(record: View | Said) -> list[Tensor]:
-    return [getattr(record, name) for name in record.__dataclass_fields__]
+    return [getattr(record, field.name) for field in fields(record)]
 
 
 def _groups(network: SightNetwork, describer: Describer, recipe: SightRecipe) -> list[dict[str, Any]]:

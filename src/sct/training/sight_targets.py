@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from sct.data.mentions import image_of_caption, split_number, split_of_caption
+from sct.data.mentions import image_of_caption, region_of_member, split_number, split_of_caption
 from sct.data.table import NO_CHUNK, NO_CLASS, Table
 
 MAX_REGIONS = 16
@@ -59,7 +59,7 @@ def sight_targets(table: Table, *, min_name_count: int = 8, min_word_count: int 
     num_regions, image = int(ends[-1]), image_of_caption(table)
     region_names = np.zeros((num_regions, len(names)), np.float32)
     region_words = np.zeros((num_regions, len(words)), bool)
-    chunk_rows = _member_rows(table)
+    chunk_rows = region_of_member(table)
     chunk_starts = columns["chunk_region"].astype(np.int64)
     for chunk, class_number in enumerate(columns["chunk_class"].tolist()):
         if class_number != NO_CLASS and name_of_class[class_number] >= 0:
@@ -90,12 +90,3 @@ def _renumbered(names: tuple[str, ...], kept: tuple[str, ...]) -> Int[np.ndarray
     """Place of each name among the kept ones; -1 where it is not there."""
     places = {name: place for place, name in enumerate(kept)}
     return np.array([places.get(name, -1) for name in names], np.int64)
-
-
-def _member_rows(table: Table) -> Int[np.ndarray, " members"]:
-    """Row of the region of each member of a region set."""
-    columns = table.columns
-    image_of_chunk = np.repeat(image_of_caption(table), np.diff(columns["caption_chunk"]))
-    first = columns["image_region"].astype(np.int64)[image_of_chunk]
-    rows: np.ndarray = columns["member"] + np.repeat(first, np.diff(columns["chunk_region"]))
-    return rows

@@ -17,7 +17,8 @@ from sct.atomic import written_whole
 from sct.errors import InputError
 from sct.packing import pack, unpack
 from sct.regions.pictures import Picture
-from sct.regions.records import Box, Region
+from sct.regions.records import Box
+from sct.regions.sight.glimpse import Glimpse
 from sct.regions.sight.network import SightConfig, SightNetwork
 from sct.regions.sight.proposing import propose
 from sct.regions.sight.seeing import NetworkVision
@@ -28,9 +29,6 @@ from sct.undrawn import Undrawn
 _FORMAT = "sct sight 1"
 MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet's colours, which the transformer was first trained with."""
-_SMALLEST_SIDE = 1e-3
-"""Of a proposal, relative to the picture; a thinner one is nothing that a person would point at."""
-_WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
 class Eye:
@@ -50,37 +48,23 @@ class Eye:
         """The same on another device."""
         return Eye(self.network, self.names, device=device, proposals=self.num_proposals)
 
-    @torch.inference_mode()
     def look(self, pictures: Sequence[Picture], boxes: Sequence[Sequence[Box]]) -> list[Sight]:
         """Look once at each picture, at the boxes that are asked for and for regions worth talking about."""
         if len(pictures) != len(boxes):
             raise InputError(f"{len(pictures)} pictures came with {len(boxes)} lists of boxes: wanted one for each")
+        return [glimpse.sight(asked) for glimpse, asked in zip(self.glimpse(pictures), boxes, strict=True)]
+
+    @torch.inference_mode()
+    def glimpse(self, pictures: Sequence[Picture]) -> list[Glimpse]:
+        """Look once at each picture, for who asks about more boxes in it later."""
         if not pictures:
             return []
-        maps = self.network.look(prepared(pictures, self.network.config.side).to(self._device))
+        maps = self.network.look(prepared(pictures, self.side).to(self._device))
         found = propose(self.network, maps, self.num_proposals)
-        sights = []
-        for number, (picture, asked, proposals) in enumerate(zip(pictures, boxes, found, strict=True)):
-            is_box = (proposals.boxes[:, 2:] - proposals.boxes[:, :2]).amin(1) > _SMALLEST_SIDE
-            size = torch.tensor([picture.width, picture.height] * 2, dtype=torch.float32, device=self._device)
-            wanted = torch.tensor([list(box) for box in asked], device=self._device).view(-1, 4) / size
-            rows = torch.cat([torch.tensor([_WHOLE], device=self._device), wanted, proposals.boxes[is_box]])
-            features = self.network.features(maps.of(number), rows[None])[0]
-            named = self.network.name(features).softmax(1).max(1)
-            worth = proposals.worth[is_box].tolist()
-            regions = [
-                Region(Box(*box), self.names[name], score, feature)
-                for box, name, score, feature in zip(
-                    [*asked, *(proposals.boxes[is_box] * size).tolist()],
-                    named.indices[1:].tolist(),
-                    [*named.values[1 : 1 + len(asked)].tolist(), *worth],
-                    features[1:].cpu().numpy(),
-                    strict=True,
-                )
-            ]
-            descriptor = features[0].cpu().numpy()
-            sights.append(Sight(descriptor, tuple(regions[: len(asked)]), tuple(regions[len(asked) :])))
-        return sights
+        return [
+            Glimpse(self.network, self.names, picture, maps.of(number), proposals)
+            for number, (picture, proposals) in enumerate(zip(pictures, found, strict=True))
+        ]
 
     def save(self, path: Path) -> None:
         """Write it as one safetensors file, large matrices in 8 bits."""

@@ -11,6 +11,8 @@ from sct.regions.sight.network import Maps, SightNetwork
 
 _ANCHORS, _CANDIDATES = 600, 120
 _LARGEST_OVERLAP_FIRST, _LARGEST_OVERLAP = 0.75, 0.6
+_SMALLEST_SIDE = 1e-3
+"""Relative to the picture; a thinner box is nothing that a person would point at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +37,8 @@ def propose(network: SightNetwork, maps: Maps, limit: int) -> list[Proposals]:
         features = network.features(maps.of(number), boxes[None])[0]
         judged = network.worth(features).squeeze(1).float().sigmoid()
         boxes = moved(boxes, network.refine(features).float())
+        is_box = (boxes[:, 2:] - boxes[:, :2]).amin(1) > _SMALLEST_SIDE
+        boxes, judged = boxes[is_box], judged[is_box]
         kept = without_doubles(boxes, judged, _LARGEST_OVERLAP, limit)
         proposals.append(Proposals(boxes[kept], judged[kept]))
     return proposals

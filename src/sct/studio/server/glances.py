@@ -4,19 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from sct.regions.pictures import Picture
-from sct.regions.records import Box, Region
-from sct.regions.sight.eye import Eye, prepared
-from sct.regions.sight.network import Maps
-from sct.regions.sight.proposing import propose
+from sct.regions.records import Box
+from sct.regions.sight.eye import Eye
+from sct.regions.sight.glimpse import Glimpse
 from sct.regions.vision import Sight, Vision
 
-_SMALLEST_SIDE = 1e-3
 _BYTES_OF_A_RECORD = 1000
-"""About what a region's box, name and score take up as Python objects."""
+"""About what a picture's name and size take up as Python objects."""
 
 
 class Glance(ABC):
@@ -43,7 +39,7 @@ class Glance(ABC):
 def glance_at(vision: Vision, pictures: Sequence[Picture]) -> list[Glance]:
     """Look once at each picture."""
     if isinstance(vision, Eye):
-        return _by_eye(vision, pictures)
+        return [_Mapped(picture, glimpse) for picture, glimpse in zip(pictures, vision.glimpse(pictures), strict=True)]
     return [_Kept(vision, picture) for picture in pictures]
 
 
@@ -64,59 +60,15 @@ class _Kept(Glance):
 
 
 class _Mapped(Glance):
-    """The maps that the network made of a picture: the larger part of a look, and less than its pixels."""
+    """What our own eyes keep of a look."""
 
-    def __init__(self, eye: Eye, picture: Picture, maps: Maps, boxes: Tensor, worth: Tensor) -> None:
-        """``boxes`` are proposals, relative to the picture, the best first."""
+    def __init__(self, picture: Picture, glimpse: Glimpse) -> None:
         super().__init__(picture)
-        self._eye = eye
-        self._maps = Maps(maps.full.clone(), maps.reduced.clone(), maps.whole.clone())  # of this picture alone
-        self._size = boxes.new_tensor([self.width, self.height] * 2)
-        whole, *proposals = self._regions(torch.cat([boxes.new_tensor([[0.0, 0.0, 1.0, 1.0]]), boxes]))
-        assert whole.feature is not None
-        self._descriptor = whole.feature
-        self._proposals = tuple(
-            Region(region.box, region.class_name, score, region.feature)
-            for region, score in zip(proposals, worth.tolist(), strict=True)
-        )
+        self._glimpse = glimpse
 
-    def _regions(self, rows: Tensor, boxes: Sequence[Box] = ()) -> list[Region]:
-        """Regions of boxes relative to the picture; ``boxes`` are the same in pixels, as they came."""
-        network = self._eye.network
-        features = network.features(self._maps, rows[None])[0]
-        named = network.name(features).softmax(1).max(1)
-        return [
-            Region(Box(*box), self._eye.names[name], score, feature)
-            for box, name, score, feature in zip(
-                boxes or (rows * self._size).tolist(),
-                named.indices.tolist(),
-                named.values.tolist(),
-                features.cpu().numpy(),
-                strict=True,
-            )
-        ]
-
-    @torch.inference_mode()
     def sight(self, boxes: Sequence[Box]) -> Sight:
-        rows = self._size.new_tensor([list(box) for box in boxes]).view(-1, 4) / self._size
-        regions = self._regions(rows, boxes) if boxes else []
-        return Sight(self._descriptor, tuple(regions), self._proposals)
+        return self._glimpse.sight(boxes)
 
     @property
     def num_bytes(self) -> int:
-        maps = (self._maps.full, self._maps.reduced, self._maps.whole)
-        records = (1 + len(self._proposals)) * (_BYTES_OF_A_RECORD + self._descriptor.nbytes)
-        return sum(tensor.nbytes for tensor in maps) + records
-
-
-@torch.inference_mode()
-def _by_eye(eye: Eye, pictures: Sequence[Picture]) -> list[Glance]:
-    device = eye.network.anchors.device
-    maps = eye.network.look(prepared(pictures, eye.network.config.side).to(device))
-    glances: list[Glance] = []
-    for number, (picture, found) in enumerate(
-        zip(pictures, propose(eye.network, maps, eye.num_proposals), strict=True)
-    ):
-        is_box = (found.boxes[:, 2:] - found.boxes[:, :2]).amin(1) > _SMALLEST_SIDE
-        glances.append(_Mapped(eye, picture, maps.of(number), found.boxes[is_box], found.worth[is_box]))
-    return glances
+        return self._glimpse.num_bytes
