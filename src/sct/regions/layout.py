@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from sct.atomic import written_whole
 from sct.errors import InputError
+from sct.regions.waves import WAVES, with_waves
 
 _FORMAT = "sct layout encoder 1"
 
-_WAVES = 4
 _NUM_NUMBERS = 8
-_NUM_GEOMETRY = _NUM_NUMBERS * (1 + 2 * _WAVES)
+_NUM_GEOMETRY = _NUM_NUMBERS * (1 + 2 * WAVES)
 
 
 class LayoutEncoder(nn.Module):
@@ -84,9 +84,6 @@ class LayoutEncoder(nn.Module):
 
 
 def _geometry(boxes: Float[Tensor, "regions 4"]) -> Float[Tensor, "regions geometry"]:
-    """Corners, centre and size of a box, plain and as waves, so that a linear layer can tell left from middle."""
+    """Corners, centre and size of a box, plain and as waves."""
     size = boxes[:, 2:] - boxes[:, :2]
-    numbers = torch.cat([boxes, (boxes[:, 2:] + boxes[:, :2]) / 2, size], dim=1)
-    waves = math.pi * 2.0 ** torch.arange(_WAVES, device=boxes.device)
-    angles = (numbers[..., None] * waves).flatten(1)
-    return torch.cat([2 * numbers - 1, angles.sin(), angles.cos()], dim=1)
+    return with_waves(torch.cat([boxes, (boxes[:, 2:] + boxes[:, :2]) / 2, size], dim=1))

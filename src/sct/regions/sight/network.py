@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from sct.regions.sight.candidates import NUM_ANCHORS, anchors
 from sct.regions.sight.pooling import pool_boxes
 from sct.regions.sight.transformer import TransformerConfig, VisionTransformer
+from sct.regions.waves import WAVES, with_waves
 
 _CELLS, _ROUGH_CELLS = 4, 2
-_WAVES = 4
-_GEOMETRY = 6 * (1 + 2 * _WAVES)
+_GEOMETRY = 6 * (1 + 2 * WAVES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +114,4 @@ class SightNetwork(nn.Module):
 
 def _geometry(boxes: Float[Tensor, "pictures boxes 4"]) -> Float[Tensor, "pictures boxes geometry"]:
     """Corners and size of a box, plain and as waves."""
-    numbers = torch.cat([boxes, boxes[..., 2:] - boxes[..., :2]], dim=2)
-    angles = (numbers[..., None] * (math.pi * 2.0 ** torch.arange(_WAVES, device=boxes.device))).flatten(2)
-    return torch.cat([2 * numbers - 1, angles.sin(), angles.cos()], dim=2)
+    return with_waves(torch.cat([boxes, boxes[..., 2:] - boxes[..., :2]], dim=2))
