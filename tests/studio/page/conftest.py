@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from threading import Thread
 
 import pytest
-from studio_parts import CHROMIUM, tiny_captioner
+from studio_parts import CHROMIUM, DESKTOP, tiny_captioner
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +39,52 @@ def browser():
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=[*sandbox, "--disable-dev-shm-usage"])
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def open_page(browser, address):
+    """Open the page; at the end it must have complained about nothing and asked no other machine."""
+    from page_in_use import Opened, is_outside  # needs Playwright
+
+    opened, contexts = [], []
+
+    def new(fragment: str = "", **settings):
+        context = browser.new_context(**{"viewport": DESKTOP, "color_scheme": "light", **settings})
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        contexts.append(context)
+        page = context.new_page()
+        found = Opened(page, address, [])
+        page.set_default_timeout(10_000)
+        page.on(
+            "console", lambda message: message.type in ("error", "warning") and found.complaints.append(message.text)
+        )
+        page.on("pageerror", lambda error: found.complaints.append(str(error)))
+        page.on("request", lambda request: is_outside(request.url, address) and found.complaints.append(request.url))
+        found.go = lambda to="": page.goto(f"{address}/{to}")
+        opened.append(found)
+        if fragment is not None:
+            found.go(fragment)
+        return found
+
+    yield new
+    complaints = [complaint for each in opened for complaint in each.complaints]
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def otters(open_page):
+    """The sample of the otters, with three regions in the control and sensible captions."""
+    from otters import answer_sensibly
+    from page_in_use import CHUNK, PILL, open_sample
+    from playwright.sync_api import expect
+
+    opened = open_page(None)
+    opened.asked = answer_sensibly(opened.page)
+    opened.go()
+    open_sample(opened)
+    for _ in range(3):
+        opened.page.locator(PILL).first.click()
+    expect(opened.page.locator(CHUNK)).to_have_count(3)
+    return opened
