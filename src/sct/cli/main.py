@@ -12,7 +12,19 @@ import typer
 import sct
 from sct.errors import InputError
 
-VERBS = ("caption", "detect", "prepare", "stats", "show", "train", "evaluate", "score", "serve", "import-reference")
+VERBS = (
+    "caption",
+    "detect",
+    "prepare",
+    "stats",
+    "show",
+    "train",
+    "evaluate",
+    "score",
+    "reproduce",
+    "serve",
+    "import-reference",
+)
 """Each has a file of its name."""
 
 # The base of typer's errors about a command line; typer itself exports only classes derived from it.

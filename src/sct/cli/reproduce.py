@@ -1,0 +1,89 @@
+"""``sct reproduce``: a table of the paper made again, ours beside it."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sct.atomic import written_whole
+
+if TYPE_CHECKING:
+    from sct.reproduction.table import Reproduction
+
+
+def reproduce_command(
+    table: Annotated[str, typer.Argument(help="table1 to table5, table7 (diversity), tableA1 (sorting) to tableA4.")],
+    data: Annotated[Path, typer.Option(help="A folder made by sct prepare.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="Settings over the recipes' of all stages, or of one: max_epochs=1 cider:max_seconds=300",
+        ),
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="Folder of runs; finished ones are taken as they are.")] = Path("runs"),
+    recipes: Annotated[Path, typer.Option(help="Folder of the project's recipes.")] = Path("recipes"),
+    out: Annotated[Path | None, typer.Option(help="Folder for the table; reproduction/TABLE if not given.")] = None,
+    split: Annotated[str, typer.Option(help="Part of the dataset that is captioned.")] = "val",
+    seeds: Annotated[int, typer.Option(min=1, help="How often ours and its nearest rival are trained.")] = 3,
+    metrics: Annotated[str | None, typer.Option(help="Some of the table's; all if not given.")] = None,
+    train: Annotated[bool, typer.Option(help="Train the runs that are missing.")] = True,
+    jobs: Annotated[int, typer.Option(min=1, help="How many runs are trained at once.")] = 1,
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="To train and to caption on.")] = "auto",
+    pictures: Annotated[Path | None, typer.Option(help="Folder of the dataset's pictures, if it has moved.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Train what is missing of a table of the paper, evaluate every row, and compare with what the paper says.
+
+    It may be stopped at any time and called again: runs, captions and figures are kept in the folders of the runs. A
+    run that fails stops no other; the exit code is then 1.
+    """
+    import torch  # noqa: PLC0415  slow to import
+
+    from sct.reproduction.measuring import Request  # noqa: PLC0415
+    from sct.reproduction.published import table_named  # noqa: PLC0415
+    from sct.reproduction.runs import Workplace  # noqa: PLC0415
+    from sct.reproduction.table import reproduce  # noqa: PLC0415
+
+    chosen = table_named(table)
+    place = Workplace(
+        data=data,
+        runs=runs,
+        recipes=recipes,
+        settings=tuple(settings or ()),
+        accelerator=device,
+        pictures=pictures,
+    )
+    request = Request(
+        place=place,
+        split=split,
+        seeds=seeds,
+        metrics=tuple(name.strip() for name in (metrics or "").split(",") if name.strip()),
+        train=train,
+        jobs=jobs,
+        device=("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device,
+    )
+    made = reproduce(chosen, request, lambda line: print(f"sct: {line}", file=sys.stderr, flush=True))
+    words = ["sct", "reproduce", chosen.name, "--data", str(data), "--runs", str(runs), "--split", split]
+    text = _written(made, out or Path("reproduction") / chosen.name, shlex.join([*words, "--seeds", str(seeds)]))
+    print(json.dumps(made.as_dict()) if as_json else text)
+    if made.failures():
+        raise typer.Exit(1)
+
+
+def _written(made: "Reproduction", folder: Path, command: str) -> str:
+    """Write the table as Markdown, as a page and as JSON, and give the Markdown."""
+    from sct.reproduction.markdown import markdown  # noqa: PLC0415
+    from sct.reproduction.page import page  # noqa: PLC0415
+
+    text = markdown(made, command)
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = {"md": text, "html": page(made, command), "json": json.dumps(made.as_dict(), indent=1)}
+    for ending, content in contents.items():
+        with written_whole(folder / f"{made.table.name}.{ending}") as file:
+            file.write(content.encode("utf-8"))
+    print(f"sct: written to {folder}", file=sys.stderr)
+    return text

@@ -1,0 +1,148 @@
+"""Where runs lie, which of them are done, and the command that makes each.
+
+A run that ``sct reproduce`` began leaves ``reproduction.log`` in its folder, and ``reproduction.json``, the report of
+``sct train``, once it is done: a run that has the first alone was cut off and goes on. Anybody else's run counts as
+done if it has a ``best``.
+"""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sct.errors import InputError
+from sct.reproduction.plan import PlannedRun
+from sct.training.journal import METRICS
+from sct.training.recipe import load_recipe
+from sct.training.run_folder import BEST, CHECKPOINT, RECIPE
+from sct.training.settings_file import as_word, flat_settings
+from sct.training.sorter_recipe import load_sorter_recipe
+
+LOG, REPORT = "reproduction.log", "reproduction.json"
+_KINDS = ("words", "cider", "nouns", "sorter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What all runs of a table share."""
+
+    data: Path
+    """Dataset folder, made by ``sct prepare``."""
+    runs: Path
+    recipes: Path
+    settings: tuple[str, ...] = ()
+    """``key=value`` for every stage of a captioner, ``cider:key=value`` for one of them, ``sorter:key=value``."""
+    accelerator: str = "auto"
+    """What captioners are trained on, in the words of recipes."""
+    pictures: Path | None = None
+    """Where the dataset's pictures are, if they have moved."""
+
+    def __post_init__(self) -> None:
+        """Refuse a folder without recipes and settings of no stage before anything runs."""
+        if not self.recipes.is_dir():
+            raise InputError(
+                f"{self.recipes} is no folder: wanted the recipes of the project, --recipes DIR; they are in its "
+                "repository, under recipes/"
+            )
+        for word in self.settings:
+            stage, colon, _ = word.partition("=")[0].partition(":")
+            if colon and stage not in _KINDS:
+                raise InputError(f"{word!r} is for the stage {stage!r}: wanted {', '.join(_KINDS)}, or no stage")
+
+    def folder(self, run: PlannedRun) -> Path:
+        """Where a run is, or would be."""
+        return self.runs / run.name
+
+    def best(self, run: PlannedRun) -> Path:
+        """Its bundle, or sorter."""
+        return self.folder(run) / BEST
+
+    def is_done(self, run: PlannedRun) -> bool:
+        """Whether a run can be judged as it is."""
+        was_begun_here = (self.folder(run) / LOG).exists()
+        return self.best(run).is_dir() and (not was_begun_here or (self.folder(run) / REPORT).exists())
+
+    def is_begun(self, run: PlannedRun) -> bool:
+        """Whether there is something to go on from."""
+        metrics = self.folder(run) / METRICS
+        return (self.folder(run) / CHECKPOINT).exists() or (metrics.is_file() and metrics.stat().st_size > 0)
+
+    def recipe(self, run: PlannedRun) -> Path:
+        """The file of a run's recipe."""
+        return self.recipes / f"{run.recipe}.toml"
+
+    def planned_settings(self, run: PlannedRun) -> list[str]:
+        """The ``key=value`` words that a run would be begun with."""
+        words = [*self._places(run), *run.settings, *self._user_settings(run)]
+        if run.kind != "sorter":
+            words += [] if self.pictures is None else [f"examples.pictures={self.pictures}"]
+            words += [] if self.accelerator == "auto" else [f"device.accelerator={self.accelerator}"]
+        return words
+
+    def time_allowed(self, run: PlannedRun) -> float:
+        """Seconds that the user allows a run; none at all: as long as it takes."""
+        given = [word for word in self._user_settings(run) if word.startswith("max_seconds=")]
+        return float(given[-1].partition("=")[2]) if given else 0.0
+
+    def command(self, run: PlannedRun) -> str:
+        """What somebody would type to have this run: as it was made, if it was, as it would be, if not.
+
+        Settings on what device it ran are left out.
+        """
+        words = self._made_settings(run) if (self.folder(run) / RECIPE).exists() else self.planned_settings(run)
+        return shlex.join(["sct", "train", str(self.recipe(run)), *words])
+
+    def _places(self, run: PlannedRun) -> list[str]:
+        start = [] if run.start is None else [f"from={self.best(run.start)}"]
+        return [f"data={self.data}", f"out={self.folder(run)}", *start]
+
+    def _user_settings(self, run: PlannedRun) -> list[str]:
+        found = []
+        for word in self.settings:
+            key, equals, value = word.partition("=")
+            stage, colon, name = key.partition(":")
+            if (stage == run.kind) if colon else run.kind != "sorter":
+                found.append(f"{name if colon else key}{equals}{value}")
+        return found
+
+    def _made_settings(self, run: PlannedRun) -> list[str]:
+        """The settings of a finished run that its recipe's file does not have; where things are is said anew."""
+        made, plain = (
+            flat_settings(load_sorter_recipe(path, words) if run.kind == "sorter" else load_recipe(path, words))
+            for path, words in ((self.folder(run) / RECIPE, []), (self.recipe(run), self._places(run)))
+        )
+        is_elsewhere = {"data", "out", "from", "examples.pictures", "device"}
+        changed = [
+            f"{key}={as_word(value)}"
+            for key, value in made.items()
+            if value != plain[key] and key not in is_elsewhere and not key.startswith("device.")
+        ]
+        return [*self._places(run), *changed]
+
+
+def missing_runs(place: Workplace, wanted: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
+    """The runs that have to be trained for the wanted ones, in chains: each run of a chain starts from one before it.
+
+    A run that is done is taken as it is, whatever became of what it started from.
+    """
+    needed: dict[str, PlannedRun] = {}
+    for run in wanted:
+        step: PlannedRun | None = run
+        while step is not None and not place.is_done(step):
+            needed.setdefault(step.name, step)
+            step = step.start
+    chains: dict[str, list[PlannedRun]] = {}
+    for run in sorted(needed.values(), key=lambda run: _KINDS.index(run.kind)):
+        first = run
+        while first.start is not None:
+            first = first.start
+        chains.setdefault(first.name, []).append(run)
+    return list(chains.values())
+
+
+def saved_report(report: dict[str, object], allowed: float) -> bytes | None:
+    """The report of a run to be kept, if that was all of it: it came to its end, or used up the time it was allowed."""
+    seconds = report.get("seconds")
+    is_used_up = isinstance(seconds, float) and 0 < allowed <= seconds
+    return json.dumps(report, indent=1).encode("utf-8") if report.get("finished") or is_used_up else None

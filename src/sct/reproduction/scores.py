@@ -1,0 +1,78 @@
+"""What the metrics say of captions that are written down, kept beside them.
+
+Figures are kept one by one: a metric that lacks something on this machine is asked again on the next.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sct.atomic import written_whole
+from sct.evaluation.diversity import diversity_report
+from sct.evaluation.predictions import Prediction, read_predictions
+from sct.evaluation.protocol import SCORES
+from sct.metrics.report import METRICS, score
+from sct.reproduction.predictions import PredictionPlace
+
+Say = Callable[[str], None]
+
+_TOGETHER = (("B4", "R", "C"), ("NW",), ("IoU",), ("M",), ("S",))
+"""Metrics that are run together; the slow ones alone, so that little is lost if somebody stops them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Figures of captions, in the paper's units."""
+
+    figures: Mapping[str, float | None] = field(default_factory=dict)
+    """None where a metric could not run."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why it could not."""
+
+
+def scores_of(place: PredictionPlace, metrics: Sequence[str], say: Say) -> Scores:
+    """Figures of captions by the wanted metrics; only those that are not known yet are computed."""
+    predictions = hashlib.sha256(place.file.read_bytes()).hexdigest()
+    path = place.folder / SCORES
+    known = _read(path, predictions)
+    reasons: dict[str, str] = {}
+    lines: list[Prediction] = []
+    for together in _TOGETHER:
+        missing = [name for name in together if name in metrics and name not in known]
+        if missing:
+            say(f"{place.folder}: {', '.join(missing)}")
+            lines = lines or read_predictions(place.file)
+            found = (_oracle if place.protocol == "diversity" else _corpus)(lines, missing)
+            known |= {name: value for name, value in found.figures.items() if value is not None}
+            reasons |= found.reasons
+            _write(path, predictions, known)
+    return Scores({name: known.get(name) for name in metrics}, reasons)
+
+
+def _corpus(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
+    report = score([line.prediction for line in lines], [line.references for line in lines], metrics)
+    figures = {name: value for name, value in report.in_paper_units().items() if name in METRICS}
+    return Scores(figures, report.unavailable)
+
+
+def _oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
+    """The best caption of each image by each metric, and how different the captions of an image are."""
+    captions = [line.predictions for line in lines]
+    report = diversity_report(captions, [line.references for line in lines], metrics)
+    return Scores({**report.oracle, **report.diversity}, report.unavailable)
+
+
+def _read(path: Path, predictions: str) -> dict[str, float]:
+    """Figures that are known already, of the same captions."""
+    if not path.is_file():
+        return {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    figures: dict[str, float] = content["figures"] if content.get("predictions") == predictions else {}
+    return figures
+
+
+def _write(path: Path, predictions: str, figures: Mapping[str, float]) -> None:
+    with written_whole(path) as file:
+        file.write(json.dumps({"predictions": predictions, "figures": figures}, indent=1).encode("utf-8"))

@@ -1,0 +1,45 @@
+"""A dataset of a dozen images, written without a parser."""
+
+from pathlib import Path
+
+import numpy as np
+
+from sct.data.dataset import Manifest, write_dataset
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.data.table import join, pack
+from sct.language.nouns import NounTable
+from sct.regions import Box, Region
+
+NOUNS = ("dog", "cat", "ball", "tree", "boy")
+
+
+def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout") -> Path:
+    """An image has so many things, and two captions, which name them from left to right and the other way round."""
+    images = []
+    for number in range(12):
+        names = [NOUNS[(number + place) % 5] for place in range(num_sets)]
+        regions = tuple(
+            Region(Box(place / 20, 0.2, place / 20 + 0.1, 0.3 + 0.05 * (number % 7)), name)
+            for place, name in enumerate(names)
+        )
+        captions = []
+        for order in (range(num_sets), range(num_sets - 1, -1, -1)):
+            words = tuple(word for place in order for word in ("a", names[place]))
+            chunks = tuple(Chunk(names[place], (place,)) for place in order)
+            slots = tuple(slot for slot in range(num_sets) for _ in range(2))
+            captions.append(Caption(" ".join(words), words, slots, chunks))
+        images.append(
+            AnnotatedImage(
+                image_id=f"{number}",
+                split="val" if number % 4 == 3 else "train",
+                width=1,
+                height=1,
+                regions=regions,
+                captions=tuple(captions),
+            )
+        )
+    table, vocabulary = join([pack(images)])
+    manifest = Manifest(source=source, mode="paper", settings={}, pictures=None, images=12, captions=24)
+    nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(5, 4)), "four random numbers")
+    write_dataset(folder, table, vocabulary, manifest, nouns)
+    return folder
