@@ -6,8 +6,10 @@ import pytest
 from small_captioner import annotated, layout_features, small_captioner, small_dataset
 
 from sct.captioning import CaptionOptions
+from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
 from sct.evaluation.oracle import MOST_SETS, candidate_orders, oracle_captions, region_pools
+from sct.regions import Box, Region
 
 
 def sets(count):
@@ -91,6 +93,38 @@ def test_an_image_of_one_set_gives_what_the_beam_has(captioner, tmp_path):
     [captions] = oracle_captions(captioner, features, pools, 20, options=CaptionOptions(max_length=1))
     assert 1 < len(captions) <= 5, "a beam of five, which may say one text with other shifts"
     assert len({caption.text for caption in captions}) == len(captions)
+
+
+@pytest.mark.parametrize(
+    ("num_sets", "orders"),
+    [
+        pytest.param(1, 1, id="one set"),
+        pytest.param(4, 4 + 12 + 24 + 24, id="all orders of four sets"),
+        pytest.param(10, 100, id="100 of ten million"),
+        pytest.param(14, 100, id="more sets than a caption can name"),
+    ],
+)
+def test_an_image_of_many_sets_is_said_in_a_bounded_number_of_orders(
+    num_sets, orders, captioner, tmp_path, monkeypatch
+):
+    regions = tuple(Region(Box(place, 5, place + 9, 40), "dog") for place in range(num_sets))
+    chunks = tuple(Chunk("dog", (place,)) for place in range(num_sets))
+    caption = Caption("dog " * num_sets, ("dog",) * num_sets, tuple(range(num_sets)), chunks)
+    image = AnnotatedImage(image_id="1", split="val", width=50, height=50, regions=regions, captions=(caption,))
+    dataset = small_dataset(tmp_path / "data", [image])
+    searched, search = [], captioner.search
+
+    def counted(inputs, *arguments, **options):
+        searched.append(len(inputs.num_slots))
+        return search(inputs, *arguments, **options)
+
+    monkeypatch.setattr(captioner, "search", counted)
+    [captions] = oracle_captions(
+        captioner, layout_features(captioner, dataset), region_pools(dataset.table, "val"), 20, batch_size=30
+    )
+    assert sum(searched) == orders
+    assert max(searched) <= 30, "what is in memory at once does not grow either"
+    assert 0 < len(captions) <= 20
 
 
 def test_no_captions_at_all_are_refused(captioner, dataset):

@@ -7,23 +7,13 @@ from pathlib import Path
 
 import pytest
 from made_rows import RECIPES, some_rows
-from tiny_data import tiny_dataset
+from tiny_data import SMALL, tiny_dataset
 
 from sct.cli.main import run
 from sct.reproduction.measuring import Request
 from sct.reproduction.runs import LOG, REPORT, Workplace
 from sct.reproduction.table import reproduce
 
-SMALL = (
-    "words:model.word_size=8",
-    "words:model.hidden_size=8",
-    "words:model.attention_size=6",
-    "words:model.feature_size=8",
-    "words:model.min_count=1",
-    "examples.max_length=8",
-    "batch_size=4",
-    "max_steps=2",
-)
 METRICS = ("B4", "R", "C")
 TABLE = some_rows("table2", ("ours", "controllable_up_down"))
 OURS, RIVAL = "coco_layout_words", "coco_layout_controllable_up_down_words"

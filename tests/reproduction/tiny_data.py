@@ -1,4 +1,4 @@
-"""A dataset of a dozen images, written without a parser."""
+"""A dataset of a dozen images, written without a parser, and settings to train on it."""
 
 from pathlib import Path
 
@@ -11,6 +11,17 @@ from sct.language.nouns import NounTable
 from sct.regions import Box, Region
 
 NOUNS = ("dog", "cat", "ball", "tree", "boy")
+SMALL = (
+    "words:model.word_size=8",
+    "words:model.hidden_size=8",
+    "words:model.attention_size=6",
+    "words:model.feature_size=8",
+    "words:model.min_count=1",
+    "examples.max_length=8",
+    "batch_size=4",
+    "max_steps=2",
+)
+"""Settings that let any recipe train on it in a moment."""
 
 
 def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout") -> Path:

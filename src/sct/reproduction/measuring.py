@@ -80,19 +80,27 @@ def _sorted(table: PublishedTable, request: Request, metrics: Sequence[str], say
     """The scores of sorters on the val split; those of the dataset at hand are trained if they are missing."""
     place, dataset = request.place, Dataset.open(request.place.data)
     runs = _planned(table, request)
-    # Without scores of a detector its order would be an order by chance.
-    has_scores = bool(np.nan_to_num(dataset.table.columns["region_score"]).any())
-    wanted = [
-        run
+    wanted = {
+        key: [run for run in of_row if not _sorter_scores(place, run).exists()]
         for key, of_row in runs.items()
-        for run in of_row
-        if key.data == _stands_in_for(dataset) and (key.system != "probability" or has_scores)
-    ]
-    faults = _trained(request, [run for run in wanted if not _sorter_scores(place, run).exists()], say)
-    return {
-        key: RowResult(key, tuple(_sorter_result(place, run, metrics, faults) for run in of_row))
-        for key, of_row in runs.items()
+        if key.data == _stands_in_for(dataset)
     }
+    absent: dict[str, str] = {}
+    if not np.nan_to_num(dataset.table.columns["region_score"]).any():
+        # Without scores of a detector its order would be one by chance.
+        by_chance = wanted.pop(RowKey(_stands_in_for(dataset), "probability", ""), [])
+        absent = {
+            run.name: f"{NOT_RUN}: no region of {place.data.name} has the score of a detector" for run in by_chance
+        }
+    faults = _trained(request, [run for of_row in wanted.values() for run in of_row], say)
+
+    def result(run: PlannedRun) -> RunResult:
+        if _sorter_scores(place, run).exists():
+            return _sorter_result(place, run, metrics)
+        reason = faults.get(run.name) or absent.get(run.name, NOT_RUN)
+        return RunResult(name=run.name, commands=_commands(place, run), absent=reason, has_failed=run.name in faults)
+
+    return {key: RowResult(key, tuple(map(result, of_row))) for key, of_row in runs.items()}
 
 
 def _captioned(
@@ -200,12 +208,9 @@ def _sorter_scores(place: Workplace, run: PlannedRun) -> Path:
     return place.folder(run) / SORTER_SCORES
 
 
-def _sorter_result(place: Workplace, run: PlannedRun, metrics: Sequence[str], faults: Mapping[str, str]) -> RunResult:
-    commands, path = _commands(place, run), _sorter_scores(place, run)
-    if not path.exists():
-        fault = faults.get(run.name, "")
-        return RunResult(name=run.name, commands=commands, absent=fault or NOT_RUN, has_failed=bool(fault))
-    scores = json.loads(path.read_text(encoding="utf-8"))["val"]
+def _sorter_result(place: Workplace, run: PlannedRun, metrics: Sequence[str]) -> RunResult:
+    commands = _commands(place, run)
+    scores = json.loads(_sorter_scores(place, run).read_text(encoding="utf-8"))["val"]
     if scores is None:
         return RunResult(name=run.name, commands=commands, absent="its dataset has nothing to sort in its val split")
     figures = {"accuracy": 100 * scores["accuracy"], "tau": scores["tau"]}

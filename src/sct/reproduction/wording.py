@@ -68,7 +68,8 @@ def summary(made: Reproduction) -> str:
 def remarks(made: Reproduction) -> list[str]:
     """What is missing, and why."""
     found = [f"{metric} is missing: {' '.join(reason.split())}" for metric, reason in made.reasons().items()]
-    return found + [f"{name} failed: {' '.join(fault.split())}" for name, fault in made.failures().items()]
+    absent = [run for row in made.results.values() for run in row.runs if run.absent not in ("", NOT_RUN)]
+    return found + [f"{run.name}{' failed' * run.has_failed}: {' '.join(run.absent.split())}" for run in absent]
 
 
 def verdict_text(verdict: Verdict) -> str:

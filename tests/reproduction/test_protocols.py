@@ -1,0 +1,123 @@
+"""The tables that are not about sequences: sets, diversity, sorting, statistics."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from made_rows import RECIPES, some_rows
+from tiny_data import SMALL, tiny_dataset
+
+from sct.data.dataset import Dataset, write_dataset
+from sct.reproduction.measuring import Request
+from sct.reproduction.published import TABLES
+from sct.reproduction.runs import Workplace
+from sct.reproduction.table import reproduce
+from sct.reproduction.wording import remarks
+
+SETTINGS = (*SMALL, "sorter:max_epochs=1", "sorter:holdout=0.3")
+
+
+def request_for(data, runs, **changes) -> Request:
+    place = Workplace(data=data, runs=runs, recipes=RECIPES, settings=SETTINGS, accelerator="cpu")
+    return Request(**({"place": place, "seeds": 1} | changes))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Images of three sets, which can be put in fifteen orders."""
+    return tiny_dataset(tmp_path_factory.mktemp("protocols") / "tiny", num_sets=3)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, data):
+    """Ours after the words stage, and the sorter, as a table of sets trains them."""
+    folder, said = tmp_path_factory.mktemp("runs"), []
+    table = some_rows("tableA3", ("ours",))
+    made = reproduce(table, request_for(data, folder, metrics=("C",), jobs=2), said.append)
+    assert made.failures() == {}
+    assert {"sorter_coco_layout is trained", "coco_layout_words is trained"} < set(said)
+    return folder
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_sets_are_captioned_in_the_order_of_the_sorter(data, runs):
+    folder = runs / "coco_layout_words" / "evaluation" / "set-val"
+    # Both captions of an image name the same sets, so that they are references of one sample.
+    assert [len(line["references"]) for line in lines_of(folder / "predictions.jsonl")] == [2, 2, 2]
+    assert json.loads((folder / "made_of.json").read_text())["sorter"]
+
+
+def test_another_sorter_has_sets_captioned_anew(data, runs, tmp_path):
+    shutil.copytree(runs, tmp_path / "runs", symlinks=True)
+    sorter = tmp_path / "runs" / "sorter_coco_layout" / "best" / "sorter.toml"
+    sorter.write_text(sorter.read_text() + "\n")
+    said = []
+    reproduce(some_rows("tableA3", ("ours",)), request_for(data, tmp_path / "runs", metrics=("C",)), said.append)
+    assert said == [f"captioning with {tmp_path}/runs/coco_layout_words/best, set"]
+
+
+def test_a_sorter_that_fails_is_the_fault_of_all_rows_of_sets(data, runs, tmp_path):
+    shutil.copytree(runs / "coco_layout_words", tmp_path / "runs" / "coco_layout_words", symlinks=True)
+    shutil.rmtree(tmp_path / "runs" / "coco_layout_words" / "evaluation")
+    request = request_for(data, tmp_path / "runs", metrics=("C",))
+    request = replace(request, place=replace(request.place, settings=("sorter:nonsense=1",)))
+    made = reproduce(some_rows("tableA3", ("ours",)), request, print)
+    assert made.failures()["coco_layout_words"].startswith("its sorter failed: sct train ended with 2")
+
+
+def test_twenty_captions_of_each_image_are_judged_by_the_best(data, runs):
+    table = some_rows("table7", ("ours",))
+    made = reproduce(table, request_for(data, runs, metrics=("R", "C", "Div-1", "self-CIDEr"), train=False), print)
+    [row] = made.results.values()
+    figures = row.runs[0].figures
+    assert figures["R"] > 0
+    assert 0 < figures["Div-1"] <= 1
+    lines = lines_of(runs / "coco_layout_words" / "evaluation" / "diversity-val" / "predictions.jsonl")
+    assert len(lines) == 3
+    assert all(1 < len(set(line["predictions"])) == len(line["predictions"]) <= 20 for line in lines)
+
+
+def test_sorters_of_the_dataset_at_hand_are_trained_but_no_order_by_chance(data, runs, tmp_path):
+    shutil.copytree(runs / "sorter_coco_layout", tmp_path / "sorter_coco_layout")
+    said = []
+    made = reproduce(TABLES["tableA1"], request_for(data, tmp_path), said.append)
+    assert made.failures() == {}
+    measured = [key for key, row in made.results.items() if row.is_measured]
+    assert {key.data for key in measured} == {"coco"}
+    assert [key.system for key in measured] == ["class_order", "svm_rank", "sinkhorn"]  # no box has a score
+    assert "sorter_coco_layout is trained" not in said
+    assert "sorter_coco_layout_probability" in " ".join(remarks(made))
+    scores = json.loads((runs / "sorter_coco_layout" / "scores.json").read_text())["val"]
+    [sinkhorn] = [row for key, row in made.results.items() if key == ("coco", "sinkhorn", "")]
+    assert sinkhorn.runs[0].figures == {"accuracy": 100 * scores["accuracy"], "tau": scores["tau"]}
+
+
+def test_with_scores_of_a_detector_their_order_is_a_row_too(data, tmp_path):
+    dataset = Dataset.open(data)
+    scored = replace(
+        dataset.table,
+        columns={**dataset.table.columns, "region_score": dataset.table.columns["region_class"].astype("float16") / 9},
+    )
+    write_dataset(tmp_path / "scored", scored, dataset.vocabulary, dataset.manifest, dataset.nouns)
+    made = reproduce(
+        some_rows("tableA1", ("probability",), ("",)), request_for(tmp_path / "scored", tmp_path / "runs"), print
+    )
+    assert [row.is_measured for row in made.results.values()] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [pytest.param("COCO layout", "coco", id="COCO"), pytest.param("grounded JSONL", "flickr", id="people's boxes")],
+)
+def test_a_dataset_is_counted_beside_the_one_it_stands_in_for(source, kind, tmp_path):
+    data = tiny_dataset(tmp_path / "data", source=source)
+    made = reproduce(TABLES["table1"], request_for(data, tmp_path / "runs"), print)
+    measured = {key.system: row.runs[0].figures for key, row in made.results.items() if row.is_measured}
+    assert {key.data for key, row in made.results.items() if row.is_measured} == {kind}
+    assert measured["val"] == {"captions": 6, "noun chunks": 12, "chunks per caption": 2, "classes": 4}
+    assert measured["train"]["captions"] == 18
+    assert "test" not in measured
