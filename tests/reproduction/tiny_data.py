@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from sct.data.dataset import Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
@@ -24,8 +25,11 @@ SMALL = (
 """Settings that let any recipe train on it in a moment."""
 
 
-def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout") -> Path:
-    """An image has so many things, and two captions, which name them from left to right and the other way round."""
+def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout", pictures: Path | None = None) -> Path:
+    """An image has so many things, and two captions, which name them from left to right and the other way round.
+
+    ``pictures`` is a folder for pictures of one colour each.
+    """
     images = []
     for number in range(12):
         names = [NOUNS[(number + place) % 5] for place in range(num_sets)]
@@ -39,6 +43,9 @@ def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout") -
             chunks = tuple(Chunk(names[place], (place,)) for place in order)
             slots = tuple(slot for slot in range(num_sets) for _ in range(2))
             captions.append(Caption(" ".join(words), words, slots, chunks))
+        if pictures is not None:
+            pictures.mkdir(exist_ok=True)
+            Image.new("RGB", (30, 30), (20 * number, 100, 250 - 20 * number)).save(pictures / f"{number}.png")
         images.append(
             AnnotatedImage(
                 image_id=f"{number}",
@@ -47,10 +54,12 @@ def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout") -
                 height=1,
                 regions=regions,
                 captions=tuple(captions),
+                file=None if pictures is None else f"{number}.png",
             )
         )
     table, vocabulary = join([pack(images)])
-    manifest = Manifest(source=source, mode="paper", settings={}, pictures=None, images=12, captions=24)
+    where = None if pictures is None else str(pictures)
+    manifest = Manifest(source=source, mode="paper", settings={}, pictures=where, images=12, captions=24)
     nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(5, 4)), "four random numbers")
     write_dataset(folder, table, vocabulary, manifest, nouns)
     return folder

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from tiny_runs import tiny_recipe, write_tiny_dataset
 
+from sct.language.vocabulary import END, PAD
 from sct.training import objectives
 from sct.training.losses import Loss, masked_mean
 from sct.training.workshop import make_objective, open_workshop
@@ -36,3 +39,32 @@ def test_greedy_captions_earn_what_they_are_worth(tmp_path, stage):
     assert earned.shape == (18,)
     assert (sum(perfect.values()) > earned).all()  # people's own captions earn the most
     assert set(perfect) == ({"cider"} if stage == "cider" else {"cider", "nouns"})
+
+
+def _objective_with(tmp_path, **settings):
+    """A CIDEr objective on the tiny dataset, and the captions that people wrote."""
+    data = write_tiny_dataset(tmp_path / "data")
+    workshop = open_workshop(tiny_recipe(data, tmp_path / "run"), torch.device("cpu"), torch.float32)
+    recipe = tiny_recipe(data, tmp_path / "run", start=tmp_path, stage="cider")
+    recipe = replace(recipe, objective=replace(recipe.objective, **settings))
+    words = torch.from_numpy(workshop.examples.words[:, 1:].astype("int64"))
+    return make_objective(recipe, workshop, torch.device("cpu"), masked_mean), words
+
+
+@pytest.mark.parametrize("end_is_word", [False, True], ids=["end_unseen", "end_is_word"])
+def test_a_caption_without_its_end_loses_where_the_end_is_a_word(tmp_path, end_is_word):
+    objective, words = _objective_with(tmp_path, end_is_word=end_is_word)
+    everyone = torch.arange(len(words))
+    endless = words.masked_fill(words == END, PAD)
+    whole, broken_off = (objective.rewards(said, everyone)["cider"] for said in (words, endless))
+    assert bool((whole > broken_off).all()) == end_is_word
+    assert end_is_word or torch.equal(whole, broken_off)
+    torch.testing.assert_close(whole, torch.full_like(whole, 10.0))  # as its reference, whether the end counts or not
+
+
+def test_saying_things_again_costs_what_the_reference_does_not_do(tmp_path):
+    objective, words = _objective_with(tmp_path, repeat_cost=0.5)
+    everyone = torch.arange(len(words))
+    assert objective.rewards(words, everyone)["repeats"].tolist() == [0.0] * len(words)
+    again = torch.cat([words[:, :2], words[:, :2], words], dim=1)
+    assert (objective.rewards(again, everyone)["repeats"] <= -0.5).all()

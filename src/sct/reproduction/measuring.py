@@ -38,6 +38,8 @@ class Request:
     """Those of the table that are wanted; none: all."""
     train: bool = True
     """Whether runs that are missing are trained."""
+    systems: tuple[str, ...] = ()
+    """Those that are trained; none: all. Finished runs of the others are taken too."""
     jobs: int = 1
     """How many are trained at once."""
     device: str = "cpu"
@@ -52,6 +54,10 @@ class Request:
 
 def measured(table: PublishedTable, request: Request, metrics: Sequence[str], say: Say) -> Results:
     """Measure what can be measured of every row of a table; ``say`` is told what is being done."""
+    known = list(dict.fromkeys(row.key.system for row in table.rows()))
+    unknown = [system for system in request.systems if system not in known]
+    if unknown:
+        raise InputError(f"{table.name} has no system {unknown[0]!r}: wanted some of {', '.join(known)}")
     if table.protocol == "statistics":
         return _counted(table, request, metrics, say)
     if table.protocol == "sorting":
@@ -83,7 +89,7 @@ def _sorted(table: PublishedTable, request: Request, metrics: Sequence[str], say
     wanted = {
         key: [run for run in of_row if not _sorter_scores(place, run).exists()]
         for key, of_row in runs.items()
-        if key.data == _stands_in_for(dataset)
+        if key.data == _stands_in_for(dataset) and request.trains(key)
     }
     absent: dict[str, str] = {}
     if not np.nan_to_num(dataset.table.columns["region_score"]).any():
@@ -109,9 +115,7 @@ def _captioned(
     """Captions of every run by the table's protocol, scored."""
     runs = _planned(table, request)
     captions = _Captions(protocol, request, next(iter(runs)).data, say)
-    for of_row in runs.values():
-        captions.want(of_row)
-    _trained(request, captions.missing_runs(), say, captions.settle)
+    wanted = [captions.missing(of_row) for key, of_row in runs.items() if captions.missing(of_row) and request.trains(key)]
     return {key: RowResult(key, tuple(captions.result(run, metrics) for run in of_row)) for key, of_row in runs.items()}
 
 

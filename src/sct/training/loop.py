@@ -210,7 +210,7 @@ class _Run:
             step,
             {**means, "learning_rate": rate, "epoch": self._order.epochs(step), "captions_per_second": speed},
         )
-        rewards = [value for name, value in means.items() if name in ("cider", "nouns")]
+        rewards = [value for name, value in means.items() if name in ("cider", "nouns", "repeats")]
         self._show(
             Progress(
                 step=step,

@@ -4,11 +4,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sct.language.vocabulary import END
 from sct.model.system import CaptioningSystem
 from sct.training.feed import Feed
 from sct.training.losses import Loss, MaskedMean, masked_mean, words_loss
 from sct.training.recipe import Objective
-from sct.training.rewards import AlignmentReward, CiderReward, Sentences, spoken_words
+from sct.training.rewards import AlignmentReward, CiderReward, Sentences, repeated_pairs, spoken_words, with_end
 from sct.training.self_critical import say, self_critical_loss
 
 _EXAMPLES_AT_ONCE = 500
@@ -49,7 +50,10 @@ class RewardObjective:
         mean: MaskedMean = masked_mean,
     ) -> None:
         self._feed, self._settings, self._mean = feed, settings, mean
-        self._cider, self._cider_references = cider, cider.prepare(references)
+        self._cider = cider
+        everyone = torch.full_like(references.lengths, settings.end_is_word, dtype=torch.bool)
+        self._cider_references = cider.prepare(with_end(references, everyone))
+        self._repeats_of_references = repeated_pairs(references)
         self._nouns = nouns
         self._noun_references = None if nouns is None else nouns.prepare(references)
         self.given_baseline: Float[Tensor, " examples"] | None = None
@@ -91,7 +95,11 @@ class RewardObjective:
         """What captions of the chosen examples earn."""
         said = spoken_words(words, collapse=self._settings.collapse_repeats)
         rows = chosen[:, None]
-        earned = {"cider": self._cider(said, self._cider_references, rows)}
+        has_ended = (words == END).any(-1) & self._settings.end_is_word
+        earned = {"cider": self._cider(with_end(said, has_ended), self._cider_references, rows)}
+        if self._settings.repeat_cost:
+            excess = (repeated_pairs(said) - self._repeats_of_references[chosen]).clamp(min=0)
+            earned["repeats"] = -self._settings.repeat_cost * excess
         if self._nouns is not None and self._noun_references is not None:
             aligned = self._nouns(said, self._noun_references, rows, from_zero=True)
             earned["nouns"] = self._settings.noun_weight * aligned

@@ -171,12 +171,18 @@ class Objective(Settings):
 
     Repeating words then costs nothing, and a captioner that is scored as it speaks unlearns to say each once.
     """
+    end_is_word: bool = False
+    """Whether the end of a caption is a word of it when CIDEr rewards it; else one that breaks off ("in front of a")
+    loses nothing."""
+    repeat_cost: float = 0.0
+    """What a caption loses for every two words in a row that it says again, beyond those that its reference does."""
 
     def __post_init__(self) -> None:
         """Refuse a baseline that the samples cannot give."""
         check_fields(self, "objective")
         check_at_least("objective.shift_weight", self.shift_weight, 0)
         check_at_least("objective.noun_weight", self.noun_weight, 0)
+        check_at_least("objective.repeat_cost", self.repeat_cost, 0)
         check_at_least("objective.samples", self.samples, 1)
         if self.baseline == "others" and self.samples < 2:
             raise InputError(

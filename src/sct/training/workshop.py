@@ -26,7 +26,7 @@ from sct.training.new_captioner import learn_classes, new_captioner
 from sct.training.objectives import RewardObjective, WordsObjective
 from sct.training.picture_features import PictureFeatures, Views
 from sct.training.recipe import Recipe
-from sct.training.rewards import CiderReward, NgramWeights, Sentences
+from sct.training.rewards import CiderReward, NgramWeights, Sentences, with_end
 from sct.training.rewards.tables import alignment_reward
 from sct.training.validation import Validation, make_validation
 
@@ -135,7 +135,8 @@ def make_objective(
     whole = _whole_vocabulary(workshop.bundle.vocabulary, workshop.dataset.table)
     references = _references(workshop.dataset.table, workshop.examples, whole)
     documents = torch.from_numpy(workshop.examples.image).long() if settings.documents == "image" else None
-    cider = CiderReward(NgramWeights.of_captions(references, documents))
+    everyone = torch.full_like(references.lengths, settings.end_is_word, dtype=torch.bool)
+    cider = CiderReward(NgramWeights.of_captions(with_end(references, everyone), documents))
     nouns = None
     if settings.stage == "cider_and_nouns":
         table = workshop.bundle.nouns

@@ -1,7 +1,6 @@
 """What lies in a box of a feature map, in a fixed number of cells, by torch's own operators."""
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
 from torch import Tensor
 
@@ -14,16 +13,26 @@ def pool_boxes(
 ) -> Float[Tensor, "pictures boxes channels cells cells"]:
     """Mean of the map in each of ``cells`` x ``cells`` cells of each box, interpolated between the map's own points.
 
-    ``boxes`` are relative to their pictures, from 0 to 1.
+    ``boxes`` are relative to their pictures, from 0 to 1. Interpolation along one side does not depend on the other, so
+    it is two products of matrices: no gradient is gathered from thousands of places at once.
     """
-    points = cells * _POINTS
-    steps = (torch.arange(points, device=boxes.device, dtype=boxes.dtype) + 0.5) / points
-    corner, size = boxes[..., None, :2], boxes[..., None, 2:] - boxes[..., None, :2]
-    places = corner + steps[:, None] * size
-    x = places[..., None, :, 0].expand(-1, -1, points, -1)
-    y = places[..., :, None, 1].expand(-1, -1, -1, points)
-    grid = torch.stack([x, y], dim=-1).to(maps.dtype) * 2 - 1
-    read: Tensor = F.grid_sample(maps, grid.flatten(1, 2), padding_mode="border", align_corners=False)
-    by_cell = read.unflatten(3, (cells, _POINTS)).unflatten(2, (boxes.shape[1], cells, _POINTS))
-    pooled: Tensor = by_cell.mean((4, 6))
-    return pooled.transpose(1, 2)
+    rows, columns = maps.shape[-2:]
+    down = _shares(boxes[..., 1], boxes[..., 3], rows, cells).to(maps.dtype)
+    across = _shares(boxes[..., 0], boxes[..., 2], columns, cells).to(maps.dtype)
+    read = torch.einsum("pbjx,pcyx->pbjyc", across, maps)
+    return torch.einsum("pbiy,pbjyc->pbcij", down, read)
+
+
+def _shares(
+    start: Float[Tensor, "pictures boxes"], stop: Float[Tensor, "pictures boxes"], size: int, cells: int
+) -> Float[Tensor, "pictures boxes cells size"]:
+    """How much each point of one side of the map counts in each cell.
+
+    >>> _shares(torch.tensor([[0.0]]), torch.tensor([[1.0]]), size=4, cells=2).tolist()
+    [[[[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]]]]
+    """
+    steps = (torch.arange(cells * _POINTS, device=start.device, dtype=start.dtype) + 0.5) / (cells * _POINTS)
+    # The map's own points are the centres of its cells; beyond the first and the last it goes on as there.
+    places = ((start[..., None] + steps * (stop - start)[..., None]) * size - 0.5).clamp(0, size - 1)
+    near = 1 - (places[..., None] - torch.arange(size, device=start.device)).abs()
+    return near.clamp(min=0).unflatten(-2, (cells, _POINTS)).mean(-2)

@@ -7,7 +7,8 @@ graph can record it.
 from sct.training.rewards.alignment import AlignmentReferences, AlignmentReward
 from sct.training.rewards.cider import CiderReferences, CiderReward
 from sct.training.rewards.ngrams import NgramWeights
-from sct.training.rewards.sentences import Sentences, spoken_words
+from sct.training.rewards.repeats import repeated_pairs
+from sct.training.rewards.sentences import Sentences, spoken_words, with_end
 
 __all__ = [
     "AlignmentReferences",
@@ -16,5 +17,7 @@ __all__ = [
     "CiderReward",
     "NgramWeights",
     "Sentences",
+    "repeated_pairs",
     "spoken_words",
+    "with_end",
 ]

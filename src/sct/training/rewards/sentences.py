@@ -70,6 +70,19 @@ def pack_words(words: Int[Tensor, "captions time"], kept: Bool[Tensor, "captions
     return Sentences(torch.empty_like(words).scatter_(1, target, words), lengths)
 
 
+def with_end(sentences: Sentences, has_ended: Bool[Tensor, " captions"]) -> Sentences:
+    """The same with their end as a last word, where they have one.
+
+    >>> ended = with_end(Sentences.of_lists([[4, 5], [6]]), torch.tensor([True, False]))
+    >>> ended.words.tolist(), ended.lengths.tolist()
+    ([[4, 5, 3], [6, 1, 1]], [3, 1])
+    """
+    words = torch.nn.functional.pad(sentences.words, (0, 1), value=PAD)
+    place = torch.arange(words.shape[1], device=words.device)
+    is_end = (place == sentences.lengths[:, None]) & has_ended[:, None]
+    return Sentences(words.masked_fill(is_end, END), sentences.lengths + has_ended)
+
+
 def mean_over_references(
     scores: Float[Tensor, "candidates references"], present: Bool[Tensor, "candidates references"] | None
 ) -> Float[Tensor, " candidates"]:
