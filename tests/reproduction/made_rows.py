@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from sct.reproduction.figures import RowResult, RunResult
-from sct.reproduction.measuring import NOT_RUN, Request
+from sct.reproduction.figures import NOT_RUN, RowResult, RunResult
 from sct.reproduction.published import TABLES, PublishedTable, RowKey
+from sct.reproduction.request import Request
 from sct.reproduction.runs import Workplace
 from sct.reproduction.table import Reproduction, compared
 

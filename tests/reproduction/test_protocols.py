@@ -9,8 +9,8 @@ from made_rows import RECIPES, some_rows
 from tiny_data import SMALL, tiny_dataset
 
 from sct.data.dataset import Dataset, write_dataset
-from sct.reproduction.measuring import Request
 from sct.reproduction.published import TABLES
+from sct.reproduction.request import Request
 from sct.reproduction.runs import Workplace
 from sct.reproduction.table import reproduce
 from sct.reproduction.wording import remarks

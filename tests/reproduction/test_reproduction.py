@@ -10,7 +10,8 @@ from made_rows import RECIPES, some_rows
 from tiny_data import SMALL, tiny_dataset
 
 from sct.cli.main import run
-from sct.reproduction.measuring import Request
+from sct.errors import InputError
+from sct.reproduction.request import Request
 from sct.reproduction.runs import LOG, REPORT, Workplace
 from sct.reproduction.table import reproduce
 
@@ -91,6 +92,29 @@ def test_captions_that_were_brought_home_do_without_bundles(copy, data, trained)
     again = reproduce(TABLE, request_in(copy, data, train=False), said.append)
     assert figures(again) == figures(trained[1])
     assert [line.rpartition(": ")[2] for line in said] == ["B4, R, C"] * 2
+
+
+def test_captions_of_another_dataset_are_not_taken(copy, tmp_path):
+    folder = copy / "runs" / OURS
+    shutil.rmtree(folder / "bundles")
+    (folder / "best").unlink()
+    other = tiny_dataset(tmp_path / "other", num_sets=3)
+    made = reproduce(some_rows("table2", ("ours",)), request_in(copy, other, train=False), silent)
+    [row] = made.results.values()
+    assert row.runs[0].absent == (
+        f"not run: the captions in {folder}/evaluation/sequence-val are of something else than what is here"
+    )
+
+
+def test_only_the_systems_that_are_named_are_trained(copy, data):
+    shutil.rmtree(copy / "runs" / RIVAL)
+    made = reproduce(TABLE, request_in(copy, data, systems=("ours",)), silent)
+    assert {row.key.system: row.is_measured for row in made.results.values()} == {
+        "ours": True,
+        "controllable_up_down": False,
+    }
+    with pytest.raises(InputError, match="table2 has no system 'pos': wanted some of controllable_up_down, ours"):
+        reproduce(TABLE, request_in(copy, data, systems=("pos",)), silent)
 
 
 def test_a_metric_that_is_missing_is_asked_for_again(copy, data, monkeypatch):

@@ -10,8 +10,8 @@ from tiny_data import SMALL, tiny_dataset
 
 from sct.data.dataset import Dataset
 from sct.regions.sight import Eye, SightConfig, SightNetwork, TransformerConfig
-from sct.reproduction.measuring import Request
 from sct.reproduction.predictions import PredictionPlace, Speaker
+from sct.reproduction.request import Request
 from sct.reproduction.runs import Workplace
 from sct.reproduction.table import reproduce
 from sct.training.picture_features import PictureFeatures

@@ -116,11 +116,15 @@ def test_boxes_follow_what_is_done_to_the_picture() -> None:
         torch.testing.assert_close(found.float(), box, atol=0.035, rtol=0)
 
 
-def test_some_are_mirrored_and_none_if_so_wanted() -> None:
+def test_some_are_mirrored_and_none_that_may_not_be() -> None:
     torch.manual_seed(1)
     pixels, boxes, is_region = _squares()
     assert set(random_view(pixels, boxes, is_region, crop=False).boxes[:, 0, 0].tolist()) == {0.25, 0.5}
-    assert set(random_view(pixels, boxes, is_region, crop=False, mirror=False).boxes[:, 0, 0].tolist()) == {0.25}
+    assert set(
+        random_view(pixels, boxes, is_region, crop=False, may_mirror=torch.zeros(len(pixels), dtype=torch.bool))
+        .boxes[:, 0, 0]
+        .tolist()
+    ) == {0.25}
 
 
 def test_a_plain_view_changes_nothing() -> None:

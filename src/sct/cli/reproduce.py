@@ -31,6 +31,9 @@ def reproduce_command(
     seeds: Annotated[int, typer.Option(min=1, help="How often ours and its nearest rival are trained.")] = 3,
     metrics: Annotated[str | None, typer.Option(help="Some of the table's; all if not given.")] = None,
     train: Annotated[bool, typer.Option(help="Train the runs that are missing.")] = True,
+    systems: Annotated[
+        str | None, typer.Option(help="Only these are trained, such as ours,fc_2k; finished runs are taken of all.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many runs are trained at once.")] = 1,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="To train and to caption on.")] = "auto",
     pictures: Annotated[Path | None, typer.Option(help="Folder of the dataset's pictures, if it has moved.")] = None,
@@ -43,8 +46,8 @@ def reproduce_command(
     """
     import torch  # noqa: PLC0415  slow to import
 
-    from sct.reproduction.measuring import Request  # noqa: PLC0415
     from sct.reproduction.published import table_named  # noqa: PLC0415
+    from sct.reproduction.request import Request  # noqa: PLC0415
     from sct.reproduction.runs import Workplace  # noqa: PLC0415
     from sct.reproduction.table import reproduce  # noqa: PLC0415
 
@@ -61,8 +64,9 @@ def reproduce_command(
         place=place,
         split=split,
         seeds=seeds,
-        metrics=tuple(name.strip() for name in (metrics or "").split(",") if name.strip()),
+        metrics=_names(metrics),
         train=train,
+        systems=_names(systems),
         jobs=jobs,
         device=("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device,
     )
@@ -72,6 +76,11 @@ def reproduce_command(
     print(json.dumps(made.as_dict()) if as_json else text)
     if made.failures():
         raise typer.Exit(1)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _written(made: "Reproduction", folder: Path, command: str) -> str:

@@ -6,8 +6,8 @@ from statistics import fmean, stdev
 
 from sct.reproduction.published import RowKey
 
-Digits = Mapping[str, int]
-_DIGITS: Digits = {
+NOT_RUN = "not run"
+_DIGITS: Mapping[str, int] = {
     "NW": 3,
     "tau": 3,
     "Div-1": 3,

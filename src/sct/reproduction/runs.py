@@ -93,6 +93,11 @@ class Workplace:
         words = self._made_settings(run) if (self.folder(run) / RECIPE).exists() else self.planned_settings(run)
         return shlex.join(["sct", "train", str(self.recipe(run)), *words])
 
+    def commands(self, run: PlannedRun) -> tuple[str, ...]:
+        """The commands of what a run starts from, and its own."""
+        before = () if run.start is None else self.commands(run.start)
+        return (*before, self.command(run))
+
     def _places(self, run: PlannedRun) -> list[str]:
         start = [] if run.start is None else [f"from={self.best(run.start)}"]
         return [f"data={self.data}", f"out={self.folder(run)}", *start]

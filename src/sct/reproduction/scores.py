@@ -5,7 +5,7 @@ Figures are kept one by one: a metric that lacks something on this machine is as
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +15,7 @@ from sct.evaluation.predictions import Prediction, read_predictions
 from sct.evaluation.protocol import SCORES
 from sct.metrics.report import METRICS, score
 from sct.reproduction.predictions import PredictionPlace
-
-Say = Callable[[str], None]
+from sct.reproduction.request import Say
 
 _TOGETHER = (("B4", "R", "C"), ("NW",), ("IoU",), ("M",), ("S",))
 """Metrics that are run together; the slow ones alone, so that little is lost if somebody stops them."""

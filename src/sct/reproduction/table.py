@@ -7,8 +7,9 @@ from typing import Any
 from sct.errors import InputError
 from sct.reproduction.claims import RowOrder, Verdict, judge_claims, row_orders
 from sct.reproduction.figures import RowResult
-from sct.reproduction.measuring import Request, Say, measured
+from sct.reproduction.measuring import measured
 from sct.reproduction.published import PublishedTable, RowKey
+from sct.reproduction.request import Request, Say
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sct.reproduction.claims import Verdict
-from sct.reproduction.figures import RowResult, digits_of, figure_text
-from sct.reproduction.measuring import NOT_RUN
+from sct.reproduction.figures import NOT_RUN, RowResult, digits_of, figure_text
 from sct.reproduction.published import STAGE_NAMES, Row, Section
 from sct.reproduction.table import Reproduction
 

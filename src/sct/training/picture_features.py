@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
 from sct.data.dataset import Dataset
 from sct.data.features import ImageFeatures
+from sct.data.mentions import image_of_caption
+from sct.data.table import Table
 from sct.regions.sight import NetworkVision
 from sct.training.feed import RegionTable
 from sct.training.picture_table import picture_table
@@ -30,6 +32,7 @@ class PictureFeatures:
         image = np.repeat(np.arange(len(dataset)), np.diff(self._ends))
         sizes = np.concatenate([columns["image_size"]] * 2, axis=1)
         self._boxes = torch.from_numpy((columns["region_box"] / sizes[image]).astype(np.float32))
+        self._may_mirror = torch.from_numpy(~_has_sides(dataset.table))
 
     def __call__(self, images: Sequence[int]) -> ImageFeatures:
         """Of the pictures as they are."""
@@ -37,7 +40,7 @@ class PictureFeatures:
 
     @torch.no_grad()
     def seen(self, images: Sequence[int], *, is_random: bool) -> ImageFeatures:
-        """Of the pictures as they are, or mirrored and lit otherwise at random."""
+        """Of the pictures as they are, or lit otherwise and, if no caption tells left from right, mirrored at random."""
         chosen = np.asarray(images, np.int64)
         counts = np.diff(self._ends)[chosen]
         parts = [
@@ -54,11 +57,10 @@ class PictureFeatures:
         is_region = torch.arange(int(counts.max())) < counts[:, None]
         rows = torch.from_numpy(self._ends[images])[:, None] + torch.arange(is_region.shape[1])
         boxes = self._boxes[torch.where(is_region, rows, 0)]
-        given = (
-            each.to(self.device)
-            for each in (self._pixels[torch.from_numpy(images).to(self._pixels.device)], boxes, is_region)
-        )
-        view = random_view(*given, crop=False) if is_random else plain_view(*given)
+        chosen = torch.from_numpy(images)
+        given = (each.to(self.device) for each in (self._pixels[chosen.to(self._pixels.device)], boxes, is_region))
+        may_mirror = self._may_mirror[chosen].to(self.device)
+        view = random_view(*given, may_mirror=may_mirror, crop=False) if is_random else plain_view(*given)
         whole = view.whole.expand(len(images), 1, -1)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             maps = self._network.look(view.pixels)
@@ -97,6 +99,16 @@ class Views:
     def _put(self, place: Tensor, rows: Int[np.ndarray, " rows"], features: Float[Tensor, "rows features"]) -> None:
         kept = functional.dropout(features, self._dropout, training=self._dropout > 0)
         place[torch.from_numpy(rows).to(place.device)] = kept.to(place)
+
+
+def _has_sides(table: Table) -> Bool[np.ndarray, " images"]:
+    """Images of which a caption says what is left or right."""
+    sides = [number for number, word in enumerate(table.words) if word in ("left", "right")]
+    columns = table.columns
+    caption = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))
+    has_sides = np.zeros(len(table.image_ids), bool)
+    has_sides[image_of_caption(table)[caption[np.isin(columns["word"], sides)]]] = True
+    return has_sides
 
 
 def _near(pixels: UInt8[Tensor, "images 3 side side"], device: torch.device) -> UInt8[Tensor, "images 3 side side"]:

@@ -40,16 +40,20 @@ def random_view(
     boxes: Float[Tensor, "pictures regions 4"],
     is_region: Bool[Tensor, "pictures regions"],
     *,
-    mirror: bool = True,
+    may_mirror: Bool[Tensor, " pictures"] | None = None,
     crop: bool = True,
 ) -> View:
-    """Pictures changed at random, half of them mirrored; a region that the crop cuts away is not seen."""
+    """Pictures changed at random, half of those that may be (all, if nothing is said) mirrored.
+
+    A region that the crop cuts away is not seen.
+    """
     count, device = len(pixels), pixels.device
     size = 1 - (1 - _SMALLEST_CROP) * torch.rand(count, 2, device=device) * (torch.rand(count, 1, device=device) < 0.7)
     if not crop:
         size = torch.ones_like(size)
     corner = torch.rand(count, 2, device=device) * (1 - size)
-    flip = torch.where(torch.rand(count, device=device) < (0.5 if mirror else 0.0), -1.0, 1.0)
+    mirrored_ones = torch.rand(count, device=device) < 0.5
+    flip = torch.where(mirrored_ones if may_mirror is None else mirrored_ones & may_mirror, -1.0, 1.0)
     theta = torch.zeros(count, 2, 3, device=device)
     theta[:, 0, 0], theta[:, 1, 1] = size[:, 0] * flip, size[:, 1]
     theta[:, :, 2] = 2 * corner + size - 1
