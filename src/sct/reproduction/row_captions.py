@@ -1,0 +1,80 @@
+"""The captions of all runs of a table: taken where they are, said as soon as their run is done."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from sct.errors import InputError
+from sct.reproduction.figures import NOT_RUN, RunResult
+from sct.reproduction.plan import SORTER, PlannedRun, planned_run
+from sct.reproduction.predictions import CaptionProtocol, PredictionPlace, Speaker
+from sct.reproduction.published import RowKey
+from sct.reproduction.request import Request, Say
+from sct.reproduction.scores import scores_of
+
+
+class RowCaptions:
+    """Has runs caption as soon as they can, and remembers why some could not."""
+
+    def __init__(
+        self, protocol: CaptionProtocol, request: Request, runs: Mapping[RowKey, Sequence[PlannedRun]], say: Say
+    ) -> None:
+        """Look which captions of the runs of each row are missing."""
+        self._protocol, self._request, self._say = protocol, request, say
+        place = request.place
+        self._speaker = Speaker(place.data, request.split, device=request.device, pictures=place.pictures)
+        data = next(iter(runs)).data
+        self._sorter = planned_run(RowKey(data, SORTER, "")) if protocol == "set" else None
+        self._faults: dict[str, str] = {}
+        self._missing = {
+            run.name: run
+            for of_row in runs.values()
+            for run in of_row
+            if not self._speaker.has_said(self._place_of(run), place.best(run), self._sorter_folder())
+        }
+
+    def missing(self, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+        """Those of the runs whose captions are missing."""
+        return [run for run in runs if run.name in self._missing]
+
+    def sorters(self) -> list[PlannedRun]:
+        """What has to be there too for missing captions to be said."""
+        return [self._sorter] if self._sorter is not None and self._missing else []
+
+    def settle(self, faults: Mapping[str, str]) -> None:
+        """Have every run caption that is done by now; ``faults`` are those of training."""
+        self._faults |= faults
+        place = self._request.place
+        if self._sorter is not None and not place.is_done(self._sorter):
+            return
+        for run in [run for run in self._missing.values() if run.name not in self._faults and place.is_done(run)]:
+            self._say(f"captioning with {place.best(run)}, {self._protocol}")
+            try:
+                self._speaker.say(self._place_of(run), place.best(run), self._sorter_folder())
+            except (InputError, OSError, torch.OutOfMemoryError) as error:
+                self._faults[run.name] = str(error)
+                self._say(f"{run.name} failed: {error}")
+            else:
+                del self._missing[run.name]
+
+    def result(self, run: PlannedRun, metrics: Sequence[str]) -> RunResult:
+        """The figures of a run, or why there are none."""
+        commands = self._request.place.commands(run)
+        if run.name not in self._missing:
+            scores = scores_of(self._place_of(run), metrics, self._say)
+            return RunResult(name=run.name, commands=commands, figures=scores.figures, reasons=scores.reasons)
+        of_sorter = self._faults.get(self._sorter.name, "") if self._sorter is not None else ""
+        fault = self._faults.get(run.name) or (of_sorter and f"its sorter failed: {of_sorter}")
+        reason = fault or NOT_RUN
+        if not fault and self._place_of(run).file.exists():
+            reason = f"{NOT_RUN}: the captions in {self._place_of(run).folder} are of something else than what is here"
+        return RunResult(name=run.name, commands=commands, absent=reason, has_failed=bool(fault))
+
+    def _place_of(self, run: PlannedRun) -> PredictionPlace:
+        return PredictionPlace(self._request.place.folder(run), self._protocol, self._request.split)
+
+    def _sorter_folder(self) -> Path | None:
+        if self._sorter is None or not self._request.place.is_done(self._sorter):
+            return None
+        return self._request.place.best(self._sorter)
