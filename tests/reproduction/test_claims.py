@@ -105,8 +105,9 @@ def test_rows_are_put_in_order_here_and_there():
         ("no_visual_sentinel", "words"): [{"C": None, "NW": 0.5}],
     }
     by_cider, by_nouns = made_up(table, figures).orders
-    assert by_cider.published == ("Ours", "Controllable Up-Down", "Controllable LSTM")
-    assert by_cider.here == ("Ours", "Controllable LSTM", "Controllable Up-Down")
+    assert by_cider.published == "Ours > Controllable Up-Down > Controllable LSTM"
+    assert by_cider.here == "Ours > Controllable LSTM > Controllable Up-Down"
     assert (by_cider.agreeing, by_cider.pairs, by_cider.is_same) == (2, 3, False)
-    # Ours and ours without visual sentinel are equal in the paper: their order here says nothing.
+    # Two rows are equal in the paper: their order here says nothing.
+    assert by_nouns.published.startswith("Ours without visual sentinel = Ours > ")
     assert (by_nouns.agreeing, by_nouns.pairs, by_nouns.is_same) == (5, 5, True)

@@ -65,7 +65,7 @@ def test_markdown_has_ours_beside_the_papers():
     assert "| Ours above Controllable Up-Down in C (words) | +19.9 % | +46.0 % | held |" in lines
     assert "| Ours above Controllable Up-Down in NW (words) | +0.112 | -0.010 | not held |" in lines
     assert "| Ours above FC-2K in NW (words) | +0.251 | - | not run |" in lines
-    assert "| Stage: words by C | Ours > Controllable Up-Down | the same | 1 of 1 |" in lines
+    assert "| Stage: words, by C | Ours > Controllable Up-Down | the same | 1 of 1 |" in lines
     assert any(line.endswith("| Controllable Up-Down > Ours | 0 of 1 |") for line in lines)
     assert lines[-2:] == [COMMAND, "```"]
 

@@ -64,7 +64,7 @@ def test_a_sorter_that_fails_is_the_fault_of_all_rows_of_sets(data, runs, tmp_pa
     shutil.copytree(runs / "coco_layout_words", tmp_path / "runs" / "coco_layout_words", symlinks=True)
     shutil.rmtree(tmp_path / "runs" / "coco_layout_words" / "evaluation")
     request = request_for(data, tmp_path / "runs", metrics=("C",))
-    request = replace(request, place=replace(request.place, settings=("sorter:nonsense=1",)))
+    request = replace(request, place=replace(request.place, settings=("sorter:features=nowhere",)))
     made = reproduce(some_rows("tableA3", ("ours",)), request, print)
     assert made.failures()["coco_layout_words"].startswith("its sorter failed: sct train ended with 2")
 

@@ -158,12 +158,12 @@ def test_a_row_that_fails_stops_no_other_and_takes_its_later_stages_down(copy, d
     shutil.rmtree(copy / "runs" / RIVAL)
     table = some_rows("table2", ("ours", "controllable_up_down"), ("words", "cider"))
     table = replace(table, sections=tuple(_without(section, "ours", "cider") for section in table.sections))
-    made = reproduce(table, request_in(copy, data, settings=(*SMALL, "words:model.nonsense=3")), silent)
+    made = reproduce(table, request_in(copy, data, settings=(*SMALL, "words:examples.vision=nowhere")), silent)
     faults = made.failures()
     assert list(faults) == [RIVAL, RIVAL.replace("words", "cider")]
     assert "sct train ended with 2: " in faults[RIVAL]
-    assert "unknown setting 'model.nonsense'" in faults[RIVAL]
-    assert "unknown setting 'model.nonsense'" in (copy / "runs" / RIVAL / LOG).read_text()
+    assert "nowhere cannot be read" in faults[RIVAL]
+    assert "nowhere cannot be read" in (copy / "runs" / RIVAL / LOG).read_text()
     assert faults[RIVAL.replace("words", "cider")] == f"it would have started from {RIVAL}, which failed"
     ours = next(row for key, row in made.results.items() if key.system == "ours")
     assert ours.is_measured
@@ -215,3 +215,4 @@ def test_bad_wishes_are_one_line(words, message, data, tmp_path, capsys):
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"

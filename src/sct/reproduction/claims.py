@@ -4,7 +4,7 @@ A claim is a margin: one row above another in one metric. That it holds means th
 the margin is as large as the paper's is said besides. What the paper's own figures do not show is no claim of it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import hypot
@@ -87,12 +87,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """The rows of a section by one metric, best first, in the paper and here; only rows that both have."""
+    """The rows of a section by one metric, in the paper and here; only rows that both have."""
 
     title: str
     metric: str
-    published: tuple[str, ...]
-    here: tuple[str, ...]
+    published: str
+    """Best first, as in "Ours > POS = AG-CVAE"."""
+    here: str
     agreeing: int
     """Pairs of rows that are in the same order; pairs that the paper has equal are not counted."""
     pairs: int
@@ -142,9 +143,6 @@ def _order(section: Section, metric: str, results: Results) -> RowOrder:
     here = {row.key: figure.mean for row in section.rows if (figure := results[row.key].figure(metric)) is not None}
     rows = [row for row in section.rows if row.key in here and metric in row.figures]
 
-    def names(value: Callable[[Row], float]) -> tuple[str, ...]:
-        return tuple(row.key.name for row in sorted(rows, key=value, reverse=True))
-
     pairs = [(one, other) for one, other in combinations(rows, 2) if one.figures[metric] != other.figures[metric]]
     agreeing = sum(
         (one.figures[metric] > other.figures[metric]) == (here[one.key] > here[other.key]) for one, other in pairs
@@ -152,8 +150,15 @@ def _order(section: Section, metric: str, results: Results) -> RowOrder:
     return RowOrder(
         section.title,
         metric,
-        names(lambda row: row.figures[metric]),
-        names(lambda row: here[row.key]),
+        _ranked({row.key: row.figures[metric] for row in rows}),
+        _ranked({row.key: here[row.key] for row in rows}),
         agreeing,
         len(pairs),
     )
+
+
+def _ranked(figures: Mapping[RowKey, float]) -> str:
+    """Rows from the best to the worst."""
+    keys = sorted(figures, key=lambda key: -figures[key])
+    signs = (" = " if figures[one] == figures[other] else " > " for one, other in pairwise(keys))
+    return "".join(f"{sign}{key.name}" for sign, key in zip(("", *signs), keys, strict=False))  # of none, no sign

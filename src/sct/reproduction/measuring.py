@@ -107,6 +107,8 @@ def _trained(
 ) -> dict[str, str]:
     """Train what is missing, if that is asked for, and give the faults by name; ``settle`` is called after each run."""
     chains = missing_runs(request.place, wanted) if request.train else []
+    for run in [run for chain in chains for run in chain]:
+        request.place.check(run)
     faults: dict[str, str] = {}
     if settle is not None:
         settle(faults)

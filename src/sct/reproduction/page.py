@@ -11,11 +11,11 @@ _STYLE = """
   --here: #1d6fa5; --paper: #a9adb8; }
 @media (prefers-color-scheme: dark) { :root { --text: #ececf0; --quiet: #a6a6b3; --ground: #17171b; --line: #3a3a44;
   --here: #62b3e4; --paper: #6d7180; } }
-body { margin: 2rem auto; max-width: 68rem; padding: 0 1rem; background: var(--ground); color: var(--text);
+body { margin: 2rem auto; max-width: 74rem; padding: 0 1rem; background: var(--ground); color: var(--text);
   font: 16px/1.5 system-ui, sans-serif; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-size: .875rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .5rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 table.words td, table.words th { text-align: left; white-space: normal; }
 svg { display: block; margin: 1rem 0; max-width: 100%; height: auto; font: 13px system-ui, sans-serif;

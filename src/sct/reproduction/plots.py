@@ -28,7 +28,7 @@ def bar_plots(made: Reproduction) -> list[str]:
                 for row in section.rows
             ]
             if any(bar.here is not None for bar in bars):
-                plots.append(_plot(", ".join(filter(None, (metric, section.title))), metric, bars))
+                plots.append(_plot(", ".join(filter(None, (section.title, metric))), metric, bars))
     return plots
 
 

@@ -80,6 +80,11 @@ class Workplace:
             words += [] if self.accelerator == "auto" else [f"device.accelerator={self.accelerator}"]
         return words
 
+    def check(self, run: PlannedRun) -> None:
+        """Refuse settings that a run's recipe does not know, before anything is trained."""
+        load = load_sorter_recipe if run.kind == "sorter" else load_recipe
+        load(self.recipe(run), self.planned_settings(run))
+
     def time_allowed(self, run: PlannedRun) -> float:
         """Seconds that the user allows a run; none at all: as long as it takes."""
         given = [word for word in self._user_settings(run) if word.startswith("max_seconds=")]
@@ -113,8 +118,9 @@ class Workplace:
 
     def _made_settings(self, run: PlannedRun) -> list[str]:
         """The settings of a finished run that its recipe's file does not have; where things are is said anew."""
+        load = load_sorter_recipe if run.kind == "sorter" else load_recipe
         made, plain = (
-            flat_settings(load_sorter_recipe(path, words) if run.kind == "sorter" else load_recipe(path, words))
+            flat_settings(load(path, words))
             for path, words in ((self.folder(run) / RECIPE, []), (self.recipe(run), self._places(run)))
         )
         is_elsewhere = {"data", "out", "from", "examples.pictures", "device"}

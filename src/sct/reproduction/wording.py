@@ -31,16 +31,16 @@ def claim_grid(verdicts: Sequence[Verdict]) -> Grid:
         (verdict.claim.text, margin_text(verdict, verdict.claim.published), _here(verdict), verdict_text(verdict))
         for verdict in verdicts
     )
-    return Grid("Claims", ("claim", "margin in the paper", "margin here", ""), rows)
+    return Grid("Claims", ("claim", "margin in the paper", "margin here", "verdict"), rows)
 
 
 def order_grid(made: Reproduction) -> Grid:
     """The order of rows in the paper and here."""
     rows = tuple(
         (
-            " ".join(filter(None, (order.title, f"by {order.metric}"))),
-            " > ".join(order.published),
-            "the same" if order.is_same else " > ".join(order.here),
+            ", ".join(filter(None, (order.title, f"by {order.metric}"))),
+            order.published,
+            "the same" if order.is_same else order.here,
             f"{order.agreeing} of {order.pairs}",
         )
         for order in made.orders
@@ -94,7 +94,8 @@ def _here(verdict: Verdict) -> str:
 
 def _section_grid(made: Reproduction, section: Section) -> Grid:
     has_stages = len({row.key.stage for row in section.rows}) > 1  # else its title says it
-    header = ("", *(["stage"] if has_stages else []), "runs", *made.metrics)
+    first = "split" if made.table.protocol == "statistics" else "system"
+    header = (first, *(["stage"] if has_stages else []), "runs", *made.metrics)
     rows = []
     for row in section.rows:
         result = made.results[row.key]
