@@ -26,8 +26,8 @@ def of_words(ours, rival, metric="C"):
 @pytest.mark.parametrize(
     ("ours", "rival", "margin", "text"),
     [
-        pytest.param([], [], None, "not run", id="nothing measured"),
-        pytest.param([150.0], [], None, "not run", id="one of two measured"),
+        pytest.param([], [], None, "not judged", id="nothing measured"),
+        pytest.param([150.0], [], None, "not judged", id="one of two measured"),
         pytest.param([120.0], [100.0], 0.2, "held", id="by the paper's margin"),
         pytest.param([193.0], [161.0], 193 / 161 - 1, "held", id="exactly by it"),
         pytest.param([110.0], [100.0], 0.1, "held, by less", id="by less"),
@@ -35,7 +35,7 @@ def of_words(ours, rival, metric="C"):
         pytest.param([90.0], [100.0], -0.1, "not held", id="the other way round"),
         pytest.param([100.0, 140.0], [99.0, 101.0], 0.2, "held (within the spread of seeds)", id="seeds differ more"),
         pytest.param([119.0, 121.0], [99.0, 101.0], 0.2, "held", id="seeds differ less"),
-        pytest.param([5.0], [0.0], None, "not run", id="no share of nothing"),
+        pytest.param([5.0], [0.0], None, "not judged", id="no share of nothing"),
     ],
 )
 def test_a_relative_margin_is_judged(ours, rival, margin, text):
@@ -111,3 +111,9 @@ def test_rows_are_put_in_order_here_and_there():
     # Two rows are equal in the paper: their order here says nothing.
     assert by_nouns.published.startswith("Ours without visual sentinel = Ours > ")
     assert (by_nouns.agreeing, by_nouns.pairs, by_nouns.is_same) == (5, 5, True)
+
+
+def test_rows_that_are_equal_here_are_not_in_the_papers_order():
+    [by_cider] = made_up(TABLE, of_words([50.0], [50.0])).orders
+    assert by_cider.here in ("Ours = Controllable Up-Down", "Controllable Up-Down = Ours")
+    assert (by_cider.agreeing, by_cider.pairs, by_cider.is_same) == (0, 1, False)

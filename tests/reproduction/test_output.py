@@ -64,7 +64,7 @@ def test_markdown_has_ours_beside_the_papers():
     assert "| FC-2K | not run | - (10.4) | - (17.3) | - (36.8) | - (98.3) | - (25.2) | - (0.257) |" in lines
     assert "| Ours above Controllable Up-Down in C (words) | +19.9 % | +46.0 % | held |" in lines
     assert "| Ours above Controllable Up-Down in NW (words) | +0.112 | -0.010 | not held |" in lines
-    assert "| Ours above FC-2K in NW (words) | +0.251 | - | not run |" in lines
+    assert "| Ours above FC-2K in NW (words) | +0.251 | - | not judged |" in lines
     assert "| Stage: words, by C | Ours > Controllable Up-Down | the same | 1 of 1 |" in lines
     assert any(line.endswith("| Controllable Up-Down > Ours | 0 of 1 |") for line in lines)
     assert lines[-2:] == [COMMAND, "```"]
@@ -88,7 +88,7 @@ def test_the_page_has_the_same_cells_and_plots():
     made = made_up(TABLE, FIGURES)
     read = _Reader(page(made, COMMAND))
     assert read.open == [], "all tags are closed"
-    assert {"146.0 ± 2.8 (193.0)", "held", "not held", "not run"} <= set(read.cells)
+    assert {"146.0 ± 2.8 (193.0)", "held", "not held", "not run", "not judged"} <= set(read.cells)
     assert len([tag for tag, _ in read.tags if tag == "svg"]) == 2  # CIDEr and NW
     widths = {attributes["class"]: float(attributes["width"]) for tag, attributes in read.tags if tag == "rect"}
     assert widths.keys() == {"here", "paper"}

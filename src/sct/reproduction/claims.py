@@ -71,7 +71,7 @@ class Verdict:
 
     claim: Claim
     margin: float | None
-    """None where one of the two rows was not measured."""
+    """None where one of the two rows was not measured, or a share of nothing would be asked for."""
     spread: float | None
 
     @property
@@ -95,12 +95,12 @@ class RowOrder:
     """Best first, as in "Ours > POS = AG-CVAE"."""
     here: str
     agreeing: int
-    """Pairs of rows that are in the same order; pairs that the paper has equal are not counted."""
+    """Pairs of rows that are in the same order, so not equal here; those that are equal in the paper do not count."""
     pairs: int
 
     @property
     def is_same(self) -> bool:
-        """Whether no pair is the other way round."""
+        """Whether every pair is in the paper's order."""
         return self.agreeing == self.pairs
 
 
@@ -145,7 +145,7 @@ def _order(section: Section, metric: str, results: Results) -> RowOrder:
 
     pairs = [(one, other) for one, other in combinations(rows, 2) if one.figures[metric] != other.figures[metric]]
     agreeing = sum(
-        (one.figures[metric] > other.figures[metric]) == (here[one.key] > here[other.key]) for one, other in pairs
+        (one.figures[metric] - other.figures[metric]) * (here[one.key] - here[other.key]) > 0 for one, other in pairs
     )
     return RowOrder(
         section.title,

@@ -16,7 +16,7 @@ from sct.reproduction.predictions import CaptionProtocol
 from sct.reproduction.published import Data, PublishedTable, RowKey
 from sct.reproduction.request import Request, Say
 from sct.reproduction.row_captions import RowCaptions
-from sct.reproduction.runs import Workplace, missing_runs
+from sct.reproduction.runs import LOG, Workplace, missing_runs
 from sct.reproduction.training import Trainer
 from sct.training.sorter_results import SCORES as SORTER_SCORES
 
@@ -113,9 +113,8 @@ def _trained(
     if settle is not None:
         settle(faults)
     if chains:
-        say(
-            f"training {sum(map(len, chains))} runs, {request.jobs} at a time; their logs are {request.place.runs}/RUN/"
-        )
+        number = sum(map(len, chains))
+        say(f"training {number} runs, {request.jobs} at a time; their logs are {request.place.runs}/RUN/{LOG}")
         with closing(Trainer(request.place, request.jobs).train(chains)) as outcomes:
             for outcome in outcomes:
                 say(f"{outcome.run.name} {f'failed: {outcome.fault}' if outcome.fault else 'is trained'}")

@@ -73,8 +73,8 @@ def remarks(made: Reproduction) -> list[str]:
 
 def verdict_text(verdict: Verdict) -> str:
     """Whether a claim holds."""
-    if verdict.holds is None or verdict.margin is None:
-        return NOT_RUN
+    if verdict.margin is None:
+        return "not judged"
     word = "not held" if not verdict.holds else "held" if verdict.reaches_margin else "held, by less"
     is_close = verdict.spread is not None and abs(verdict.margin) < verdict.spread
     return f"{word} (within the spread of seeds)" if is_close else word
