@@ -69,10 +69,14 @@ class Trainer:
                         future.result()  # a fault of ours, which nobody would hear of otherwise
 
     def _train_chain(self, chain: Sequence[PlannedRun]) -> None:
-        failed = ""
+        failed: set[str] = set()
         for run in chain:
-            fault = f"it would have started from {failed}, which failed" if failed else self._fault_of(run)
-            failed = failed or (run.name if fault else "")
+            if run.start is not None and run.start.name in failed:
+                fault = f"it would have started from {run.start.name}, which failed"
+            else:
+                fault = self._fault_of(run)
+            if fault:
+                failed.add(run.name)
             self._outcomes.put(Outcome(run, fault))
 
     def _fault_of(self, run: PlannedRun) -> str:
