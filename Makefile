@@ -5,11 +5,10 @@ STAMP := .venv/.installed
 
 .PHONY: demo test check clean
 
-demo: $(STAMP)  ## ground the tiny corpus, print its statistics, draw two pictures of it
+demo: $(STAMP)  ## caption three photographs under several controls and draw them; ground the tiny corpus
+	$(BIN)/python examples/demo.py --out build/demo
 	$(BIN)/sct prepare examples/tiny build/demo/tiny --overwrite
-	$(BIN)/sct stats build/demo/tiny
 	$(BIN)/sct show build/demo/tiny astronaut --draw build/demo/astronaut.png
-	$(BIN)/sct show build/demo/tiny beach --draw build/demo/beach.png
 
 test: $(STAMP)  ## all tests
 	$(BIN)/pytest -n auto
