@@ -78,7 +78,7 @@ def asked_of_photographer() -> list[Asked]:
         Asked(title="nothing given: what is detected"),
         Asked(title="the man, then his coat", regions=((man,), (coat,))),
         Asked(title="man, camera, coat", regions=((man,), (camera,), (coat,))),
-        Asked(title="tripod, camera, man; the sorter orders them", regions=((tripod,), (camera,), (man,)), unordered=True),
+        Asked(title="tripod, camera, man; sorted", regions=((tripod,), (camera,), (man,)), unordered=True),
     ]
 
 
