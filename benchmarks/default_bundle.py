@@ -2,8 +2,8 @@
 
     python benchmarks/default_bundle.py runs/default_sorter/best src/sct/bundles/default EVALUATION...
 
-The folders after the two bundles are those of ``sct evaluate --out``, one for each control. The model card is written by
-hand and stays where it is.
+The folders after the two bundles are those of ``sct evaluate --out``, one for each control. The model card is written
+by hand and stays where it is.
 """
 
 import argparse

@@ -14,13 +14,13 @@ from sct.regions.records import Region
 class Choice:
     """How many of the proposed regions are worth a caption, and which of them say the same twice."""
 
-    max_regions: int = 4
-    """People name about three in a caption."""
+    max_regions: int = 3
+    """As many as people name in a caption; captions of more are worse (docs/results.md)."""
     max_overlap: float = 0.6
     """A region that overlaps a better one by more than this (IoU) is left out."""
     max_overlap_same_name: float = 0.4
     """The same for two regions of one name: a detector often sees a thing twice."""
-    least_share: float = 0.3
+    least_share: float = 0.5
     """A region must have at least this share of the best one's score."""
 
     def __post_init__(self) -> None:

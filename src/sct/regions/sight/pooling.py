@@ -35,4 +35,5 @@ def _shares(
     # The map's own points are the centres of its cells; beyond the first and the last it goes on as there.
     places = ((start[..., None] + steps * (stop - start)[..., None]) * size - 0.5).clamp(0, size - 1)
     near = 1 - (places[..., None] - torch.arange(size, device=start.device)).abs()
-    return near.clamp(min=0).unflatten(-2, (cells, _POINTS)).mean(-2)
+    shares: Tensor = near.clamp(min=0).unflatten(-2, (cells, _POINTS)).mean(-2)
+    return shares

@@ -9,7 +9,7 @@ from torch import Tensor
 from sct.regions.sight.candidates import moved, without_doubles
 from sct.regions.sight.network import Maps, SightNetwork
 
-_ANCHORS, _CANDIDATES = 600, 120
+_ANCHORS, _CANDIDATES = 1200, 120
 _LARGEST_OVERLAP_FIRST, _LARGEST_OVERLAP = 0.75, 0.6
 _SMALLEST_SIDE = 1e-3
 """Relative to the picture; a thinner box is nothing that a person would point at."""
@@ -22,7 +22,7 @@ class Proposals:
     boxes: Float[Tensor, "proposals 4"]
     """Relative to the picture."""
     worth: Float[Tensor, " proposals"]
-    """From 0 to 1: about how well the box fits something that people would name."""
+    """From 0 to 1, by both looks: whether people would name something there, and how well the box fits it."""
 
 
 @torch.no_grad()
@@ -33,10 +33,12 @@ def propose(network: SightNetwork, maps: Maps, limit: int) -> list[Proposals]:
     for number, (worth, deltas) in enumerate(zip(found.worth, found.deltas, strict=True)):
         best = worth.topk(min(_ANCHORS, len(worth)))
         boxes = moved(network.anchors[best.indices], deltas[best.indices])
-        boxes = boxes[without_doubles(boxes, best.values, _LARGEST_OVERLAP_FIRST, _CANDIDATES)]
-        features = network.features(maps.of(number), boxes[None])[0]
-        judged = network.worth(features).squeeze(1).float().sigmoid()
-        boxes = moved(boxes, network.refine(features).float())
+        candidates = without_doubles(boxes, best.values, _LARGEST_OVERLAP_FIRST, _CANDIDATES)
+        features = network.features(maps.of(number), boxes[None, candidates])[0]
+        # The second look has learned from the best anchors alone: of the others the first knows more.
+        looks = best.values[candidates].sigmoid(), network.worth(features).squeeze(1).float().sigmoid()
+        judged = (looks[0] * looks[1]).sqrt()
+        boxes = moved(boxes[candidates], network.refine(features).float())
         is_box = (boxes[:, 2:] - boxes[:, :2]).amin(1) > _SMALLEST_SIDE
         boxes, judged = boxes[is_box], judged[is_box]
         kept = without_doubles(boxes, judged, _LARGEST_OVERLAP, limit)

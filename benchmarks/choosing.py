@@ -1,0 +1,90 @@
+"""Which of the proposed regions should be talked about when nobody points at any?
+
+    python benchmarks/choosing.py DATA/val.jsonl [--bundle default] [--limit PICTURES]
+
+Captions of pictures alone, by several ways to choose (``sct.choosing.Choice``), judged by all that people wrote of the
+picture: CIDEr-D, BLEU-4, how many words a caption has, and which share of the chosen regions people drew too (IoU 0.5).
+Pictures lie in ``images`` beside the grounded JSONL file; each is looked at once.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+import sct
+from sct.caption_requests import CaptionRequest
+from sct.captioning import Captioner, PictureRequest
+from sct.choosing import Choice
+from sct.data.faults import Faults
+from sct.data.readers.grounded_jsonl import read_grounded_jsonl
+from sct.errors import InputError
+from sct.looking import look_at
+from sct.metrics import score
+from sct.regions.boxes import pairwise_iou
+from sct.regions.pictures import Picture, open_picture
+from sct.regions.records import Box
+from sct.regions.vision import Sight
+
+FOUND_AT = 0.5
+AT_ONCE = 16
+
+
+@dataclass(slots=True, eq=False)
+class Seen:
+    """Pictures that were looked at before (``sct.regions.vision.Vision``)."""
+
+    feature_size: int
+    sights: dict[int, Sight]
+    """By the number that Python has for the picture."""
+
+    def look(self, pictures: Sequence[Picture], boxes: Sequence[Sequence[Box]]) -> list[Sight]:  # noqa: ARG002
+        """Nothing is looked at again: all boxes are the whole picture."""
+        return [self.sights[id(picture)] for picture in pictures]
+
+
+def compare(captioner: Captioner, data: Path, limit: int | None) -> None:
+    """Print one row for each way to choose."""
+    images = list(read_grounded_jsonl({"val": data}, Faults()))[:limit]
+    pictures = [open_picture(data.parent / "images" / str(image.file)) for image in images]
+    vision = captioner.vision
+    if vision is None:
+        raise InputError("the bundle has no eyes: wanted one that captions pictures")
+    seen = Seen(vision.feature_size, {})
+    for start in range(0, len(pictures), AT_ONCE):
+        some = pictures[start : start + AT_ONCE]
+        wholes = [[Box(0.0, 0.0, float(picture.width), float(picture.height))] for picture in some]
+        seen.sights.update(zip(map(id, some), vision.look(some, wholes), strict=True))
+    references = [[caption.text for caption in image.captions] for image in images]
+    drawn = [np.array([region.box for region in image.regions], np.float64) for image in images]
+    print("| most regions | least share | regions | also drawn by people | words | B4 | C |\n" + "| --- " * 7 + "|")
+    for most, share in product((2, 3, 4, 5), (0.0, 0.2, 0.3, 0.4, 0.5, 0.7)):
+        choice = Choice(max_regions=most, least_share=share)
+        requests = look_at(seen, [PictureRequest(picture, choice=choice) for picture in pictures], can_sort=True)
+        said = [best[0].text for best in captioner.caption_batch(requests)]
+        report = score(said, references, metrics=["B4", "C"]).in_paper_units()
+        chosen = sum(len(request.control.region_sets) for request in requests)
+        found = sum(map(_drawn_too, requests, drawn))
+        words = np.mean([len(caption.split()) for caption in said])
+        print(
+            f"| {most} | {share} | {chosen / len(images):.2f} | {100 * found / chosen:.1f} | {words:.1f} "
+            f"| {report['B4']:.1f} | {report['C']:.1f} |",
+            flush=True,
+        )
+
+
+def _drawn_too(request: CaptionRequest, drawn: np.ndarray) -> int:
+    boxes = np.array([each.regions[0].box for each in request.control.region_sets], np.float64)
+    return int((pairwise_iou(boxes, drawn).max(1, initial=0) >= FOUND_AT).sum())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--bundle", default="default")
+    parser.add_argument("--limit", type=int)
+    given = parser.parse_args()
+    compare(sct.load(given.bundle), given.data, given.limit)
