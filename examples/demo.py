@@ -42,7 +42,7 @@ class Asked:
 
     def caption(self, captioner: sct.Captioner, photo: Path) -> sct.GroundedCaption:
         """The same from Python."""
-        options = sct.CaptionOptions(cover=self.cover)
+        options = sct.CaptionOptions(cover=self.cover, no_repeat=captioner.no_repeat_for_people)
         return captioner.caption(photo, self.regions, ordered=not self.unordered, options=options)
 
 

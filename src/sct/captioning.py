@@ -212,6 +212,15 @@ class Captioner:
         """Whether it can caption the same in several manners, as systems made for diverse captions do."""
         return isinstance(self._speaker, PlainSpeaker) and self._speaker.has_manners
 
+    @property
+    def no_repeat_for_people(self) -> int:
+        """The ``no_repeat`` of a caption that is to be read: no two words in a row are said twice.
+
+        The library's own default is off, so that evaluation measures the paper's search. It is off here too for the
+        authors' weights, which any guarantee would part from the authors' search.
+        """
+        return 0 if self.config.mode == "reference" else 2
+
     def search(
         self,
         inputs: ControlInputs,

@@ -39,7 +39,7 @@ def objects(capsys):
 def test_a_picture_alone(bundle, pictures, capsys):
     assert captioned(bundle, pictures / "a.png", "--json", "--cover") == 0
     [found] = objects(capsys)
-    told = sct.load(bundle).caption(pictures / "a.png", options=sct.CaptionOptions(cover=True))
+    told = sct.load(bundle).caption(pictures / "a.png", options=sct.CaptionOptions(cover=True, no_repeat=2))
     assert found["image"] == str(pictures / "a.png")
     assert found["caption"] == told.text
     assert [word["text"] for word in found["words"]] == told.text.split()
@@ -59,7 +59,9 @@ def test_a_picture_alone(bundle, pictures, capsys):
 def test_for_people_a_line_with_chunks_in_brackets(bundle, pictures, capsys):
     assert captioned(bundle, pictures / "a.png", "--cover") == 0
     line = capsys.readouterr().out
-    told: GroundedCaption = sct.load(bundle).caption(pictures / "a.png", options=sct.CaptionOptions(cover=True))
+    told: GroundedCaption = sct.load(bundle).caption(
+        pictures / "a.png", options=sct.CaptionOptions(cover=True, no_repeat=2)
+    )
     assert line.startswith(f"{pictures / 'a.png'}: ")
     assert line.count("\n") == 1
     assert line.replace("[", "").replace("]", "") == f"{pictures / 'a.png'}: {told.text}\n"
@@ -118,8 +120,32 @@ def test_how_long_and_how_wide_is_searched(bundle, pictures, capsys):
     for beam in (1, 4):
         assert captioned(bundle, pictures / "a.png", "--json", "--beam", beam) == 0
         [found] = objects(capsys)
-        wanted = sct.load(bundle).caption(pictures / "a.png", options=sct.CaptionOptions(beam_size=beam))
+        options = sct.CaptionOptions(beam_size=beam, no_repeat=2)
+        wanted = sct.load(bundle).caption(pictures / "a.png", options=options)
         assert found["log_prob"] == pytest.approx(wanted.log_prob, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "arguments", "no_repeat"),
+    [
+        pytest.param("paper", [], 2, id="nothing asked"),
+        pytest.param("paper", ["--no-repeat", 0], 0, id="the paper's search"),
+        pytest.param("paper", ["--no-repeat", 1], 1, id="no word twice"),
+        pytest.param("reference", [], 0, id="the authors' weights keep the authors' search"),
+        pytest.param("reference", ["--no-repeat", 2], 2, id="unless asked"),
+    ],
+)
+def test_how_many_words_in_a_row_are_said_once(bundle, pictures, tmp_path, capsys, mode, arguments, no_repeat):
+    used = bundle if mode == "paper" else make_bundle(tmp_path / "authors", mode=mode)
+    assert captioned(used, pictures / "a.png", "--json", *arguments) == 0
+    [found] = objects(capsys)
+    captioner = sct.load(used)
+    wanted, other = (
+        captioner.caption(pictures / "a.png", options=sct.CaptionOptions(no_repeat=size)).text
+        for size in (no_repeat, 0 if no_repeat else 2)
+    )
+    assert found["caption"] == wanted
+    assert wanted != other, "the case can tell"
 
 
 def test_one_bad_file_does_not_stop_the_rest(bundle, pictures, tmp_path, capsys):
@@ -208,6 +234,7 @@ def test_several_pictures_are_drawn_into_a_folder(bundle, pictures, tmp_path, ca
         pytest.param(["a.png", "--regions", "nowhere.json"], "nowhere.json does not exist", id="no file of regions"),
         pytest.param(["a.png", "--n-best", "6"], "--n-best 6 is more than --beam 5", id="more than the beam"),
         pytest.param(["a.png", "--beam", "0"], "--beam", id="no beam"),
+        pytest.param(["a.png", "--no-repeat", "-1"], "--no-repeat", id="fewer than no words in a row"),
         pytest.param(["a.png", "--precision", "float16"], "float16 is slower", id="half precision on a CPU"),
         pytest.param(["a.png", "--device", "abacus"], "device 'abacus' is unknown", id="no device"),
         pytest.param(["a.png", "b.png", "--draw", "x.png"], "2 pictures: wanted a folder", id="two into one drawing"),

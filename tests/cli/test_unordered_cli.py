@@ -60,7 +60,8 @@ def captioned(bundle, picture, boxes, *arguments):
 
 def in_python(bundle, picture, boxes):
     pointed = [[tuple(map(float, box.split(","))) for box in joined.split("+")] for joined in boxes]
-    return sct.load(bundle).caption(picture, regions=pointed, ordered=False)
+    options = sct.CaptionOptions(no_repeat=2)
+    return sct.load(bundle).caption(picture, regions=pointed, ordered=False, options=options)
 
 
 def told(capsys):

@@ -41,6 +41,15 @@ def caption_command(
     n_best: Annotated[int, typer.Option(min=1, help="Captions that are told of each picture.")] = 1,
     cover: Annotated[bool, typer.Option("--cover", help="Talk about every region before the sentence ends.")] = False,
     max_length: Annotated[int, typer.Option(min=1, help="Most words, the end counted as one.")] = 20,
+    no_repeat: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Never say the same N words in a row twice; 0: the paper's plain search.",
+            show_default="2; 0 for a bundle that searches as the authors' code does",
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[
         Literal["float32", "float16", "int8"], typer.Option(help="Of the captioner: float16 for GPUs, int8 for CPUs.")
@@ -64,7 +73,13 @@ def caption_command(
     controls = _controls(files, region, regions, ordered=not unordered)
     places = {} if draw is None else _places(draw, files)
     captioner = load(model, device=device, precision=precision)
-    options = CaptionOptions(beam_size=beam, n_best=n_best, cover=cover, max_length=max_length)
+    options = CaptionOptions(
+        beam_size=beam,
+        n_best=n_best,
+        cover=cover,
+        max_length=max_length,
+        no_repeat=captioner.no_repeat_for_people if no_repeat is None else no_repeat,
+    )
 
     def work(jobs: Sequence[Job]) -> list[list[GroundedCaption]]:
         return captioner.caption_pictures([PictureRequest(job.picture, controls[job.file]) for job in jobs], options)

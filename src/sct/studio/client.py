@@ -72,14 +72,19 @@ class Client:
         beam: int = 5,
         n_best: int = 1,
         max_length: int = 20,
+        no_repeat: int | None = None,
     ) -> list[GroundedCaption]:
-        """Captions of a picture, a file or what a file holds, the best first; see ``Captioner.caption``."""
+        """Captions of a picture, a file or what a file holds, the best first; see ``Captioner.caption``.
+
+        Unlike there no two words in a row are said twice unless ``no_repeat`` is 0; None leaves it to the server.
+        """
         request = {
             **_control_fields(regions, ordered=ordered),
             "cover": cover,
             "beam": beam,
             "n_best": n_best,
             "max_length": max_length,
+            "no_repeat": no_repeat,
         }
         return _captions(self._about("/v1/caption", picture, request), request)
 
@@ -93,6 +98,7 @@ class Client:
         cover: bool = False,
         beam: int = 5,
         max_length: int = 20,
+        no_repeat: int | None = None,
     ) -> list[GroundedCaption]:
         """Captions of other orders and subsets, the likeliest first; ``order.sets`` tells what each talks about."""
         request = {
@@ -101,6 +107,7 @@ class Client:
             "beam": beam,
             "number": number,
             "max_length": max_length,
+            "no_repeat": no_repeat,
         }
         return _captions(self._about("/v1/ways", picture, request), request)
 

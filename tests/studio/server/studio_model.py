@@ -47,11 +47,11 @@ class HeldVision(ColourVision):
         return super().look(pictures, boxes)
 
 
-def tiny_captioner(vision="colours", sorter=BY_COLOUR, features: int = FEATURES) -> Captioner:
+def tiny_captioner(vision="colours", sorter=BY_COLOUR, features: int = FEATURES, mode="paper") -> Captioner:
     vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
     torch.manual_seed(3)
     sizes = {"feature_size": features, "word_size": 5, "hidden_size": 7, "attention_size": 4}
-    network = assemble(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))
+    network = assemble(CaptionerConfig(vocabulary_size=len(vocabulary), mode=mode, **sizes))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.9)
     seeing = ColourVision(features) if vision == "colours" else vision

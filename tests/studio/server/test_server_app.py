@@ -49,7 +49,7 @@ def plain(value):
 def test_captions_are_those_of_the_library(studio, captioner):
     answer = studio.send("/v1/caption", PHOTO, {"control": [[LEFT], [RIGHT, SMALL]], "n_best": 3, "cover": True})
     assert answer.json()["picture"] == {"id": ID, "width": 40, "height": 20}
-    options = CaptionOptions(n_best=3, cover=True)
+    options = CaptionOptions(n_best=3, cover=True, no_repeat=2)
     [wanted] = captioner.caption_pictures([_request(PHOTO, [LEFT, [RIGHT, SMALL]])], options)
     assert len(wanted) == 3
     for ours, theirs in zip(captions(answer), wanted, strict=True):
@@ -64,6 +64,33 @@ def _request(data, regions, *, ordered=True):
     from sct.regions.pointing import control_of
 
     return PictureRequest(open_picture(data), control_of(regions, ordered=ordered))
+
+
+@pytest.mark.parametrize(
+    ("mode", "request_", "no_repeat"),
+    [
+        pytest.param("paper", {}, 2, id="nothing asked"),
+        pytest.param("paper", {"no_repeat": None}, 2, id="null"),
+        pytest.param("paper", {"no_repeat": 0}, 0, id="the paper's search"),
+        pytest.param("paper", {"no_repeat": 1}, 1, id="no word twice"),
+        pytest.param("reference", {}, 0, id="the authors' weights keep the authors' search"),
+        pytest.param("reference", {"no_repeat": 2}, 2, id="unless asked"),
+    ],
+)
+def test_how_many_words_in_a_row_are_said_once(mode, request_, no_repeat):
+    captioner = tiny_captioner(mode=mode)
+    options = CaptionOptions(no_repeat=no_repeat)
+    with opened_app(captioner) as studio:
+        [caption] = captions(studio.send("/v1/caption", PHOTO, {"control": [[LEFT], [RIGHT]], **request_}))
+        ways = captions(studio.send("/v1/ways", PHOTO, {"control": [[LEFT], [RIGHT]], **request_}))
+    assert caption["text"] == captioner.caption(PHOTO, [LEFT, RIGHT], options=options).text
+    other = CaptionOptions(no_repeat=0 if no_repeat else 2)
+    assert caption["text"] != captioner.caption(PHOTO, [LEFT, RIGHT], options=other).text, "the case can tell"
+    boxes = [LEFT, RIGHT]
+    assert ways
+    for way in ways:
+        order = [boxes[number] for number in way["order"]["sets"]]
+        assert way["text"] == captioner.caption(PHOTO, order, options=options).text
 
 
 def test_a_caption_says_all_that_is_known_of_it(studio):
@@ -146,7 +173,8 @@ def test_other_ways_to_say_it(studio, captioner):
     for caption, order in zip(found, orders, strict=True):
         assert caption["control"] == [[LEFT], [RIGHT], [SMALL]]
         assert list(dict.fromkeys(word["region_set"] for word in caption["words"])) == list(order), "all, in this order"
-        wanted = captioner.caption(PHOTO, [boxes[number] for number in order], options=CaptionOptions(cover=True))
+        options = CaptionOptions(cover=True, no_repeat=2)
+        wanted = captioner.caption(PHOTO, [boxes[number] for number in order], options=options)
         assert caption["text"] == wanted.text
         assert caption["log_prob"] == pytest.approx(wanted.log_prob, abs=1e-4)
     some = captions(studio.send("/v1/ways", PHOTO, {**request, "number": 2}))
@@ -279,6 +307,10 @@ def test_refuses_pictures(studio, path, data, status):
         pytest.param({"control": [[LEFT]], "beam": 11}, "beam: Input should be less", id="a wide beam"),
         pytest.param({"control": [[LEFT]], "max_length": 41}, "max_length: Input should be less", id="long"),
         pytest.param({"control": [[LEFT]], "beam": "5"}, "beam: Input should be a valid integer", id="beam as text"),
+        pytest.param({"control": [[LEFT]], "no_repeat": -1}, "no_repeat: Input should be greater", id="below none"),
+        pytest.param({"control": [[LEFT]], "no_repeat": 41}, "no_repeat: Input should be less", id="longer than all"),
+        pytest.param({"control": [[LEFT]], "no_repeat": 2.5}, "no_repeat: Input should be a valid int", id="a half"),
+        pytest.param({"control": [[LEFT]], "no_repeat": True}, "no_repeat: Input should be a valid int", id="a yes"),
         pytest.param({"control": [[LEFT]], "ordered": 1}, "ordered: Input should be a valid boolean", id="ordered"),
         pytest.param(
             {"control": [[LEFT], [RIGHT]], "cover": True, "max_length": 2}, "need 3 words with the end", id="cover"

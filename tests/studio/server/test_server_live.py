@@ -85,7 +85,8 @@ def until(is_so):
 
 def test_the_client_gives_the_records_of_the_library(client):
     [ours] = client.caption(PHOTO, [LEFT, [RIGHT, SMALL]], cover=True)
-    wanted = tiny_captioner().caption(PHOTO, [LEFT, [RIGHT, SMALL]], options=CaptionOptions(cover=True))
+    options = CaptionOptions(cover=True, no_repeat=2)
+    wanted = tiny_captioner().caption(PHOTO, [LEFT, [RIGHT, SMALL]], options=options)
     assert ours.text == wanted.text
     assert ours.chunks == wanted.chunks
     assert [word.region_set for word in ours.words] == [word.region_set for word in wanted.words]
@@ -96,6 +97,37 @@ def test_the_client_gives_the_records_of_the_library(client):
     assert ours.control.ordered
     assert ours.regions_of(ours.words[0])[0].box == Box(*LEFT)
     assert len(client.caption(PHOTO, n_best=3, beam=3, max_length=5)) == 3
+
+
+@pytest.mark.parametrize(("asked", "no_repeat"), [({}, 2), ({"no_repeat": None}, 2), ({"no_repeat": 0}, 0)])
+def test_the_client_asks_how_many_words_in_a_row_are_said_once(client, asked, no_repeat):
+    options, alone = CaptionOptions(no_repeat=no_repeat), tiny_captioner()
+    [ours] = client.caption(PHOTO, [LEFT, RIGHT], **asked)
+    assert ours.text == alone.caption(PHOTO, [LEFT, RIGHT], options=options).text
+    boxes = [LEFT, RIGHT]
+    for way in client.ways(PHOTO, boxes, **asked):
+        assert way.text == alone.caption(PHOTO, [boxes[number] for number in way.order.sets], options=options).text
+
+
+def test_users_who_ask_for_other_searches_are_answered_together():
+    vision = HeldVision()
+    with (
+        live(make_app(tiny_captioner(vision), ServerSettings(patience=0.0))) as address,
+        ThreadPoolExecutor(4) as users,
+    ):
+        first = users.submit(Client(address).detect, PHOTO)
+        assert vision.looking.wait(60)
+        sizes = (2, 0, 1)
+        asked = [users.submit(Client(address).caption, PHOTO, [LEFT, RIGHT], no_repeat=size) for size in sizes]
+        until(lambda: metrics(address)["sct_waiting"] == 3)
+        vision.may_look.set()
+        first.result(60)
+        found = [future.result(60)[0].text for future in asked]
+        assert metrics(address)["sct_batch_requests_count"] == 2
+    alone = tiny_captioner()
+    wanted = [alone.caption(PHOTO, [LEFT, RIGHT], options=CaptionOptions(no_repeat=size)).text for size in sizes]
+    assert found == wanted
+    assert len(set(wanted)) == 3, "the case can tell"
 
 
 def test_the_client_gives_orders_and_names(client):
@@ -200,7 +232,7 @@ def test_requests_that_wait_together_are_answered_together():
     assert counted["sct_looks_total"] == 4, "one picture that several ask about is looked at once"
     alone = tiny_captioner()
     for control, picture, [caption] in zip(controls, pictures, found[1:7], strict=True):
-        wanted = alone.caption(picture, control)
+        wanted = alone.caption(picture, control, options=CaptionOptions(no_repeat=2))
         assert caption.text == wanted.text
         assert caption.log_prob == pytest.approx(wanted.log_prob, abs=1e-4)
     assert found[7] == alone.detect(photo(RED))

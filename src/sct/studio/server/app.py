@@ -92,7 +92,8 @@ def _add_work(app: FastAPI, desk: Desk, captioner: Captioner) -> None:
         with desk.taken(request):
             message, subject = await desk.asked(request, messages.CaptionMessage, deadline)
             control = _checked(message, subject, captioner)
-            task = CaptionTask(subject.picture, subject.glance, control, message.options(), message.n_best)
+            options = message.options(captioner.no_repeat_for_people)
+            task = CaptionTask(subject.picture, subject.glance, control, options, message.n_best)
             answer = await desk.answered(request, task, deadline)
         return _captions(answer.glance, answer.captions)
 
@@ -109,7 +110,8 @@ def _add_work(app: FastAPI, desk: Desk, captioner: Captioner) -> None:
             message, subject = await desk.asked(request, messages.WaysMessage, deadline)
             control = _checked(message, subject, captioner)
             assert control is not None
-            task = WaysTask(subject.picture, subject.glance, control, message.options(), message.number)
+            options = message.options(captioner.no_repeat_for_people)
+            task = WaysTask(subject.picture, subject.glance, control, options, message.number)
             answer = await desk.answered(request, task, deadline)
         return _captions(answer.glance, answer.captions)
 

@@ -89,8 +89,9 @@ class Desk:
     def warm_up(self) -> None:
         """Caption a picture of nothing twice: the first time is the slowest, the second tells how long others take."""
         blank = Picture(np.full((480, 640, 3), 128, np.uint8), 640, 480, "a blank picture")
+        task = CaptionTask(blank, None, None, CaptionOptions(no_repeat=self._captioner.no_repeat_for_people), 1)
         for counters in (Counters(), self.counters):
-            Answerer(self._captioner, Memory(0), counters).answer([CaptionTask(blank, None, None, CaptionOptions(), 1)])
+            Answerer(self._captioner, Memory(0), counters).answer([task])
 
     def stop(self) -> None:
         """Finish what waits and end the threads."""

@@ -52,6 +52,13 @@ class _Saying(PictureMessage):
     cover: bool = Field(False, description="Talk about every region set before the sentence ends.")
     beam: int = Field(5, ge=1, le=BEAM, description="Captions that are kept in mind at each word.")
     max_length: int = Field(20, ge=1, le=MAX_LENGTH, description="Most words, the end counted as one.")
+    no_repeat: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_LENGTH,
+        description="Never say the same so many words in a row twice; 0: off, the paper's search; null: 2, or 0 for a "
+        "model that searches as the authors' code does.",
+    )
     classes: Names | None = Field(None, description="Names that a person gives to regions, in the shape of control.")
 
     def _checked_control(self, sets: list[list[list[float]]]) -> Control:
@@ -71,9 +78,14 @@ class _Saying(PictureMessage):
             ordered=self.ordered,
         )
 
-    def options(self) -> CaptionOptions:
-        """How the caption is searched for."""
-        return CaptionOptions(beam_size=self.beam, max_length=self.max_length, cover=self.cover)
+    def options(self, no_repeat: int) -> CaptionOptions:
+        """How the caption is searched for; ``no_repeat`` holds where none was asked for."""
+        return CaptionOptions(
+            beam_size=self.beam,
+            max_length=self.max_length,
+            cover=self.cover,
+            no_repeat=no_repeat if self.no_repeat is None else self.no_repeat,
+        )
 
 
 class CaptionMessage(_Saying):
