@@ -137,11 +137,14 @@ def test_how_long_and_how_wide_is_searched(bundle, pictures, capsys):
 )
 def test_how_many_words_in_a_row_are_said_once(bundle, pictures, tmp_path, capsys, mode, arguments, no_repeat):
     used = bundle if mode == "paper" else make_bundle(tmp_path / "authors", mode=mode)
-    assert captioned(used, pictures / "a.png", "--json", *arguments) == 0
+    regions = ["--region", "0,0,20,20", "--region", "20,0,40,20"]
+    assert captioned(used, pictures / "a.png", *regions, "--json", *arguments) == 0
     [found] = objects(capsys)
     captioner = sct.load(used)
     wanted, other = (
-        captioner.caption(pictures / "a.png", options=sct.CaptionOptions(no_repeat=size)).text
+        captioner.caption(
+            pictures / "a.png", [(0, 0, 20, 20), (20, 0, 40, 20)], options=sct.CaptionOptions(no_repeat=size)
+        ).text
         for size in (no_repeat, 0 if no_repeat else 2)
     )
     assert found["caption"] == wanted
