@@ -24,7 +24,7 @@ WORDS = ("a", "the", "man", "dog", "rides", "on")
 def tiny_captioner() -> Captioner:
     """Sees colours, says words of no sense, and says others when the control is another."""
     vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
-    torch.manual_seed(17)
+    torch.manual_seed(25)
     sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
     network = assemble(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))
     for parameter in network.parameters():

@@ -118,6 +118,7 @@ def test_loading_the_page_again_brings_the_control_back(open_page):
     page.locator("#option-beam").fill("3")
     settle(page)
     before, boxes = text_of(page), boxes_of(page)
+    expect(page).to_have_url(re.compile("beam=3"))  # the address follows a moment after the last change
     page.reload()
     settle(page)
     assert (text_of(page), boxes_of(page)) == (before, boxes)
