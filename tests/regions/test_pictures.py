@@ -216,7 +216,7 @@ def png_that_claims(width: int, height: int) -> bytes:
 @pytest.mark.parametrize(
     ("width", "height", "said"),
     [
-        pytest.param(50_000, 50_000, "is too large: .* wanted at most 150 megapixel", id="far too many"),
+        pytest.param(50_000, 50_000, "has too many pixels: wanted at most 150 megapixel", id="far too many"),
         pytest.param(15_000, 10_001, "has 15000 x 10001 pixels: wanted at most 150 megapixel", id="just too many"),
         pytest.param(15_000, 10_000, "is damaged or incomplete", id="as many as may be, but none of them there"),
     ],

@@ -102,7 +102,7 @@ def read_manifest(folder: Path) -> Manifest:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         if not folder.exists():
-            raise InputError(f"{folder} is not there: make it with sct prepare SOURCE {folder}") from None
+            raise InputError(f"{folder} is not there: wanted a folder made by sct prepare SOURCE FOLDER") from None
         if not folder.is_dir():
             raise InputError(f"{folder} is a file: wanted a folder made by sct prepare SOURCE FOLDER") from None
         raise InputError(f"{folder} holds no whole dataset (no {MANIFEST}): wanted one made by sct prepare") from None

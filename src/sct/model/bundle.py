@@ -240,7 +240,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-        raise InputError(f"{folder} {what}: wanted the folder of a bundle, as sct import-reference makes one")
+        raise InputError(f"{folder} {what}: wanted the folder of a bundle, as sct train makes, or the word default")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

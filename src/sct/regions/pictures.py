@@ -85,7 +85,7 @@ def open_picture(
         try:
             image = Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=_FORMATS)
         except Image.DecompressionBombError as error:
-            raise InputError(f"{name} is too large: {error}; wanted at most {LARGEST_MEGAPIXELS} megapixel") from error
+            raise InputError(f"{name} has too many pixels: wanted at most {LARGEST_MEGAPIXELS} megapixel") from error
         except UnidentifiedImageError as error:
             raise InputError(
                 f"{name} is no picture known here, it begins with {_beginning(source)!r}: {_WANTED}"

@@ -12,7 +12,14 @@ from sct.training.recipe import Objective
 from sct.training.rewards import AlignmentReward, CiderReward, Sentences, repeated_pairs, spoken_words, with_end
 from sct.training.self_critical import say, self_critical_loss
 
+LONGEST_REFERENCE = 32
+"""Words of a reference that rewards look at; one caption of COCO in 2,000 is longer."""
 _EXAMPLES_AT_ONCE = 500
+
+
+def as_cider_reads(references: Sentences, settings: Objective) -> Sentences:
+    """References with their ends, where these are words; one that was cut has none."""
+    return with_end(references, (references.lengths < LONGEST_REFERENCE) & settings.end_is_word)
 
 
 class WordsObjective:
@@ -50,10 +57,8 @@ class RewardObjective:
         mean: MaskedMean = masked_mean,
     ) -> None:
         self._feed, self._settings, self._mean = feed, settings, mean
-        self._cider = cider
-        everyone = torch.full_like(references.lengths, settings.end_is_word, dtype=torch.bool)
-        self._cider_references = cider.prepare(with_end(references, everyone))
-        self._repeats_of_references = repeated_pairs(references)
+        self._cider, self._cider_references = cider, cider.prepare(as_cider_reads(references, settings))
+        self._repeats_of_references = repeated_pairs(references) if settings.repeat_cost else None
         self._nouns = nouns
         self._noun_references = None if nouns is None else nouns.prepare(references)
         self.given_baseline: Float[Tensor, " examples"] | None = None
@@ -97,7 +102,7 @@ class RewardObjective:
         rows = chosen[:, None]
         has_ended = (words == END).any(-1) & self._settings.end_is_word
         earned = {"cider": self._cider(with_end(said, has_ended), self._cider_references, rows)}
-        if self._settings.repeat_cost:
+        if self._repeats_of_references is not None:
             excess = (repeated_pairs(said) - self._repeats_of_references[chosen]).clamp(min=0)
             earned["repeats"] = -self._settings.repeat_cost * excess
         if self._nouns is not None and self._noun_references is not None:

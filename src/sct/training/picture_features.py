@@ -102,7 +102,7 @@ class Views:
 
 
 def _has_sides(table: Table) -> Bool[np.ndarray, " images"]:
-    """Images of which a caption says what is left or right."""
+    """Images of which a caption says left or right, in whatever sense."""
     sides = [number for number, word in enumerate(table.words) if word in ("left", "right")]
     columns = table.columns
     caption = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))

@@ -52,8 +52,8 @@ def random_view(
     if not crop:
         size = torch.ones_like(size)
     corner = torch.rand(count, 2, device=device) * (1 - size)
-    mirrored_ones = torch.rand(count, device=device) < 0.5
-    flip = torch.where(mirrored_ones if may_mirror is None else mirrored_ones & may_mirror, -1.0, 1.0)
+    is_mirrored = torch.rand(count, device=device) < 0.5
+    flip = torch.where(is_mirrored if may_mirror is None else is_mirrored & may_mirror, -1.0, 1.0)
     theta = torch.zeros(count, 2, 3, device=device)
     theta[:, 0, 0], theta[:, 1, 1] = size[:, 0] * flip, size[:, 1]
     theta[:, :, 2] = 2 * corner + size - 1

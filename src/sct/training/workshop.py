@@ -23,16 +23,14 @@ from sct.regions.store import RegionStore
 from sct.training.feed import Feed, RegionTable
 from sct.training.losses import MaskedMean
 from sct.training.new_captioner import learn_classes, new_captioner
-from sct.training.objectives import RewardObjective, WordsObjective
+from sct.training.objectives import LONGEST_REFERENCE, RewardObjective, WordsObjective, as_cider_reads
 from sct.training.picture_features import PictureFeatures, Views
 from sct.training.recipe import Recipe
-from sct.training.rewards import CiderReward, NgramWeights, Sentences, with_end
+from sct.training.rewards import CiderReward, NgramWeights, Sentences
 from sct.training.rewards.tables import alignment_reward
 from sct.training.validation import Validation, make_validation
 
 TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
-LONGEST_REFERENCE = 32
-"""Words of a reference that rewards look at; one caption of COCO in 2,000 is longer."""
 _IMAGES_AT_ONCE = 1 << 12
 
 
@@ -135,8 +133,7 @@ def make_objective(
     whole = _whole_vocabulary(workshop.bundle.vocabulary, workshop.dataset.table)
     references = _references(workshop.dataset.table, workshop.examples, whole)
     documents = torch.from_numpy(workshop.examples.image).long() if settings.documents == "image" else None
-    everyone = torch.full_like(references.lengths, settings.end_is_word, dtype=torch.bool)
-    cider = CiderReward(NgramWeights.of_captions(with_end(references, everyone), documents))
+    cider = CiderReward(NgramWeights.of_captions(as_cider_reads(references, settings), documents))
     nouns = None
     if settings.stage == "cider_and_nouns":
         table = workshop.bundle.nouns

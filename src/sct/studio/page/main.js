@@ -104,6 +104,8 @@ function keepLink() {
   }
 }
 
+addEventListener("pagehide", keepLink);
+
 const timers = new Map();
 function later(name, milliseconds, deed) {
   clearTimeout(timers.get(name));
