@@ -15,6 +15,7 @@ from sct.evaluation.protocol import EvaluationSettings, Evaluator
 from sct.model.bundle import load_bundle
 from sct.training.journal import read_journal
 from sct.training.loop import train
+from sct.training.new_captioner import new_captioner
 from sct.training.recipe import ModelSettings, OptimiserSettings, load_recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -133,3 +134,13 @@ def test_has_a_recipe_for_the_third_stage_with_the_settings_of_ours(variant):
         for name in (f"{variant}_", "")
     )
     assert theirs == ours
+
+
+def test_parts_of_speech_come_from_the_dataset_where_it_has_them(data, monkeypatch):
+    dataset = Dataset.open(data)
+    tagged = replace(dataset, tags="X" * len(dataset.vocabulary))
+    monkeypatch.setattr("sct.data.tag_sequences.WordTagger", lambda: pytest.fail("nobody has to be asked"))
+    settings = replace(ModelSettings(**SIZES), variant="pos")
+    captioner = new_captioner(settings, tagged, "train", dataset.vocabulary.cut(2), 32)
+    assert set(captioner.config.tag_of_word) == {"X"}
+    assert captioner.config.templates == "XXXXX"

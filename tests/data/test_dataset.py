@@ -11,14 +11,14 @@ from sct.regions import Box, Region
 NOUNS = NounTable.from_vectors(["dog"], np.ones((1, 2)), "two numbers")
 
 
-def write(folder, nouns: NounTable | None) -> None:
+def write(folder, nouns: NounTable | None, tags: str | None = None) -> None:
     caption = Caption("a dog", ("a", "dog"), (0, 0), (Chunk("dog", (0,)),))
     image = AnnotatedImage(
         image_id="1", split="train", width=1, height=1, regions=(Region(Box(0, 0, 1, 1), "dog"),), captions=(caption,)
     )
     table, vocabulary = join([pack([image])])
     manifest = Manifest(source="a test", mode="paper", settings={}, pictures=None, images=1, captions=1)
-    write_dataset(folder, table, vocabulary, manifest, nouns)
+    write_dataset(folder, table, vocabulary, manifest, nouns, tags)
 
 
 def test_a_folder_that_is_not_there(tmp_path):
@@ -35,3 +35,16 @@ def test_nouns_of_an_earlier_dataset_do_not_stay(tmp_path):
     write(tmp_path, NOUNS)
     write(tmp_path, None)
     assert Dataset.open(tmp_path).nouns is None
+
+
+def test_tags_are_those_it_was_written_with_and_do_not_stay(tmp_path):
+    write(tmp_path, None, "X...DN")
+    assert Dataset.open(tmp_path).tags == "X...DN"
+    write(tmp_path, None)
+    assert Dataset.open(tmp_path).tags is None
+
+
+def test_tags_of_other_words_are_refused(tmp_path):
+    write(tmp_path, None, "X...D")
+    with pytest.raises(InputError, match=r"tags\.txt has 5 tags for 6 words"):
+        Dataset.open(tmp_path)

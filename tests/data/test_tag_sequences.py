@@ -1,6 +1,6 @@
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.table import join, pack
-from sct.data.tag_sequences import tag_sequences
+from sct.data.tag_sequences import tag_sequences, word_tags
 from sct.regions import Box, Region
 
 
@@ -38,13 +38,14 @@ TABLE, VOCABULARY = join(
 
 def test_words_have_their_usual_tag_and_the_commonest_sequences_come_first():
     vocabulary = VOCABULARY.cut(1)
-    found = tag_sequences(TABLE, "train", vocabulary, tagger=Lexicon())
-    tags = dict(zip(vocabulary.words, found.tag_of_word, strict=True))
-    assert [tags[word] for word in ("a", "dog", "orange", "eats")] == ["D", "N", "A", "V"]
-    assert found.tag_of_word[:4] == "X..."
-    assert found.templates == ("DANV", "DNV", "DNVDA")
+    tags = word_tags(TABLE, "train", vocabulary, tagger=Lexicon())
+    by_word = dict(zip(vocabulary.words, tags, strict=True))
+    assert [by_word[word] for word in ("a", "dog", "orange", "eats")] == ["D", "N", "A", "V"]
+    assert tags[:4] == "X..."
+    assert tag_sequences(TABLE, "train", vocabulary, tags) == ("DANV", "DNV", "DNVDA")
 
 
 def test_few_and_short_templates_where_these_are_wanted():
-    found = tag_sequences(TABLE, "train", VOCABULARY.cut(1), most=1, longest=2, tagger=Lexicon())
-    assert found.templates == ("DN",)
+    vocabulary = VOCABULARY.cut(1)
+    tags = word_tags(TABLE, "train", vocabulary, tagger=Lexicon())
+    assert tag_sequences(TABLE, "train", vocabulary, tags, most=1, longest=2) == ("DN",)

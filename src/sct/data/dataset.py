@@ -16,7 +16,7 @@ from sct.language.vocabulary import Vocabulary
 FORMAT = "sct dataset"
 VERSION = 1
 MANIFEST, TABLE, VOCABULARY = "dataset.json", "captions.safetensors", "vocabulary.json"
-NOUNS = "nouns.safetensors"
+NOUNS, TAGS = "nouns.safetensors", "tags.txt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,8 @@ class Dataset:
     """All words of the dataset, by how often its training split uses them."""
     nouns: NounTable | None
     """Which of its words are nouns, and how alike: none in a folder of an sct that did not make this table yet."""
+    tags: str | None
+    """A part of speech for each word of the vocabulary (``sct.language.word_tags.TAGS``); none in an older folder."""
     _rows: dict[str, int] = field(repr=False)
 
     @classmethod
@@ -61,7 +63,11 @@ class Dataset:
         if vocabulary.words != table.words:
             raise InputError(f"{folder / VOCABULARY} is of another dataset: prepare again")
         nouns = NounTable.load(folder / NOUNS) if (folder / NOUNS).exists() else None
-        return cls(manifest, table, vocabulary, nouns, {image_id: row for row, image_id in enumerate(table.image_ids)})
+        tags = (folder / TAGS).read_text("utf-8") if (folder / TAGS).exists() else None
+        if tags is not None and len(tags) != len(vocabulary):
+            raise InputError(f"{folder / TAGS} has {len(tags)} tags for {len(vocabulary)} words: prepare again")
+        rows = {image_id: row for row, image_id in enumerate(table.image_ids)}
+        return cls(manifest, table, vocabulary, nouns, tags, rows)
 
     def __len__(self) -> int:
         """Count the images."""
@@ -120,16 +126,24 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def write_dataset(
-    folder: Path, table: Table, vocabulary: Vocabulary, manifest: Manifest, nouns: NounTable | None = None
+    folder: Path,
+    table: Table,
+    vocabulary: Vocabulary,
+    manifest: Manifest,
+    nouns: NounTable | None = None,
+    tags: str | None = None,
 ) -> None:
     """Write a dataset folder; until the manifest is there, nobody takes it for whole."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
     save_table(table, folder / TABLE)
     vocabulary.save(folder / VOCABULARY)
-    (folder / NOUNS).unlink(missing_ok=True)  # that of an earlier dataset is not of this one
+    for name in (NOUNS, TAGS):  # those of an earlier dataset are not of this one
+        (folder / name).unlink(missing_ok=True)
     if nouns is not None:
         nouns.save(folder / NOUNS)
+    if tags is not None:
+        (folder / TAGS).write_text(tags, "utf-8")
     with written_whole(folder / MANIFEST) as file:
         content = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
         file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from sct.atomic import lock, written_whole
 from sct.data.builder.recipe import GrounderRecipe
-from sct.data.dataset import MANIFEST, NOUNS, TABLE, VERSION, VOCABULARY, Manifest, read_manifest, write_dataset
+from sct.data.dataset import MANIFEST, NOUNS, TABLE, TAGS, VERSION, VOCABULARY, Manifest, read_manifest, write_dataset
 from sct.data.faults import Faults
 from sct.data.noun_words import dataset_nouns
 from sct.data.parts import IMAGES_PER_PART, build_parts
 from sct.data.readers.dropped import Dropped
 from sct.data.sources import Source, SourceOptions, open_source
 from sct.data.table import join, load_table
+from sct.data.tag_sequences import word_tags
 from sct.errors import InputError
 from sct.language.vectors import load_vectors
 
@@ -90,7 +91,7 @@ def prepare(
             left_out={**dropped.counts(), **({"unreadable_inputs": len(faults.messages)} if faults.messages else {})},
         )
         nouns = dataset_nouns(table, load_vectors(settings.vectors))
-        write_dataset(out, table, vocabulary, manifest, nouns)
+        write_dataset(out, table, vocabulary, manifest, nouns, word_tags(table, "train", vocabulary))
         shutil.rmtree(parts)
     return Prepared(manifest, tuple(faults.messages))
 
@@ -147,9 +148,9 @@ def _check_place(out: Path, *, overwrite: bool) -> None:
     if not out.is_dir():
         raise InputError(f"{out} is a file: wanted a folder to write the dataset to")
     found = {path.name for path in out.iterdir() if not path.name.endswith(".part")}
-    if found - {MANIFEST, TABLE, VOCABULARY, NOUNS, PARTS}:
-        foreign = min(found - {MANIFEST, TABLE, VOCABULARY, NOUNS, PARTS})
-        raise InputError(f"{out} holds {foreign}, which is of no dataset: wanted a new or empty folder")
+    foreign = found - {MANIFEST, TABLE, VOCABULARY, NOUNS, TAGS, PARTS}
+    if foreign:
+        raise InputError(f"{out} holds {min(foreign)}, which is of no dataset: wanted a new or empty folder")
     if MANIFEST in found:
         if not overwrite:
             raise InputError(f"{out} already holds a dataset: name another folder, or give --overwrite")

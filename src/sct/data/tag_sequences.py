@@ -1,8 +1,7 @@
 """The parts of speech of a dataset's words, and the sequences of them that its captions mostly have."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -18,39 +17,31 @@ _USES = 5
 _SPECIAL_WORDS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class TagSequences:
-    """Parts of speech, each a letter of ``sct.language.word_tags.TAGS``."""
+def word_tags(table: Table, split: str, vocabulary: Vocabulary, *, tagger: Tagger | None = None) -> str:
+    """Of each word of the vocabulary the tag that it has most often (``sct.language.word_tags.TAGS``).
 
-    tag_of_word: str
-    """Of each word of the vocabulary the tag that it has most often."""
-    templates: tuple[str, ...]
-    """The commonest sequences, the commonest first."""
-
-
-def tag_sequences(
-    table: Table,
-    split: str,
-    vocabulary: Vocabulary,
-    *,
-    most: int = MOST_TEMPLATES,
-    longest: int = 18,
-    tagger: Tagger | None = None,
-) -> TagSequences:
-    """Tag as many captions of a split as it takes to meet every word a few times, and count the sequences of all.
-
-    In a sequence a word has its usual tag: a captioner knows words, not how they were meant.
+    As many captions of the split are tagged as it takes to meet every word a few times.
     """
-    captions = list(_captions(table, split, vocabulary))
-    tagged = list(_enough(captions, vocabulary))
+    tagged = list(_enough(_captions(table, split, vocabulary), vocabulary))
     words = [[vocabulary.words[word] for word in caption] for caption in tagged]
     usual = usual_tags(zip(words, (tagger or WordTagger()).tags(words), strict=True))
     letters = [usual.get(word, "X") for word in vocabulary.words]
     letters[:_SPECIAL_WORDS] = [NO_TAG] * _SPECIAL_WORDS
     letters[UNKNOWN] = "X"
-    counts = Counter("".join([letters[word] for word in caption[:longest]]) for caption in captions)
+    return "".join(letters)
+
+
+def tag_sequences(
+    table: Table, split: str, vocabulary: Vocabulary, tags: str, *, most: int = MOST_TEMPLATES, longest: int = 18
+) -> tuple[str, ...]:
+    """The commonest sequences of tags of a split's captions, the commonest first.
+
+    In a sequence a word has its usual tag: a captioner knows words, not how they were meant.
+    """
+    captions = _captions(table, split, vocabulary)
+    counts = Counter("".join([tags[word] for word in caption[:longest]]) for caption in captions)
     common = sorted((item for item in counts.items() if item[0]), key=lambda item: (-item[1], item[0]))
-    return TagSequences("".join(letters), tuple(template for template, _ in common[:most]))
+    return tuple(template for template, _ in common[:most])
 
 
 def _captions(table: Table, split: str, vocabulary: Vocabulary) -> Iterator[list[int]]:
@@ -64,7 +55,7 @@ def _captions(table: Table, split: str, vocabulary: Vocabulary) -> Iterator[list
         yield ids[ends[caption] : ends[caption + 1]].tolist()
 
 
-def _enough(captions: list[list[int]], vocabulary: Vocabulary) -> Iterator[list[int]]:
+def _enough(captions: Iterable[list[int]], vocabulary: Vocabulary) -> Iterator[list[int]]:
     """The first captions that bring a word that was not met often enough yet."""
     met = [0] * len(vocabulary)
     for caption in captions:

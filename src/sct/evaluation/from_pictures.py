@@ -113,7 +113,7 @@ def look_at_file(
     )
     rows = {image_id: row for row, image_id in enumerate(table.image_ids)}
     return SeenDataset(
-        Dataset(manifest, table, vocabulary, _nouns(table, nouns or NounSource()), rows),
+        Dataset(manifest, table, vocabulary, _nouns(table, nouns or NounSource()), None, rows),
         join([pack(seen)])[0],
         SeenFeatures([image.regions for image in seen], descriptors),
     )

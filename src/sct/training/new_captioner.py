@@ -11,9 +11,10 @@ from torch import Tensor
 
 from sct.baselines.ag_cvae import AgCvae
 from sct.baselines.baby_talk import BabyTalk
+from sct.data.dataset import Dataset
 from sct.data.slot_words import slot_words
 from sct.data.table import NO_CLASS, Table
-from sct.data.tag_sequences import tag_sequences
+from sct.data.tag_sequences import tag_sequences, word_tags
 from sct.language.vocabulary import Vocabulary
 from sct.model.system import CaptioningSystem
 from sct.model.systems import make_system, system_kind
@@ -25,7 +26,7 @@ _REGIONS_TO_LEARN_CLASSES_FROM = 50_000
 
 
 def new_captioner(
-    model: ModelSettings, table: Table, split: str, vocabulary: Vocabulary, feature_size: int
+    model: ModelSettings, dataset: Dataset, split: str, vocabulary: Vocabulary, feature_size: int
 ) -> CaptioningSystem:
     """A captioner with fresh weights."""
     config = system_kind(model.variant).config(
@@ -37,22 +38,31 @@ def new_captioner(
         variant=model.variant,
         mode=model.mode,
         image_in_top_layer=model.image_in_top_layer,
-        **_of_dataset(model, table, split, vocabulary),
+        **_of_dataset(model, dataset, split, vocabulary),
     )
     return make_system(config)
 
 
-def _of_dataset(model: ModelSettings, table: Table, split: str, vocabulary: Vocabulary) -> Mapping[str, Any]:
+def _of_dataset(model: ModelSettings, dataset: Dataset, split: str, vocabulary: Vocabulary) -> Mapping[str, Any]:
     """What a system needs to know of the dataset before it can be made."""
+    table = dataset.table
     if model.variant == "neural_baby_talk":
         forms = slot_words(table, split, vocabulary, min_count=4 * model.min_count)
         return {"forms": ";".join(" ".join(map(str, words)) for words in forms)}
     if model.variant == "ag_cvae":
         return {"num_classes": len(table.classes)}
     if model.variant == "pos":
-        tags = tag_sequences(table, split, vocabulary)
-        return {"tag_of_word": tags.tag_of_word, "templates": " ".join(tags.templates)}
+        tags = _tags(dataset, split, vocabulary)
+        return {"tag_of_word": tags, "templates": " ".join(tag_sequences(table, split, vocabulary, tags))}
     return {}
+
+
+def _tags(dataset: Dataset, split: str, vocabulary: Vocabulary) -> str:
+    """A tag for each word of a captioner; a dataset of an sct that did not tag its words needs spaCy for it."""
+    if dataset.tags is None:
+        return word_tags(dataset.table, split, vocabulary)
+    known = dict(zip(dataset.vocabulary.words, dataset.tags, strict=True))
+    return "".join(known[word] for word in vocabulary.words)
 
 
 def learn_classes(captioner: CaptioningSystem, regions: Float[Tensor, "regions features"], table: Table) -> None:

@@ -40,7 +40,7 @@ class PictureFeatures:
 
     @torch.no_grad()
     def seen(self, images: Sequence[int], *, is_random: bool) -> ImageFeatures:
-        """Of the pictures as they are, or lit otherwise and, if no caption tells left from right, mirrored at random."""
+        """Of the pictures as they are, or lit otherwise and, if no caption says left or right, mirrored at random."""
         chosen = np.asarray(images, np.int64)
         counts = np.diff(self._ends)[chosen]
         parts = [

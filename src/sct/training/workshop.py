@@ -160,7 +160,7 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
     source = store or vision
     feature_size = source.feature_size if source else model.feature_size
     torch.manual_seed(recipe.seed)
-    captioner = new_captioner(model, dataset.table, TRAINING_SPLIT, vocabulary, feature_size)
+    captioner = new_captioner(model, dataset, TRAINING_SPLIT, vocabulary, feature_size)
     return Bundle(Path(recipe.out), captioner, vocabulary, {}, encoder, dataset.nouns, vision=vision)
 
 
