@@ -36,4 +36,4 @@ def made_up(
     """A table in which the rows of these systems and stages have these figures, run by run."""
     results = {row.key: row_result(row.key, *figures.get((row.key.system, row.key.stage), [])) for row in table.rows()}
     place = Workplace(data=data, runs=Path("runs"), recipes=RECIPES)
-    return compared(table, Request(place=place), table.metrics, results)
+    return compared(table, Request(place=place, split="val"), table.metrics, results)

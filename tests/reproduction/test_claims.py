@@ -113,6 +113,10 @@ def test_rows_are_put_in_order_here_and_there():
     assert (by_nouns.agreeing, by_nouns.pairs, by_nouns.is_same) == (5, 5, True)
 
 
+def test_rows_of_which_none_was_measured_have_no_order():
+    assert made_up(TABLE, {}).orders == []
+
+
 def test_rows_that_are_equal_here_are_not_in_the_papers_order():
     [by_cider] = made_up(TABLE, of_words([50.0], [50.0])).orders
     assert by_cider.here in ("Ours = Controllable Up-Down", "Controllable Up-Down = Ours")

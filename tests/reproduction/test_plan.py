@@ -118,6 +118,21 @@ def test_settings_go_to_the_stages_they_are_for(place, tmp_path):
     ("changes", "message"),
     [
         pytest.param({"recipes": Path("nowhere")}, "nowhere is no folder: wanted the recipes", id="no recipes"),
+        *(
+            pytest.param(
+                {"settings": (word,)}, f"leave {key}= out, and choose by {option}", id=f"over the plan: {word}"
+            )
+            for word, key, option in [
+                ("seed=7", "seed", "--seeds"),
+                ("words:seed=7", "seed", "--seeds"),
+                ("out=x", "out", "--runs"),
+                ("cider:from=x", "from", "--runs"),
+                ("data=x", "data", "--data"),
+                ("words:model.variant=ours", "model.variant", "--systems"),
+                ("sorter:kind=svm_rank", "kind", "--systems"),
+            ]
+        ),
+        pytest.param({"runs": Path(__file__)}, "is a file: wanted a folder, --runs DIR", id="runs in a file"),
         pytest.param({"settings": ("late:seed=1",)}, "for the stage 'late': wanted words, cider", id="no such stage"),
     ],
 )

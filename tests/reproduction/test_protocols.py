@@ -13,7 +13,7 @@ from sct.reproduction.published import TABLES
 from sct.reproduction.request import Request
 from sct.reproduction.runs import Workplace
 from sct.reproduction.table import reproduce
-from sct.reproduction.wording import remarks
+from sct.reproduction.wording import figure_grids, remarks, summary
 
 SETTINGS = (*SMALL, "sorter:max_epochs=1", "sorter:holdout=0.3")
 
@@ -81,6 +81,18 @@ def test_twenty_captions_of_each_image_are_judged_by_the_best(data, runs):
     assert all(1 < len(set(line["predictions"])) == len(line["predictions"]) <= 20 for line in lines)
 
 
+@pytest.mark.parametrize("metric", ["Div-1", "Div-2", "mBLEU", "self-CIDEr"])
+def test_how_different_captions_are_can_be_asked_for_alone(metric, data, runs, tmp_path):
+    shutil.copytree(runs, tmp_path / "runs", symlinks=True)
+    request = request_for(data, tmp_path / "runs", metrics=(metric,), train=False)
+    said = []
+    for _ in range(2):
+        made = reproduce(some_rows("table7", ("ours",)), request, said.append)
+        [row] = made.results.values()
+        assert 0 <= row.runs[0].figures[metric] <= 1
+    assert [line for line in said if line.endswith(f"diversity-val: {metric}")] == said[-1:], "it was computed once"
+
+
 def test_sorters_of_the_dataset_at_hand_are_trained_but_no_order_by_chance(data, runs, tmp_path):
     shutil.copytree(runs / "sorter_coco_layout", tmp_path / "sorter_coco_layout")
     said = []
@@ -94,6 +106,49 @@ def test_sorters_of_the_dataset_at_hand_are_trained_but_no_order_by_chance(data,
     scores = json.loads((runs / "sorter_coco_layout" / "scores.json").read_text())["val"]
     [sinkhorn] = [row for key, row in made.results.items() if key == ("coco", "sinkhorn", "")]
     assert sinkhorn.runs[0].figures == {"accuracy": 100 * scores["accuracy"], "tau": scores["tau"]}
+
+
+def test_sorters_of_both_datasets_are_each_said_to_be_of_their_own(data, runs, tmp_path):
+    for name in ("sorter_coco_layout", "sorter_flickr8k"):
+        shutil.copytree(runs / "sorter_coco_layout", tmp_path / name)
+    recipe = tmp_path / "sorter_flickr8k" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace(f'data = "{data}"', 'data = "build/other"'))
+    made = reproduce(TABLES["tableA1"], request_for(data, tmp_path, train=False), print)
+    assert made.failures() == {}
+    assert summary(made).startswith("2 of 8 rows were measured on tiny and other, val.")
+    assert [grid.title for grid in figure_grids(made)] == ["COCO Entities; here tiny", "Flickr30k Entities; here other"]
+
+
+def test_a_sorter_without_scores_says_what_to_do(data, runs, tmp_path):
+    shutil.copytree(runs / "sorter_coco_layout", tmp_path / "sorter_coco_layout")
+    (tmp_path / "sorter_coco_layout" / "scores.json").unlink()
+    made = reproduce(TABLES["tableA1"], request_for(data, tmp_path, systems=("sinkhorn",)), print)
+    assert remarks(made) == [
+        f"sorter_coco_layout: not run: {tmp_path}/sorter_coco_layout/best is there without scores.json beside it: "
+        f"remove {tmp_path}/sorter_coco_layout"
+    ]
+
+
+def test_a_sorter_of_another_dataset_is_refused(data, runs, tmp_path):
+    other = tiny_dataset(tmp_path / "other")
+    request = request_for(other, runs, metrics=("C",), train=False)
+    made = reproduce(some_rows("tableA3", ("ours",)), request, print)
+    assert made.failures()["coco_layout_words"].startswith(
+        f"its sorter cannot be taken: {runs}/sorter_coco_layout was trained on {data}, and --data is {other}"
+    )
+    made = reproduce(TABLES["tableA1"], request_for(other, runs, train=False), print)
+    assert list(made.failures()) == ["sorter_coco_layout"]
+
+
+def test_the_order_by_scores_may_be_of_a_copy_that_has_them(data, runs, tmp_path):
+    shutil.copytree(runs / "sorter_coco_layout", tmp_path / "sorter_coco_layout_probability")
+    recipe = tmp_path / "sorter_coco_layout_probability" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace(f'data = "{data}"', 'data = "build/scored"'))
+    (recipe.parent / "reproduction.json").unlink()
+    (recipe.parent / "reproduction.log").unlink()
+    made = reproduce(TABLES["tableA1"], request_for(data, tmp_path, train=False), print)
+    assert made.failures() == {}
+    assert figure_grids(made)[0].title == "COCO Entities; here scored"
 
 
 def test_with_scores_of_a_detector_their_order_is_a_row_too(data, tmp_path):
@@ -121,3 +176,4 @@ def test_a_dataset_is_counted_beside_the_one_it_stands_in_for(source, kind, tmp_
     assert measured["val"] == {"captions": 6, "noun chunks": 12, "chunks per caption": 2, "classes": 4}
     assert measured["train"]["captions"] == 18
     assert "test" not in measured
+    assert summary(made) == "2 of 6 rows were measured on data."

@@ -1,16 +1,23 @@
 """A table made again on a dataset of a dozen images: trained, captioned, scored, and gone on with."""
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from made_rows import RECIPES, some_rows
 from tiny_data import SMALL, tiny_dataset
 
+import sct
 from sct.cli.main import run
 from sct.errors import InputError
+from sct.metrics.report import Report
+from sct.reproduction import scores
+from sct.reproduction.plan import REPEATED
+from sct.reproduction.published import SYSTEM_NAMES
 from sct.reproduction.request import Request
 from sct.reproduction.runs import LOG, REPORT, Workplace
 from sct.reproduction.table import reproduce
@@ -97,13 +104,72 @@ def test_captions_that_were_brought_home_do_without_bundles(copy, data, trained)
 def test_captions_of_another_dataset_are_not_taken(copy, tmp_path):
     folder = copy / "runs" / OURS
     shutil.rmtree(folder / "bundles")
-    (folder / "best").unlink()
+    for name in ("best", "recipe.toml", REPORT):  # so that nothing but the captions says what they are of
+        (folder / name).unlink()
     other = tiny_dataset(tmp_path / "other", num_sets=3)
     made = reproduce(some_rows("table2", ("ours",)), request_in(copy, other, train=False), silent)
     [row] = made.results.values()
     assert row.runs[0].absent == (
         f"not run: the captions in {folder}/evaluation/sequence-val are of something else than what is here"
     )
+
+
+def without_checksum(folder: Path) -> None:
+    report = json.loads((folder / REPORT).read_text())
+    del report["dataset"]
+    (folder / REPORT).write_text(json.dumps(report))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda _: None, id="by its checksum"),
+        pytest.param(without_checksum, id="by the path in its recipe"),
+        pytest.param(lambda folder: shutil.rmtree(folder / "bundles"), id="brought home without a bundle"),
+    ],
+)
+def test_a_run_of_another_dataset_is_refused(copy, data, tmp_path, spoil):
+    spoil(copy / "runs" / OURS)
+    other = tiny_dataset(tmp_path / "other", num_sets=3)
+    table = some_rows("table2", ("ours",), ("words", "cider"))
+    made = reproduce(table, request_in(copy, other), silent)
+    refused = f"{copy}/runs/{OURS} was trained on {data}, and --data is {other}: remove it to have it trained again"
+    faults = made.failures()
+    assert faults[OURS].startswith(refused)
+    assert faults["coco_layout_cider"].startswith(f"it would start from another run: {refused}")
+    assert not (copy / "runs" / "coco_layout_cider").exists()
+
+
+def test_a_dataset_that_was_moved_is_the_same(copy, data, trained):
+    moved = copy / "moved"
+    shutil.copytree(data, moved)
+    for name in (OURS, RIVAL):
+        without_checksum(copy / "runs" / name)
+    assert figures(reproduce(TABLE, request_in(copy, moved), silent)) == figures(trained[1])
+
+
+@pytest.mark.parametrize(
+    ("named", "is_taken"),
+    [
+        pytest.param("/on/another/machine/tiny", True, id="a folder of the same name"),
+        pytest.param("/on/another/machine/big", False, id="a folder of another name"),
+    ],
+)
+def test_a_dataset_that_is_not_here_is_known_by_its_name(copy, data, named, is_taken):
+    without_checksum(copy / "runs" / OURS)
+    recipe = copy / "runs" / OURS / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace(f'data = "{data}"', f'data = "{named}"'))
+    made = reproduce(TABLE, request_in(copy, data), silent)
+    assert (OURS not in made.failures()) == is_taken
+
+
+def test_a_recipe_of_an_older_sct_is_a_fault_of_its_row(copy, data):
+    recipe = copy / "runs" / OURS / "recipe.toml"
+    recipe.write_text(f"forgotten = 1\n{recipe.read_text()}")
+    made = reproduce(TABLE, request_in(copy, data), silent)
+    assert list(made.failures()) == [OURS]
+    assert f"{recipe}: unknown setting 'forgotten'" in made.failures()[OURS]
+    assert figures(made)["controllable_up_down"]["C"] is not None
 
 
 def test_only_the_systems_that_are_named_are_trained(copy, data):
@@ -130,12 +196,36 @@ def test_a_metric_that_is_missing_is_asked_for_again(copy, data, monkeypatch):
     assert figures(made)["ours"]["M"] == 20.0
 
 
+def test_figures_are_kept_with_the_name_of_the_word_vectors(copy, data, monkeypatch):
+    saved = copy / "runs" / OURS / "evaluation" / "sequence-val" / "scores.json"
+    assert json.loads(saved.read_text())["vectors"] is None
+    report = Report(corpus={"NW": 0.5}, per_caption={}, groups=6, vectors="four random numbers")
+    monkeypatch.setattr(scores, "score", lambda *_: report)
+    reproduce(TABLE, request_in(copy, data, metrics=("NW",)), silent)
+    content = json.loads(saved.read_text())
+    assert (content["figures"]["NW"], content["vectors"]) == (0.5, "four random numbers")
+
+
+def change_made_of(folder: Path, key: str, value: object) -> None:
+    path = folder / "made_of.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+
+
+def test_captions_say_how_they_were_searched_for(trained):
+    folder = trained[0] / "runs" / OURS / "evaluation" / "sequence-val"
+    made_of = json.loads((folder / "made_of.json").read_text())
+    assert made_of["sct"] == sct.__version__
+    assert made_of["search"].items() >= {"beam_size": 5, "captions_of_an_image": 1, "control": "sequence"}.items()
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
         pytest.param(lambda folder: (folder / "made_of.json").unlink(), id="captions cut off"),
         pytest.param(lambda folder: (folder / "made_of.json").write_text('{"data": "other"}'), id="of another dataset"),
         pytest.param(lambda folder: (folder / "predictions.jsonl").unlink(), id="captions removed"),
+        pytest.param(lambda folder: change_made_of(folder, "sct", "0.0.1"), id="of another sct"),
+        pytest.param(lambda folder: change_made_of(folder, "search", {"beam_size": 3}), id="searched for otherwise"),
     ],
 )
 def test_captions_that_are_not_of_the_run_are_said_again(copy, data, trained, spoil):
@@ -199,6 +289,39 @@ def test_the_command_writes_the_table_and_says_what_failed(copy, data, capsys):
     assert f"{OURS} failed: " in capsys.readouterr().err
 
 
+def test_the_command_that_is_shown_has_all_that_was_given(copy, data, capsys):
+    words = ["reproduce", "table2", "max_epochs=1", "cider:patience=2", "--data", str(data)]
+    words += ["--runs", str(copy / "runs"), "--recipes", str(RECIPES), "--out", str(copy / "out"), "--split", "val"]
+    words += ["--seeds", "2", "--metrics", "C", "--systems", "ours", "--jobs", "2", "--device", "cpu"]
+    words += ["--pictures", "some where", "--no-train"]
+    assert run(words) == 0
+    assert capsys.readouterr().out.splitlines()[-3] == shlex.join(["sct", *words])
+
+
+def test_the_help_names_what_is_trained_several_times(capsys):
+    assert run(["reproduce", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert [SYSTEM_NAMES[system] for system in REPEATED if SYSTEM_NAMES[system] not in text] == []
+
+
+@pytest.mark.parametrize("table", ["table1", "table2", "table4", "table7", "tableA1"])
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        pytest.param("nowhere", "nowhere is not there: ", id="no folder"),
+        pytest.param("empty", "empty holds no whole dataset", id="an empty folder"),
+    ],
+)
+def test_a_dataset_that_is_none_is_refused_first(table, folder, message, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    words = ["reproduce", table, "--data", str(tmp_path / folder), "--runs", str(tmp_path / "runs")]
+    assert run([*words, "--recipes", str(RECIPES), "--out", str(tmp_path / "out")]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"], "nothing was begun"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -207,6 +330,17 @@ def test_the_command_writes_the_table_and_says_what_failed(copy, data, capsys):
         pytest.param(
             ["table2", "--metrics", "IoU"], "table2 has no 'IoU': wanted some of B4, M, ", id="no such metric"
         ),
+        pytest.param(["table3"], "stands in for COCO Entities, and table3 is about Flickr30k", id="another dataset"),
+        pytest.param(
+            ["table2", "--split", "test"], "has no split 'test': wanted one of train, val", id="no such split"
+        ),
+        pytest.param(["tableA1", "--split", "train"], "sorters are scored on val: leave --split out", id="sorters"),
+        pytest.param(["table1", "--split", "val"], "table1 counts all: leave --split out", id="statistics"),
+        pytest.param(["table2", "seed=7"], "leave seed= out, and choose by --seeds", id="over the plan"),
+        pytest.param(["table2", "--no-train", "max_epoch=1"], "unknown setting 'max_epoch'", id="untrained"),
+        pytest.param(["table4", "--no-train", "sorter:size=1"], "unknown setting 'size'", id="the sorter's"),
+        pytest.param(["table2", "--out", __file__], "is a file: wanted a folder, --out DIR", id="a file to write to"),
+        pytest.param(["table2", "--runs", f"{__file__}/a"], "is a file: wanted a folder, --runs DIR", id="no runs"),
     ],
 )
 def test_bad_wishes_are_one_line(words, message, data, tmp_path, capsys):
@@ -216,3 +350,9 @@ def test_bad_wishes_are_one_line(words, message, data, tmp_path, capsys):
     assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == [], "nothing was begun"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_refused(data, tmp_path):
+    with pytest.raises(InputError, match="the device is 'cuda', and there is no GPU here"):
+        request_in(tmp_path, data, device="cuda")

@@ -13,6 +13,7 @@ from sct.regions.sight import Eye, SightConfig, SightNetwork, TransformerConfig
 from sct.reproduction.predictions import PredictionPlace, Speaker
 from sct.reproduction.request import Request
 from sct.reproduction.runs import Workplace
+from sct.reproduction.stand_in import StandIn
 from sct.reproduction.table import reproduce
 from sct.training.picture_features import PictureFeatures
 
@@ -65,7 +66,7 @@ def test_pictures_are_looked_at_once_for_all_rows(made, request_with_pictures, t
         return look(self, images)
 
     monkeypatch.setattr(PictureFeatures, "__call__", counted)
-    speaker = Speaker(place.data, "val", device="cpu", pictures=place.pictures)
+    speaker = Speaker(StandIn.open(place.data), "val", device="cpu", pictures=place.pictures)
     best = place.runs / NAME / "best"
     for run in ("one", "other"):
         speaker.say(PredictionPlace(tmp_path / run, "sequence", "val"), best, None)

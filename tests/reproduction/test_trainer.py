@@ -1,5 +1,7 @@
 """Runs as processes: several at once, stopped in the middle, gone on with."""
 
+import json
+import signal
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -13,7 +15,9 @@ from sct.reproduction.plan import planned_run
 from sct.reproduction.published import RowKey
 from sct.reproduction.runs import LOG, REPORT, Workplace, saved_report
 from sct.reproduction.training import Outcome, Trainer
-from sct.training.run_folder import LOCK, RECIPE
+from sct.training.checkpoint import Facts, load_checkpoint, save_checkpoint
+from sct.training.recipe import load_recipe
+from sct.training.run_folder import CHECKPOINT, LOCK, RECIPE
 
 SORTER = planned_run(RowKey("coco", "class_order", ""))
 WORDS = planned_run(RowKey("coco", "ours", "words"))
@@ -28,12 +32,12 @@ def place(tmp_path):
 
 
 def test_nothing_to_train_ends_at_once(place):
-    assert list(Trainer(place, 2).train([])) == []
+    assert list(Trainer(place, 2, "data").train([])) == []
 
 
 def test_what_is_under_way_is_stopped_and_goes_on_later(place):
     endless = replace(place, settings=(*place.settings, *ENDLESS))
-    with closing(Trainer(endless, 2).train([[SORTER], [WORDS]])) as outcomes:
+    with closing(Trainer(endless, 2, "data").train([[SORTER], [WORDS]])) as outcomes:
         assert next(outcomes) == Outcome(SORTER)
         while not place.is_begun(WORDS):
             time.sleep(0.05)
@@ -44,9 +48,59 @@ def test_what_is_under_way_is_stopped_and_goes_on_later(place):
     with (folder / LOCK).open("ab") as held:
         lock(held, folder)  # nobody trains there any more
     # Steps may be limited otherwise when a run goes on, and this one has taken more than two.
-    assert list(Trainer(place, 1).train([[WORDS]])) == [Outcome(WORDS)]
+    spent = load_checkpoint(folder / CHECKPOINT).facts.seconds
+    timed = replace(place, settings=(*place.settings, "words:max_seconds=1000"))
+    assert list(Trainer(timed, 1, "data").train([[WORDS]])) == [Outcome(WORDS)]
     assert place.is_done(WORDS)
-    assert "max_steps = 2\n" in (folder / RECIPE).read_text()
+    made = load_recipe(folder / RECIPE)
+    assert (made.max_steps, made.max_seconds) == (2, 1000 - spent), "it has what is left of its time"
+    assert " max_seconds=1000" in place.command(WORDS), "but took all of it"
+    assert json.loads((folder / REPORT).read_text())["dataset"] == "data"
+
+
+@pytest.mark.parametrize(
+    ("settings", "spent", "words"),
+    [
+        pytest.param((), 50.0, [], id="as long as it takes"),
+        pytest.param(("words:max_seconds=60",), None, [], id="killed before its first checkpoint"),
+        pytest.param(("words:max_seconds=60",), 50.0, ["max_seconds=10.0"], id="some time is left"),
+        pytest.param(("words:max_seconds=60",), 60.0, ["max_seconds=0.001"], id="none is left, which is not no limit"),
+    ],
+)
+def test_a_run_that_goes_on_has_the_time_that_is_left(settings, spent, words, place):
+    place = replace(place, settings=settings)
+    if spent is not None:
+        place.folder(WORDS).mkdir(parents=True)
+        save_checkpoint(place.folder(WORDS) / CHECKPOINT, {}, Facts(seconds=spent), "recipe")
+    assert place.time_left(WORDS) == words
+
+
+def test_a_checkpoint_that_is_damaged_is_a_fault_of_its_run(place):
+    place.folder(WORDS).mkdir(parents=True)
+    (place.folder(WORDS) / CHECKPOINT).write_bytes(b"nothing")
+    timed = replace(place, settings=("words:max_seconds=60",))
+    [outcome] = Trainer(timed, 1, "data").train([[WORDS]])
+    assert "checkpoint.safetensors is damaged" in outcome.fault
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_signals_stop_all_as_ctrl_c_does(number, place):
+    before = signal.getsignal(number)
+    with closing(Trainer(place, 1, "data").train([[SORTER]])) as outcomes:
+        next(outcomes)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_so(place):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with closing(Trainer(place, 1, "data").train([[SORTER]])) as outcomes:
+            next(outcomes)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize(
@@ -59,4 +113,7 @@ def test_what_is_under_way_is_stopped_and_goes_on_later(place):
     ],
 )
 def test_a_run_is_done_at_its_end_or_when_its_time_is_used(report, allowed, is_kept):
-    assert (saved_report(report, allowed) is not None) == is_kept
+    kept = saved_report(report, allowed, "data")
+    assert (kept is not None) == is_kept
+    if kept is not None:
+        assert json.loads(kept) == {**report, "max_seconds": allowed, "dataset": "data"}

@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def reproduce_command(
-    table: Annotated[str, typer.Argument(help="table1 to table5, table7 (diversity), tableA1 (sorting) to tableA4.")],
+    table: Annotated[
+        str, typer.Argument(help="table1 to table5, table6 or table7 (diversity), tableA1 (sorting) to tableA4.")
+    ],
     data: Annotated[Path, typer.Option(help="A folder made by sct prepare.")],
     settings: Annotated[
         list[str] | None,
@@ -27,8 +30,13 @@ def reproduce_command(
     runs: Annotated[Path, typer.Option(help="Folder of runs; finished ones are taken as they are.")] = Path("runs"),
     recipes: Annotated[Path, typer.Option(help="Folder of the project's recipes.")] = Path("recipes"),
     out: Annotated[Path | None, typer.Option(help="Folder for the table; reproduction/TABLE if not given.")] = None,
-    split: Annotated[str, typer.Option(help="Part of the dataset that is captioned.")] = "val",
-    seeds: Annotated[int, typer.Option(min=1, help="How often ours and its nearest rival are trained.")] = 3,
+    split: Annotated[str, typer.Option(help="Part of the dataset that is captioned; val if not given.")] = "",
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1, help="How often Ours, Controllable Up-Down, SVM Rank and the Sinkhorn network are trained."
+        ),
+    ] = 3,
     metrics: Annotated[str | None, typer.Option(help="Some of the table's; all if not given.")] = None,
     train: Annotated[bool, typer.Option(help="Train the runs that are missing.")] = True,
     systems: Annotated[
@@ -48,7 +56,7 @@ def reproduce_command(
 
     from sct.reproduction.published import table_named  # noqa: PLC0415
     from sct.reproduction.request import Request  # noqa: PLC0415
-    from sct.reproduction.runs import Workplace  # noqa: PLC0415
+    from sct.reproduction.runs import Workplace, refuse_file  # noqa: PLC0415
     from sct.reproduction.table import reproduce  # noqa: PLC0415
 
     chosen = table_named(table)
@@ -70,9 +78,24 @@ def reproduce_command(
         jobs=jobs,
         device=("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device,
     )
+    folder = out or Path("reproduction") / chosen.name
+    refuse_file(folder, "--out")
     made = reproduce(chosen, request, lambda line: print(f"sct: {line}", file=sys.stderr, flush=True))
-    words = ["sct", "reproduce", chosen.name, "--data", str(data), "--runs", str(runs), "--split", split]
-    text = _written(made, out or Path("reproduction") / chosen.name, shlex.join([*words, "--seeds", str(seeds)]))
+    options = {
+        "--data": data,
+        "--runs": runs,
+        "--recipes": recipes,
+        "--out": out,
+        "--split": split,
+        "--seeds": seeds,
+        "--metrics": metrics,
+        "--systems": systems,
+        "--jobs": jobs,
+        "--device": device,
+        "--pictures": pictures,
+    }
+    command = _command(chosen.name, place.settings, options, {"--no-train": not train, "--json": as_json})
+    text = _written(made, folder, command)
     print(json.dumps(made.as_dict()) if as_json else text)
     if made.failures():
         raise typer.Exit(1)
@@ -81,6 +104,12 @@ def reproduce_command(
 def _names(text: str | None) -> tuple[str, ...]:
     """Names with commas between them."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def _command(table: str, settings: Sequence[str], options: Mapping[str, object], flags: Mapping[str, bool]) -> str:
+    """What makes the same table again; options that were neither given nor have a value are left out."""
+    given = [word for option, value in options.items() if value not in (None, "") for word in (option, str(value))]
+    return shlex.join(["sct", "reproduce", table, *settings, *given, *(flag for flag, is_up in flags.items() if is_up)])
 
 
 def _written(made: "Reproduction", folder: Path, command: str) -> str:

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import hypot
 
-from sct.reproduction.figures import Figure, RowResult
+from sct.reproduction.figures import Figure, Results
 from sct.reproduction.published import STAGE_NAMES, PublishedTable, Row, RowKey, Section
 
 _ABSOLUTE = frozenset({"NW", "IoU", "accuracy", "tau"})
 """Metrics whose margins are differences; those of the others are shares of the lower figure."""
 _CHAMPIONS = ("ours", "sinkhorn")
-
-Results = Mapping[RowKey, RowResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +157,8 @@ def _order(section: Section, metric: str, results: Results) -> RowOrder:
 
 def _ranked(figures: Mapping[RowKey, float]) -> str:
     """Rows from the best to the worst."""
-    keys = sorted(figures, key=lambda key: -figures[key])
-    signs = (" = " if figures[one] == figures[other] else " > " for one, other in pairwise(keys))
-    return "".join(f"{sign}{key.name}" for sign, key in zip(("", *signs), keys, strict=False))  # of none, no sign
+    if not figures:
+        return ""
+    best, *others = sorted(figures, key=lambda key: -figures[key])
+    signs = (" = " if figures[one] == figures[other] else " > " for one, other in pairwise((best, *others)))
+    return best.name + "".join(f"{sign}{key.name}" for sign, key in zip(signs, others, strict=True))

@@ -36,6 +36,8 @@ class RunResult:
     """A run of a row and what was measured of it."""
 
     name: str
+    data: str = ""
+    """Name of the dataset that it was measured on; empty where nothing was."""
     commands: tuple[str, ...] = ()
     """What somebody would type to have it, one line for each run that it starts from and for itself."""
     figures: Mapping[str, float | None] = field(default_factory=dict)
@@ -63,6 +65,10 @@ class RowResult:
     def is_measured(self) -> bool:
         """Whether any run of it was."""
         return any(not run.absent for run in self.runs)
+
+
+Results = Mapping[RowKey, RowResult]
+"""What there is of every row of a table."""
 
 
 def figure_of(values: Sequence[float]) -> Figure | None:

@@ -7,19 +7,19 @@ name; the second is ``NAME_seed2``, with seed 2, and so on.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from sct.reproduction.published import Data, RowKey, Stage
+from sct.reproduction.published import STAGES, Data, RowKey
 
 RunKind = Literal["words", "cider", "nouns", "sorter"]
 """What a run does: a stage of a captioner, or a sorter."""
+RUN_KINDS: tuple[RunKind, ...] = get_args(RunKind)
 
 REPEATED = frozenset({"ours", "controllable_up_down", "svm_rank", "sinkhorn"})
 """Systems that are trained several times, to see how far seeds differ."""
 SORTER = "sinkhorn"
 """What puts sets in order for every row of a table of control by sets."""
 
-_STAGES: tuple[Stage, ...] = ("words", "cider", "nouns")
 _OWN_RECIPES: Mapping[Data, frozenset[str]] = {
     "coco": frozenset(
         {
@@ -75,8 +75,8 @@ def planned_run(key: RowKey, seed: int = 1) -> PlannedRun:
     prefix = _CAPTIONERS[key.data]
     own_name = prefix if key.system == "ours" else f"{prefix}_{key.system}"
     of_recipe = own_name if key.system in _OWN_RECIPES[key.data] else prefix
-    place = _STAGES.index(key.stage)
-    start = planned_run(key._replace(stage=_STAGES[place - 1]), seed) if place else None
+    place = STAGES.index(key.stage)
+    start = planned_run(key._replace(stage=STAGES[place - 1]), seed) if place else None
     is_variant = start is None and of_recipe != own_name
     variant = (f"model.variant={key.system}",) if is_variant else ()
     return PlannedRun(

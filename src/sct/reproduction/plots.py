@@ -33,8 +33,7 @@ def bar_plots(made: Reproduction) -> list[str]:
 
 
 def _name(row: Row, section: Section) -> str:
-    has_stages = len({other.key.stage for other in section.rows}) > 1
-    return f"{row.key.name}, {STAGE_NAMES[row.key.stage]}" if has_stages else row.key.name
+    return f"{row.key.name}, {STAGE_NAMES[row.key.stage]}" if section.has_stages else row.key.name
 
 
 def _plot(title: str, metric: str, bars: list[_Bar]) -> str:

@@ -1,24 +1,22 @@
 """Captions of a finished run, kept beside it with what they were made of.
 
 ``RUN/evaluation/PROTOCOL-SPLIT/`` has ``predictions.jsonl`` and ``made_of.json``. Where the run's bundle is at hand,
-the captions must be of it; where it is not, because captions were brought from another machine and bundles were not,
-they are taken at their word. They must be of the dataset in any case.
+the captions must be of it and of this sct; where it is not, because captions were brought from another machine and
+bundles were not, they are taken at their word. They must be of the dataset, and searched for as now, in any case.
 """
 
-import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
+import sct
 from sct.atomic import written_whole
-from sct.captioning import Captioner, load
-from sct.data.dataset import TABLE, Dataset
+from sct.captioning import Captioner, CaptionOptions, load
 from sct.data.features import Features, ImageFeatures, features_for
 from sct.errors import InputError
 from sct.evaluation.predict import DatasetSorter
@@ -26,6 +24,7 @@ from sct.evaluation.predictions import write_predictions
 from sct.evaluation.protocol import PREDICTIONS, EvaluationSettings, Evaluator
 from sct.model.bundle import CONFIG, VISION
 from sct.regions.sight import NetworkVision
+from sct.reproduction.stand_in import StandIn, digest_of
 from sct.sorting import load_sorter
 from sct.sorting.saving import CONFIG as SORTER_CONFIG
 
@@ -53,24 +52,28 @@ class PredictionPlace:
         """The captions."""
         return self.folder / PREDICTIONS
 
+    @property
+    def settings(self) -> EvaluationSettings:
+        """How they are said."""
+        return EvaluationSettings(split=self.split, control="set" if self.protocol == "set" else "sequence")
+
+    def search(self) -> dict[str, Any]:
+        """All that decides on captions besides what they are made of, as JSON keeps it."""
+        settings = self.settings
+        options = asdict(CaptionOptions(reference_search=settings.reference))
+        options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
+        number = CAPTIONS_OF_AN_IMAGE if self.protocol == "diversity" else 1
+        return {"control": settings.control, "split": self.split, "captions_of_an_image": number, **options}
+
 
 class Speaker:
     """Has bundles caption a split of a dataset; what several of them need is read once."""
 
-    def __init__(self, data: Path, split: str, *, device: str, pictures: Path | None = None) -> None:
+    def __init__(self, data: StandIn, split: str, *, device: str, pictures: Path | None = None) -> None:
         """``pictures`` is where the dataset's are, if they have moved."""
-        self._folder, self._split, self._device = data, split, device
+        self._data, self._split, self._device = data, split, device
         self._pictures = "" if pictures is None else str(pictures)
         self._seen: dict[str, Features] = {}
-
-    @cached_property
-    def dataset(self) -> Dataset:
-        """The dataset; to take captions that are there, nobody has to wait for it."""
-        return Dataset.open(self._folder)
-
-    @cached_property
-    def _data_name(self) -> str:
-        return _digest(self._folder / TABLE)
 
     def has_said(self, place: PredictionPlace, best: Path, sorter: Path | None) -> bool:
         """Whether the captions of a run are there, of its bundle as it is now if it is there, and of this dataset."""
@@ -78,40 +81,41 @@ class Speaker:
         if not (path.is_file() and place.file.is_file()):
             return False
         made_of = json.loads(path.read_text(encoding="utf-8"))
-        names = self._names(best, sorter if best.is_dir() else None)
-        return all(made_of.get(name) == value for name, value in names.items() if value is not None)
+        wanted = self._made_of(place, best, sorter if best.is_dir() else None)
+        return all(made_of.get(name) == value for name, value in wanted.items() if value is not None)
 
     def say(self, place: PredictionPlace, best: Path, sorter: Path | None) -> None:
         """Caption the split and write the captions down."""
         captioner = load(best, device=self._device)
         features = self._features(captioner, best)
-        of_sets = None if sorter is None else DatasetSorter(load_sorter(sorter), self.dataset.table, features)
-        control: Literal["sequence", "set"] = "set" if place.protocol == "set" else "sequence"
-        settings = EvaluationSettings(split=self._split, control=control)
-        evaluator = Evaluator(captioner, self.dataset, features, settings, of_sets)
+        dataset = self._data.dataset
+        of_sets = None if sorter is None else DatasetSorter(load_sorter(sorter), dataset.table, features)
+        evaluator = Evaluator(captioner, dataset, features, place.settings, of_sets)
         lines = evaluator.caption_often(CAPTIONS_OF_AN_IMAGE) if place.protocol == "diversity" else evaluator.caption()
         place.folder.mkdir(parents=True, exist_ok=True)
         (place.folder / MADE_OF).unlink(missing_ok=True)  # it is not of what is written now
         write_predictions(place.file, lines)
         with written_whole(place.folder / MADE_OF) as file:
-            file.write(json.dumps(self._names(best, sorter), indent=1).encode("utf-8"))
+            file.write(json.dumps(self._made_of(place, best, sorter), indent=1).encode("utf-8"))
 
-    def _names(self, best: Path, sorter: Path | None) -> dict[str, str | None]:
-        """What captions are made of, by checksums; none for what is not at hand."""
+    def _made_of(self, place: PredictionPlace, best: Path, sorter: Path | None) -> Mapping[str, object]:
+        """What captions are made of, by checksums, and how; none for what is not at hand."""
         return {
-            "data": self._data_name,
+            "data": self._data.digest,
             # The settings of a bundle, and of a sorter, have the checksums of all its other files.
-            "bundle": _digest(best / CONFIG) if best.is_dir() else None,
-            "sorter": None if sorter is None else _digest(sorter / SORTER_CONFIG),
+            "bundle": digest_of(best / CONFIG) if best.is_dir() else None,
+            "sorter": None if sorter is None else digest_of(sorter / SORTER_CONFIG),
+            "search": place.search(),
+            "sct": sct.__version__ if best.is_dir() else None,
         }
 
     def _features(self, captioner: Captioner, best: Path) -> Features:
         """What the bundle was trained with: what it sees in the pictures, or what its encoder makes of boxes."""
         if captioner.vision is None:
-            return features_for(self.dataset.table, None, captioner.encoder)
+            return features_for(self._data.dataset.table, None, captioner.encoder)
         if not isinstance(captioner.vision, NetworkVision):
             raise InputError(f"{best} sees by something that gives no features of a whole dataset: train another one")
-        name = _digest(best / VISION)
+        name = digest_of(best / VISION)
         if name not in self._seen:
             self._seen[name] = self._look(captioner.vision)
         return self._seen[name]
@@ -119,10 +123,10 @@ class Speaker:
     def _look(self, eye: NetworkVision) -> Features:
         from sct.training.picture_features import PictureFeatures  # noqa: PLC0415  only for bundles that see
 
-        table = self.dataset.table
+        table = self._data.dataset.table
         is_here = table.columns["image_split"] == table.splits.index(self._split)
         images = np.flatnonzero(is_here).tolist()
-        features = PictureFeatures(eye, self.dataset, self._pictures, torch.device(self._device))
+        features = PictureFeatures(eye, self._data.dataset, self._pictures, torch.device(self._device))
         return _Remembered(features(images), images)
 
 
@@ -137,8 +141,3 @@ class _Remembered:
         places = [self._place[image] for image in images]
         known = self._known
         return ImageFeatures(known.regions, known.first_row[places], known.image[places])
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

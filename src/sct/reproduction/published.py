@@ -18,6 +18,8 @@ Stage = Literal["words", "cider", "nouns", ""]
 Protocol = Literal["statistics", "sequence", "set", "diversity", "sorting"]
 
 DATA_NAMES: Mapping[Data, str] = {"coco": "COCO Entities", "flickr": "Flickr30k Entities"}
+STAGES: tuple[Stage, ...] = ("words", "cider", "nouns")
+"""Each starts from what the one before it made."""
 STAGE_NAMES: Mapping[Stage, str] = {"words": "words", "cider": "+ CIDEr", "nouns": "+ CIDEr and nouns", "": ""}
 SYSTEM_NAMES: Mapping[str, str] = {
     "fc_2k": "FC-2K",
@@ -66,6 +68,11 @@ class Section:
     title: str
     rows: tuple[Row, ...]
 
+    @property
+    def has_stages(self) -> bool:
+        """Whether its rows were trained with different stages, so that each has to say its own."""
+        return len({row.key.stage for row in self.rows}) > 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedTable:
@@ -84,8 +91,12 @@ class PublishedTable:
         """All rows, from top to bottom."""
         return (row for section in self.sections for row in section.rows)
 
+    @property
+    def data(self) -> tuple[Data, ...]:
+        """Which of the paper's datasets its rows are about."""
+        return tuple(dict.fromkeys(row.key.data for row in self.rows()))
 
-_STAGES: tuple[Stage, ...] = ("words", "cider", "nouns")
+
 _SEQUENCE = ("B4", "M", "R", "C", "S", "NW")
 _SET = ("B4", "M", "R", "C", "S", "IoU")
 _ORACLE = ("B4", "M", "R", "C", "S")
@@ -206,7 +217,7 @@ def _by_stage(rows: tuple[Row, ...]) -> tuple[Section, ...]:
     """One section for each stage: cross-entropy, CIDEr, CIDEr and NW."""
     return tuple(
         Section(f"Stage: {STAGE_NAMES[stage]}", tuple(row for row in rows if row.key.stage == stage))
-        for stage in _STAGES
+        for stage in STAGES
     )
 
 
@@ -292,15 +303,18 @@ def _tables() -> Iterator[PublishedTable]:
 
 
 TABLES: Mapping[str, PublishedTable] = {table.name: table for table in _tables()}
+_OTHER_NAMES: Mapping[str, str] = {"table6": "table7"}
+"""The table of diversity is the sixth of the paper's LaTeX."""
 
 
 def table_named(name: str) -> PublishedTable:
-    """The table of a name, in capitals or not.
+    """The table of a name, in capitals or not; table6 is table7.
 
     >>> table_named("tablea1").title
     'Sorting region sets'
     """
-    found = {known.lower(): table for known, table in TABLES.items()}.get(name.lower())
+    wanted = _OTHER_NAMES.get(name.lower(), name.lower())
+    found = next((table for known, table in TABLES.items() if known.lower() == wanted), None)
     if found is None:
         raise InputError(f"table {name!r} is not known: wanted one of {', '.join(TABLES)}")
     return found

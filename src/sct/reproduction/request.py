@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+
 from sct.errors import InputError
 from sct.reproduction.published import RowKey
 from sct.reproduction.runs import Workplace
@@ -16,9 +18,10 @@ class Request:
     """All that ``sct reproduce`` is asked for, apart from the table."""
 
     place: Workplace
-    split: str = "val"
+    split: str = ""
+    """What is captioned; empty: val, or for statistics all of the dataset."""
     seeds: int = 3
-    """How often ours and its nearest rival are trained."""
+    """How often the systems of ``plan.REPEATED`` are trained."""
     metrics: tuple[str, ...] = ()
     """Those of the table that are wanted; none: all."""
     train: bool = True
@@ -31,10 +34,12 @@ class Request:
     """What captions are said on."""
 
     def __post_init__(self) -> None:
-        """Refuse no runs at all."""
+        """Refuse no runs at all, and a device that is not there."""
         for name in ("seeds", "jobs"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}: wanted at least 1")
+        if self.device.startswith("cuda") and not torch.cuda.is_available():
+            raise InputError(f"the device is {self.device!r}, and there is no GPU here: wanted --device cpu or auto")
 
     def trains(self, key: RowKey) -> bool:
         """Whether the runs of a row are trained if they are missing."""

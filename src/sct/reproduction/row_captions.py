@@ -7,40 +7,42 @@ import torch
 
 from sct.errors import InputError
 from sct.reproduction.figures import NOT_RUN, RunResult
+from sct.reproduction.origin import commands_of, other_data, refusal
 from sct.reproduction.plan import SORTER, PlannedRun, planned_run
 from sct.reproduction.predictions import CaptionProtocol, PredictionPlace, Speaker
 from sct.reproduction.published import RowKey
 from sct.reproduction.request import Request, Say
 from sct.reproduction.scores import scores_of
+from sct.reproduction.stand_in import StandIn
 
 
 class RowCaptions:
     """Has runs caption as soon as they can, and remembers why some could not."""
 
     def __init__(
-        self, protocol: CaptionProtocol, request: Request, runs: Mapping[RowKey, Sequence[PlannedRun]], say: Say
+        self, protocol: CaptionProtocol, request: Request, data: StandIn, runs: Sequence[PlannedRun], say: Say
     ) -> None:
-        """Look which captions of the runs of each row are missing."""
-        self._protocol, self._request, self._say = protocol, request, say
+        """Look which captions of the runs are missing, and which runs are not of the dataset."""
+        self._protocol, self._request, self._say, self._data = protocol, request, say, data
         place = request.place
-        self._speaker = Speaker(place.data, request.split, device=request.device, pictures=place.pictures)
-        data = next(iter(runs)).data
-        self._sorter = planned_run(RowKey(data, SORTER, "")) if protocol == "set" else None
-        self._faults: dict[str, str] = {}
+        self._speaker = Speaker(data, request.split, device=request.device, pictures=place.pictures)
+        self._sorter = planned_run(RowKey(data.kind, SORTER, "")) if protocol == "set" else None
+        self._faults = {run.name: fault for run in runs if (fault := refusal(place, run, data))}
+        if self._sorter is not None and (of_sorter := other_data(place, self._sorter, data)):
+            self._faults |= {run.name: f"its sorter cannot be taken: {of_sorter}" for run in runs}
         self._missing = {
             run.name: run
-            for of_row in runs.values()
-            for run in of_row
+            for run in runs
             if not self._speaker.has_said(self._place_of(run), place.best(run), self._sorter_folder())
         }
 
     def missing(self, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-        """Those of the runs whose captions are missing."""
-        return [run for run in runs if run.name in self._missing]
+        """Those of the runs whose captions are missing and can be had."""
+        return [run for run in runs if run.name in self._missing and run.name not in self._faults]
 
     def sorters(self) -> list[PlannedRun]:
         """What has to be there too for missing captions to be said."""
-        return [self._sorter] if self._sorter is not None and self._missing else []
+        return [self._sorter] if self._sorter is not None and self.missing(list(self._missing.values())) else []
 
     def settle(self, faults: Mapping[str, str]) -> None:
         """Have every run caption that is done by now; ``faults`` are those of training."""
@@ -60,10 +62,16 @@ class RowCaptions:
 
     def result(self, run: PlannedRun, metrics: Sequence[str]) -> RunResult:
         """The figures of a run, or why there are none."""
-        commands = self._request.place.commands(run)
-        if run.name not in self._missing:
+        commands = commands_of(self._request.place, run)
+        if run.name not in self._missing and run.name not in self._faults:
             scores = scores_of(self._place_of(run), metrics, self._say)
-            return RunResult(name=run.name, commands=commands, figures=scores.figures, reasons=scores.reasons)
+            return RunResult(
+                name=run.name,
+                data=self._data.folder.name,
+                commands=commands,
+                figures=scores.figures,
+                reasons=scores.reasons,
+            )
         of_sorter = self._faults.get(self._sorter.name, "") if self._sorter is not None else ""
         fault = self._faults.get(run.name) or (of_sorter and f"its sorter failed: {of_sorter}")
         reason = fault or NOT_RUN

@@ -7,12 +7,13 @@ done if it has a ``best``.
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sct.errors import InputError
-from sct.reproduction.plan import PlannedRun
+from sct.reproduction.plan import RUN_KINDS, PlannedRun
+from sct.training.checkpoint import load_checkpoint
 from sct.training.journal import METRICS
 from sct.training.recipe import load_recipe
 from sct.training.run_folder import BEST, CHECKPOINT, RECIPE
@@ -20,7 +21,17 @@ from sct.training.settings_file import as_word, flat_settings
 from sct.training.sorter_recipe import load_sorter_recipe
 
 LOG, REPORT = "reproduction.log", "reproduction.json"
-_KINDS = ("words", "cider", "nouns", "sorter")
+_PLANNED: Mapping[str, str] = {
+    "seed": "--seeds",
+    "out": "--runs",
+    "from": "--runs",
+    "data": "--data",
+    "model.variant": "--systems",
+    "kind": "--systems",
+}
+"""Settings that make a run the one that it is among the others, and what to choose runs by instead."""
+_LEAST_SECONDS = 0.001
+"""No time at all would be no limit to ``sct train``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +50,24 @@ class Workplace:
     """Where the dataset's pictures are, if they have moved."""
 
     def __post_init__(self) -> None:
-        """Refuse a folder without recipes and settings of no stage before anything runs."""
+        """Refuse a folder without recipes and settings of no stage, or over the plan, before anything runs."""
+        refuse_file(self.runs, "--runs")
         if not self.recipes.is_dir():
             raise InputError(
                 f"{self.recipes} is no folder: wanted the recipes of the project, --recipes DIR; they are in its "
                 "repository, under recipes/"
             )
         for word in self.settings:
-            stage, colon, _ = word.partition("=")[0].partition(":")
-            if colon and stage not in _KINDS:
-                raise InputError(f"{word!r} is for the stage {stage!r}: wanted {', '.join(_KINDS)}, or no stage")
+            setting = _setting(word)
+            if setting.stage and setting.stage not in RUN_KINDS:
+                raise InputError(
+                    f"{word!r} is for the stage {setting.stage!r}: wanted {', '.join(RUN_KINDS)}, or no stage"
+                )
+            if setting.key in _PLANNED:
+                raise InputError(
+                    f"{word!r} would make another run of every one: leave {setting.key}= out, and choose by "
+                    f"{_PLANNED[setting.key]}"
+                )
 
     def folder(self, run: PlannedRun) -> Path:
         """Where a run is, or would be."""
@@ -90,6 +109,13 @@ class Workplace:
         given = [word for word in self._user_settings(run) if word.startswith("max_seconds=")]
         return float(given[-1].partition("=")[2]) if given else 0.0
 
+    def time_left(self, run: PlannedRun) -> list[str]:
+        """The ``key=value`` word by which a run that goes on has what is left of its time, and not all of it again."""
+        allowed, checkpoint = self.time_allowed(run), self.folder(run) / CHECKPOINT
+        if not allowed or not checkpoint.exists():
+            return []
+        return [f"max_seconds={max(allowed - load_checkpoint(checkpoint).facts.seconds, _LEAST_SECONDS)}"]
+
     def command(self, run: PlannedRun) -> str:
         """What somebody would type to have this run: as it was made, if it was, as it would be, if not.
 
@@ -108,13 +134,12 @@ class Workplace:
         return [f"data={self.data}", f"out={self.folder(run)}", *start]
 
     def _user_settings(self, run: PlannedRun) -> list[str]:
-        found = []
-        for word in self.settings:
-            key, equals, value = word.partition("=")
-            stage, colon, name = key.partition(":")
-            if (stage == run.kind) if colon else run.kind != "sorter":
-                found.append(f"{name if colon else key}{equals}{value}")
-        return found
+        settings = map(_setting, self.settings)
+        return [
+            setting.word
+            for setting in settings
+            if ((setting.stage == run.kind) if setting.stage else run.kind != "sorter")
+        ]
 
     def _made_settings(self, run: PlannedRun) -> list[str]:
         """The settings of a finished run that its recipe's file does not have; where things are is said anew."""
@@ -123,6 +148,7 @@ class Workplace:
             flat_settings(load(path, words))
             for path, words in ((self.folder(run) / RECIPE, []), (self.recipe(run), self._places(run)))
         )
+        made |= self._time_it_had(run)
         is_elsewhere = {"data", "out", "from", "examples.pictures", "device"}
         changed = [
             f"{key}={as_word(value)}"
@@ -130,6 +156,37 @@ class Workplace:
             if value != plain[key] and key not in is_elsewhere and not key.startswith("device.")
         ]
         return [*self._places(run), *changed]
+
+    def _time_it_had(self, run: PlannedRun) -> dict[str, float]:
+        """All its time, over all calls; the recipe of a run that went on says what it had left."""
+        report = self.folder(run) / REPORT
+        content = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
+        return {"max_seconds": content["max_seconds"]} if content.get("max_seconds") else {}
+
+
+def refuse_file(path: Path, option: str) -> None:
+    """Refuse a file where a folder is to be, or to be made."""
+    found = next((part for part in (path, *path.parents) if part.exists()), None)
+    if found is not None and not found.is_dir():
+        raise InputError(f"{found} is a file: wanted a folder, {option} DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """A setting over recipes, and of which they are."""
+
+    word: str
+    """As ``sct train`` takes it."""
+    key: str
+    stage: str
+    """Empty: all stages of captioners."""
+
+
+def _setting(word: str) -> _Setting:
+    before, equals, value = word.partition("=")
+    stage, colon, name = before.partition(":")
+    key = name if colon else before
+    return _Setting(f"{key}{equals}{value}", key, stage if colon else "")
 
 
 def missing_runs(place: Workplace, wanted: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
@@ -144,7 +201,7 @@ def missing_runs(place: Workplace, wanted: Sequence[PlannedRun]) -> list[list[Pl
             needed.setdefault(step.name, step)
             step = step.start
     chains: dict[str, list[PlannedRun]] = {}
-    for run in sorted(needed.values(), key=lambda run: _KINDS.index(run.kind)):
+    for run in sorted(needed.values(), key=lambda run: RUN_KINDS.index(run.kind)):
         first = run
         while first.start is not None:
             first = first.start
@@ -152,8 +209,13 @@ def missing_runs(place: Workplace, wanted: Sequence[PlannedRun]) -> list[list[Pl
     return list(chains.values())
 
 
-def saved_report(report: dict[str, object], allowed: float) -> bytes | None:
-    """The report of a run to be kept, if that was all of it: it came to its end, or used up the time it was allowed."""
+def saved_report(report: Mapping[str, object], allowed: float, dataset: str) -> bytes | None:
+    """The report of a run to be kept, if that was all of it: it came to its end, or used up the time it was allowed.
+
+    With it are kept that time and the checksum of the ``dataset``.
+    """
     seconds = report.get("seconds")
     is_used_up = isinstance(seconds, float) and 0 < allowed <= seconds
-    return json.dumps(report, indent=1).encode("utf-8") if report.get("finished") or is_used_up else None
+    if not (report.get("finished") or is_used_up):
+        return None
+    return json.dumps({**report, "max_seconds": allowed, "dataset": dataset}, indent=1).encode("utf-8")

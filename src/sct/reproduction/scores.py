@@ -17,7 +17,8 @@ from sct.metrics.report import METRICS, score
 from sct.reproduction.predictions import PredictionPlace
 from sct.reproduction.request import Say
 
-_TOGETHER = (("B4", "R", "C"), ("NW",), ("IoU",), ("M",), ("S",))
+_DIVERSITY = ("Div-1", "Div-2", "mBLEU", "self-CIDEr")
+_TOGETHER = (("B4", "R", "C"), _DIVERSITY, ("NW",), ("IoU",), ("M",), ("S",))
 """Metrics that are run together; the slow ones alone, so that little is lost if somebody stops them."""
 
 
@@ -29,13 +30,16 @@ class Scores:
     """None where a metric could not run."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why it could not."""
+    vectors: str | None = None
+    """The word vectors by which nouns were compared, if they were."""
 
 
 def scores_of(place: PredictionPlace, metrics: Sequence[str], say: Say) -> Scores:
     """Figures of captions by the wanted metrics; only those that are not known yet are computed."""
     predictions = hashlib.sha256(place.file.read_bytes()).hexdigest()
     path = place.folder / SCORES
-    known = _read(path, predictions)
+    saved = _read(path, predictions)
+    known, vectors = dict(saved.figures), saved.vectors
     reasons: dict[str, str] = {}
     lines: list[Prediction] = []
     for together in _TOGETHER:
@@ -46,32 +50,35 @@ def scores_of(place: PredictionPlace, metrics: Sequence[str], say: Say) -> Score
             found = (_oracle if place.protocol == "diversity" else _corpus)(lines, missing)
             known |= {name: value for name, value in found.figures.items() if value is not None}
             reasons |= found.reasons
-            _write(path, predictions, known)
-    return Scores({name: known.get(name) for name in metrics}, reasons)
+            vectors = found.vectors or vectors
+            _write(path, predictions, Scores(known, vectors=vectors))
+    return Scores({name: known.get(name) for name in metrics}, reasons, vectors)
 
 
 def _corpus(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
     report = score([line.prediction for line in lines], [line.references for line in lines], metrics)
     figures = {name: value for name, value in report.in_paper_units().items() if name in METRICS}
-    return Scores(figures, report.unavailable)
+    return Scores(figures, report.unavailable, report.vectors)
 
 
 def _oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
     """The best caption of each image by each metric, and how different the captions of an image are."""
     captions = [line.predictions for line in lines]
-    report = diversity_report(captions, [line.references for line in lines], metrics)
+    # How different they are is told along with any metric: that of the least work if no other is wanted.
+    chosen = [name for name in metrics if name not in _DIVERSITY] or ["B4"]
+    report = diversity_report(captions, [line.references for line in lines], chosen)
     return Scores({**report.oracle, **report.diversity}, report.unavailable)
 
 
-def _read(path: Path, predictions: str) -> dict[str, float]:
+def _read(path: Path, predictions: str) -> Scores:
     """Figures that are known already, of the same captions."""
-    if not path.is_file():
-        return {}
-    content = json.loads(path.read_text(encoding="utf-8"))
-    figures: dict[str, float] = content["figures"] if content.get("predictions") == predictions else {}
-    return figures
+    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if content.get("predictions") != predictions:
+        return Scores()
+    return Scores(content["figures"], vectors=content.get("vectors"))
 
 
-def _write(path: Path, predictions: str, figures: Mapping[str, float]) -> None:
+def _write(path: Path, predictions: str, scores: Scores) -> None:
+    content = {"predictions": predictions, "figures": scores.figures, "vectors": scores.vectors}
     with written_whole(path) as file:
-        file.write(json.dumps({"predictions": predictions, "figures": figures}, indent=1).encode("utf-8"))
+        file.write(json.dumps(content, indent=1).encode("utf-8"))

@@ -1,15 +1,16 @@
 """One table made again: every row measured, ours beside the paper's, the claims judged."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sct.errors import InputError
 from sct.reproduction.claims import RowOrder, Verdict, judge_claims, row_orders
-from sct.reproduction.figures import RowResult
+from sct.reproduction.figures import Results, RowResult
 from sct.reproduction.measuring import measured
-from sct.reproduction.published import PublishedTable, RowKey
+from sct.reproduction.published import PublishedTable, Section
 from sct.reproduction.request import Request, Say
+from sct.reproduction.stand_in import StandIn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,12 +19,18 @@ class Reproduction:
 
     table: PublishedTable
     data: str
-    """Name of the dataset that ours were measured on."""
+    """Name of the dataset that it was made on."""
     split: str
+    """What was measured of it; empty: each row says its own."""
     metrics: tuple[str, ...]
-    results: Mapping[RowKey, RowResult]
+    results: Results
     verdicts: Sequence[Verdict]
     orders: Sequence[RowOrder]
+
+    def measured_on(self, sections: Sequence[Section]) -> list[str]:
+        """Names of the datasets that rows of some sections were measured on; the one at hand if none was."""
+        runs = [run for section in sections for row in section.rows for run in self.results[row.key].runs]
+        return list(dict.fromkeys(run.data for run in runs if run.data)) or [self.data]
 
     def failures(self) -> dict[str, str]:
         """What went wrong, by the name of the run."""
@@ -75,12 +82,13 @@ def reproduce(table: PublishedTable, request: Request, say: Say) -> Reproduction
     if unknown:
         raise InputError(f"{table.name} has no {unknown[0]!r}: wanted some of {', '.join(table.metrics)}")
     metrics = tuple(name for name in table.metrics if not request.metrics or name in request.metrics)
-    return compared(table, request, metrics, measured(table, request, metrics, say))
+    data = StandIn.open(request.place.data)
+    data.refuse_other_tables(table)
+    request = replace(request, split=data.split_for(table, request.split))
+    return compared(table, request, metrics, measured(table, request, data, metrics, say))
 
 
-def compared(
-    table: PublishedTable, request: Request, metrics: tuple[str, ...], results: Mapping[RowKey, RowResult]
-) -> Reproduction:
+def compared(table: PublishedTable, request: Request, metrics: tuple[str, ...], results: Results) -> Reproduction:
     """Put what was measured beside the paper's figures."""
     verdicts, orders = judge_claims(table, results), row_orders(table, results)
     return Reproduction(table, request.place.data.name, request.split, metrics, results, verdicts, orders)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from sct.atomic import written_whole
+from sct.errors import InputError
 from sct.reproduction.plan import PlannedRun
 from sct.reproduction.runs import LOG, REPORT, Workplace, saved_report
 
@@ -24,6 +25,8 @@ _LINES_SHOWN = 5
 _LOOK_EVERY_SECONDS = 1.0
 _PATIENCE_SECONDS = 60.0
 """What a run that is asked to stop has to save itself."""
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""A terminal that is closed sends the second; Windows has none such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,9 @@ class Outcome:
 class Trainer:
     """Trains chains of runs, ``jobs`` at a time."""
 
-    def __init__(self, place: Workplace, jobs: int) -> None:
-        """Begin nothing yet."""
-        self._place, self._jobs = place, jobs
+    def __init__(self, place: Workplace, jobs: int, dataset: str) -> None:
+        """Begin nothing yet; ``dataset`` is the checksum of the dataset, which is put down with every run."""
+        self._place, self._jobs, self._dataset = place, jobs, dataset
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._guard = threading.Lock()
@@ -83,13 +86,13 @@ class Trainer:
         """Train a run and say what went wrong, if anything did."""
         try:
             return self._train(run)
-        except OSError as error:  # a full disk, a folder that may not be written to
+        except (InputError, OSError) as error:  # a damaged checkpoint, a full disk, a folder that may not be written to
             return str(error)
 
     def _train(self, run: PlannedRun) -> str:
         place, folder = self._place, self._place.folder(run)
-        resume = ["--resume"] if place.is_begun(run) else []
-        words = ["train", str(place.recipe(run)), *place.planned_settings(run), "--json", *resume]
+        resume = [*place.time_left(run), "--resume"] if place.is_begun(run) else []
+        words = ["train", str(place.recipe(run)), *place.planned_settings(run), *resume, "--json"]
         folder.mkdir(parents=True, exist_ok=True)
         (folder / REPORT).unlink(missing_ok=True)
         with (folder / LOG).open("ab") as log:
@@ -102,7 +105,7 @@ class Trainer:
         if process.returncode != 0:
             return f"sct train ended with {process.returncode}: {self._last_lines(run)}"
         report = json.loads(said.splitlines()[-1])
-        kept = saved_report(report, place.time_allowed(run))
+        kept = saved_report(report, place.time_allowed(run), self._dataset)
         if kept is None:
             return f"{report['reason']}: call sct reproduce again to go on"
         if not place.best(run).is_dir():
@@ -144,7 +147,10 @@ class Trainer:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does for as long as the block lasts: runs must not outlive who began them."""
+    """Let SIGTERM and SIGHUP do what Ctrl-C does in the block: runs must not outlive who began them.
+
+    One that is ignored stays so, as whoever said nohup wants it.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the signature is Python's
         raise KeyboardInterrupt
@@ -152,8 +158,13 @@ def _terminated_like_interrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    caught = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in caught:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in caught.items():
+            # None: it was set by something else than Python, which alone can put it back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

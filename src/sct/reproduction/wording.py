@@ -51,7 +51,8 @@ def order_grid(made: Reproduction) -> Grid:
 def summary(made: Reproduction) -> str:
     """One sentence: how much was measured, and how many claims hold."""
     rows = list(made.results.values())
-    measured = f"{sum(row.is_measured for row in rows)} of {len(rows)} rows were measured on {made.data}, {made.split}"
+    where = ", ".join(filter(None, (" and ".join(made.measured_on(made.table.sections)), made.split)))
+    measured = f"{sum(row.is_measured for row in rows)} of {len(rows)} rows were measured on {where}"
     judged = [verdict for verdict in made.verdicts if verdict.holds is not None]
     if not judged:
         return f"{measured}."
@@ -93,7 +94,7 @@ def _here(verdict: Verdict) -> str:
 
 
 def _section_grid(made: Reproduction, section: Section) -> Grid:
-    has_stages = len({row.key.stage for row in section.rows}) > 1  # else its title says it
+    has_stages = section.has_stages  # else its title says it
     first = "split" if made.table.protocol == "statistics" else "system"
     header = (first, *(["stage"] if has_stages else []), "runs", *made.metrics)
     rows = []
@@ -101,7 +102,15 @@ def _section_grid(made: Reproduction, section: Section) -> Grid:
         result = made.results[row.key]
         stage = [STAGE_NAMES[row.key.stage]] if has_stages else []
         rows.append((row.key.name, *stage, _runs(result), *(_cell(row, result, metric) for metric in made.metrics)))
-    return Grid(section.title, header, tuple(rows))
+    return Grid(_title(made, section), header, tuple(rows))
+
+
+def _title(made: Reproduction, section: Section) -> str:
+    """With the dataset here, where each section is about one of its own and was measured."""
+    is_measured = any(made.results[row.key].is_measured for row in section.rows)
+    if len(made.table.data) == 1 or not is_measured:
+        return section.title
+    return f"{section.title}; here {' and '.join(made.measured_on([section]))}"
 
 
 def _runs(result: RowResult) -> str:
