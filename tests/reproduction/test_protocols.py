@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from made_rows import RECIPES, some_rows
@@ -131,11 +132,13 @@ def test_a_sorter_without_scores_says_what_to_do(data, runs, tmp_path):
 
 def test_a_sorter_of_another_dataset_is_refused(data, runs, tmp_path):
     other = tiny_dataset(tmp_path / "other")
-    request = request_for(other, runs, metrics=("C",), train=False)
-    made = reproduce(some_rows("tableA3", ("ours",)), request, print)
+    runs = Path(shutil.copytree(runs, tmp_path / "runs", symlinks=True))
+    shutil.rmtree(runs / "coco_layout_words")
+    made = reproduce(some_rows("tableA3", ("ours",)), request_for(other, runs, metrics=("C",)), print)
     assert made.failures()["coco_layout_words"].startswith(
         f"its sorter cannot be taken: {runs}/sorter_coco_layout was trained on {data}, and --data is {other}"
     )
+    assert not (runs / "coco_layout_words").exists(), "nothing was trained for nothing"
     made = reproduce(TABLES["tableA1"], request_for(other, runs, train=False), print)
     assert list(made.failures()) == ["sorter_coco_layout"]
 

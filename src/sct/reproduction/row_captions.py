@@ -29,7 +29,7 @@ class RowCaptions:
         self._sorter = planned_run(RowKey(data.kind, SORTER, "")) if protocol == "set" else None
         self._faults = {run.name: fault for run in runs if (fault := refusal(place, run, data))}
         if self._sorter is not None and (of_sorter := other_data(place, self._sorter, data)):
-            self._faults |= {run.name: f"its sorter cannot be taken: {of_sorter}" for run in runs}
+            self._faults = {run.name: f"its sorter cannot be taken: {of_sorter}" for run in runs} | self._faults
         self._missing = {
             run.name: run
             for run in runs

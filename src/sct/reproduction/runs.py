@@ -65,7 +65,7 @@ class Workplace:
                 )
             if setting.key in _PLANNED:
                 raise InputError(
-                    f"{word!r} would make another run of every one: leave {setting.key}= out, and choose by "
+                    f"{word!r} would make runs others than their names say: leave {setting.key}= out, and choose by "
                     f"{_PLANNED[setting.key]}"
                 )
 
