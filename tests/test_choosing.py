@@ -16,7 +16,7 @@ def proposal(x, name="man", score=0.9, width=10):
     [
         pytest.param([], {}, [], id="nothing was found"),
         pytest.param([proposal(0)], {}, [0], id="one"),
-        pytest.param([proposal(20 * place) for place in range(6)], {}, [0, 1, 2, 3], id="four at most"),
+        pytest.param([proposal(20 * place) for place in range(6)], {}, [0, 1, 2], id="three at most"),
         pytest.param([proposal(20 * place) for place in range(6)], {"max_regions": 1}, [0], id="one at most"),
         # 5 of 15 columns are shared: 0.33; 6 of 14: 0.43; 8 of 12: 0.67.
         pytest.param([proposal(0), proposal(5)], {}, [0, 1], id="two of a name beside each other"),
@@ -24,8 +24,8 @@ def proposal(x, name="man", score=0.9, width=10):
         pytest.param([proposal(0), proposal(4, "dog")], {}, [0, 1], id="a dog before a man"),
         pytest.param([proposal(0), proposal(2, "dog")], {}, [0], id="another name for the same box"),
         pytest.param([proposal(0), proposal(2, None)], {}, [0], id="no name for the same box"),
-        pytest.param([proposal(0, score=0.5), proposal(20, score=0.14)], {}, [0], id="far worse than the best"),
-        pytest.param([proposal(0, score=0.5), proposal(20, score=0.15)], {}, [0, 1], id="not that much worse"),
+        pytest.param([proposal(0, score=0.5), proposal(20, score=0.24)], {}, [0], id="far worse than the best"),
+        pytest.param([proposal(0, score=0.5), proposal(20, score=0.25)], {}, [0, 1], id="not that much worse"),
         pytest.param([proposal(0, score=None), proposal(20, score=None)], {}, [0, 1], id="no scores"),
         pytest.param(
             [proposal(0), proposal(4), proposal(8)], {}, [0, 2], id="what was left out keeps nothing else out"
