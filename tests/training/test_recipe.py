@@ -268,7 +268,7 @@ def test_the_resolved_text_holds_every_setting():
     text = recipe_text(Recipe(data="d", out="o", start="x"))
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
-    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 11 + 8 + 11 + 5 + 12 + 6
+    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 11 + 9 + 11 + 5 + 12 + 6
 
 
 def test_the_fingerprint_changes_with_what_is_learned_and_not_with_how_far():

@@ -64,6 +64,9 @@ class ModelSettings(Settings):
     """Whether the second LSTM sees the image descriptor too."""
     min_count: int = 5
     """How often the training split must use a word for the captioner to know it."""
+    language: str = ""
+    """Bundle of a captioner of the same sizes that learned to speak elsewhere; its weights, and those of the words that
+    both know, are taken over. None: all weights are fresh."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that are no sizes."""
@@ -274,6 +277,10 @@ class Recipe(Settings):
             raise InputError(
                 f"the stage {self.objective.stage!r} improves a captioner that speaks already: "
                 "name the bundle to start from, such as from=runs/NAME_words/best"
+            )
+        if self.start and self.model.language:
+            raise InputError(
+                "model.language is for a new captioner, and from= names one that speaks: wanted one of them"
             )
         if self.start and self.examples.vision:
             raise InputError(

@@ -1,5 +1,6 @@
 """Everything a recipe needs, made ready on a device: captioner, tables of examples and features, rewards."""
 
+import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from sct.regions.layout import LayoutEncoder
 from sct.regions.sight import NetworkVision, load_vision
 from sct.regions.store import RegionStore
 from sct.training.feed import Feed, RegionTable
+from sct.training.language_start import speak_like
 from sct.training.losses import MaskedMean
 from sct.training.new_captioner import learn_classes, new_captioner
 from sct.training.objectives import LONGEST_REFERENCE, RewardObjective, WordsObjective, as_cider_reads
@@ -29,6 +31,8 @@ from sct.training.recipe import Recipe
 from sct.training.rewards import CiderReward, NgramWeights, Sentences
 from sct.training.rewards.tables import alignment_reward
 from sct.training.validation import Validation, make_validation
+
+logger = logging.getLogger(__name__)
 
 TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
 _IMAGES_AT_ONCE = 1 << 12
@@ -161,6 +165,9 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
     feature_size = source.feature_size if source else model.feature_size
     torch.manual_seed(recipe.seed)
     captioner = new_captioner(model, dataset, TRAINING_SPLIT, vocabulary, feature_size)
+    if model.language:
+        shared = speak_like(captioner, vocabulary, load_bundle(Path(model.language)))
+        logger.info("%s of %s words are known from %s", f"{shared:,}", f"{len(vocabulary):,}", model.language)
     return Bundle(Path(recipe.out), captioner, vocabulary, {}, encoder, dataset.nouns, vision=vision)
 
 

@@ -1,0 +1,89 @@
+"""How long the page takes to say something else when the control changes, in a real browser with a real bundle.
+
+    python benchmarks/studio.py [--model default] [--changes 12] [--screenshots DIR]
+
+Starts ``sct serve``, opens the page in headless Chromium, loads a sample, and adds regions one by one as a person
+would; the time is from the change until the caption that stands there belongs to it. Needs the dev extra and
+Chromium. Run it while nothing else does.
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
+
+REGIONS = 4
+"""Added one after the other, then all are cleared."""
+PHONE, DESKTOP = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
+
+
+@contextmanager
+def server(model: str) -> Iterator[str]:
+    """Run ``sct serve`` and give the address of its page."""
+    command = [sys.executable, "-m", "sct", "serve", "--port", "0", "--model", model]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if "http://" in line)
+        try:
+            yield next(word for word in line.split() if word.startswith("http://")).rstrip("/.,")
+        finally:
+            process.terminate()
+
+
+def seconds_of(page: Page, change: Callable[[], object]) -> float:
+    """Time from a change until its caption stands there."""
+    begun = time.monotonic()
+    change()
+    page.locator("figcaption[aria-busy=true], .words.stale").first.wait_for(state="attached", timeout=2000)
+    expect(page.locator("figcaption")).to_have_attribute("aria-busy", "false")
+    expect(page.locator(".words:not(.stale)")).to_be_visible()
+    return time.monotonic() - begun
+
+
+def measure(address: str, changes: int, screenshots: Path | None) -> None:
+    """Use the page, and print how long it took."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport=DESKTOP)
+        page.goto(address)
+        begun = time.monotonic()
+        page.locator(".sample").nth(1).click()
+        page.wait_for_selector(".pill")
+        print(f"a new picture: {time.monotonic() - begun:.2f} s until its regions are there")
+        taken = []
+        for number in range(changes):
+            if number and number % REGIONS == 0:
+                page.get_by_role("button", name="Clear").click()
+            pill = page.locator(".pill").nth(number // REGIONS)  # another one first each time: no question comes twice
+            taken.append(seconds_of(page, pill.click))
+        taken.sort()
+        print(
+            f"a changed control: {statistics.median(taken):.2f} s at the median, {taken[-1]:.2f} s at most, "
+            f"{len(taken)} changes"
+        )
+        if screenshots is not None:
+            screenshots.mkdir(parents=True, exist_ok=True)
+            for name, size in (("desktop", DESKTOP), ("phone", PHONE)):
+                page.set_viewport_size(size)
+                page.screenshot(path=screenshots / f"studio_{name}.png", full_page=True, animations="disabled")
+        browser.close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="default")
+    parser.add_argument("--changes", type=int, default=16)
+    parser.add_argument("--screenshots", type=Path)
+    given = parser.parse_args()
+    print(f"{os.cpu_count()} cores, {platform.machine()}, load before {os.getloadavg()[0]:.1f}")
+    with server(given.model) as at:
+        measure(at, given.changes, given.screenshots)
