@@ -10,7 +10,8 @@ import pytest
 from sct.training.interrupts import SIGNALS, Interrupts
 
 LOOP = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs tests in the background has it ignored
 from sct.training.interrupts import Interrupts
 with Interrupts() as interrupts:
     print("ready", flush=True)
