@@ -12,31 +12,15 @@ import os
 import platform
 import shutil
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, ViewportSize, sync_playwright
+from serving import server
 
 REGIONS = 4
 """Added one after the other, then all are cleared."""
 PHONE, DESKTOP = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
-
-
-@contextmanager
-def server(model: str) -> Iterator[str]:
-    """Run ``sct serve`` and give the address of its page."""
-    command = [sys.executable, "-m", "sct", "serve", "--port", "0", "--model", model]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = next(line for line in process.stdout if "http://" in line)
-        try:
-            yield next(word for word in line.split() if word.startswith("http://")).rstrip("/.,")
-        finally:
-            process.terminate()
 
 
 def seconds_of_adding(page: Page, number: int) -> float:
@@ -93,5 +77,5 @@ if __name__ == "__main__":
     parser.add_argument("--screenshots", type=Path)
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores, {platform.machine()}, load before {os.getloadavg()[0]:.1f}")
-    with server(given.model) as at:
-        measure(at, given.changes, given.screenshots)
+    with server(["--model", given.model]) as place:
+        measure(f"http://{place}", given.changes, given.screenshots)

@@ -24,12 +24,17 @@ class Mentions(NamedTuple):
 def mentions_of(table: Table) -> Mentions:
     """All mentions of a table."""
     columns = table.columns
-    caption = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))
+    caption = caption_of_word(table)
     label = columns["word_chunk"].astype(np.int64)
     is_start = label != NO_CHUNK
     is_start[1:] &= (label[1:] != label[:-1]) | (caption[1:] != caption[:-1])
     mentioned = caption[is_start]
     return Mentions(mentioned, columns["caption_chunk"][mentioned].astype(np.int64) + label[is_start])
+
+
+def caption_of_word(table: Table) -> Int64[np.ndarray, " words"]:
+    """Row of the caption of each word."""
+    return np.repeat(np.arange(len(table.columns["caption_built"])), np.diff(table.columns["caption_word"]))
 
 
 def image_of_caption(table: Table) -> Int64[np.ndarray, " captions"]:

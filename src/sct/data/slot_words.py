@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from sct.data.mentions import image_of_caption
+from sct.data.mentions import caption_of_word, split_number, split_of_caption
 from sct.data.table import NO_CHUNK, NO_CLASS, Table
 from sct.language.vocabulary import UNKNOWN, Vocabulary
 
@@ -21,11 +21,11 @@ def slot_words(
     """
     columns = table.columns
     label = columns["word_chunk"].astype(np.int64)
-    caption = np.repeat(np.arange(len(columns["caption_word"]) - 1), np.diff(columns["caption_word"]))
+    caption = caption_of_word(table)
     is_other = (label[1:] != label[:-1]) | (caption[1:] != caption[:-1])
     is_last = (label != NO_CHUNK) & np.append(is_other, True)[: len(label)]
     if split in table.splits:
-        is_last &= (columns["image_split"][image_of_caption(table)] == table.splits.index(split))[caption]
+        is_last &= (split_of_caption(table) == split_number(table, split))[caption]
     chunk = columns["caption_chunk"][caption[is_last]].astype(np.int64) + label[is_last]
     classes = columns["chunk_class"][chunk]
     words = np.array(vocabulary.encode(table.words))[columns["word"][is_last]]

@@ -1,12 +1,13 @@
 """The parts of speech of a dataset's words, and the sequences of them that its captions mostly have."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from sct.data.mentions import image_of_caption
+from sct.data.mentions import split_number, split_of_caption
 from sct.data.table import Table
+from sct.data.telling_captions import telling_captions
 from sct.language.vocabulary import UNKNOWN, Vocabulary
 from sct.language.word_tags import NO_TAG, Tagger, WordTagger, usual_tags
 
@@ -22,7 +23,7 @@ def word_tags(table: Table, split: str, vocabulary: Vocabulary, *, tagger: Tagge
 
     As many captions of the split are tagged as it takes to meet every word a few times.
     """
-    tagged = list(_enough(_captions(table, split, vocabulary), vocabulary))
+    tagged = telling_captions(_captions(table, split, vocabulary), len(vocabulary), _USES)
     words = [[vocabulary.words[word] for word in caption] for caption in tagged]
     usual = usual_tags(zip(words, (tagger or WordTagger()).tags(words), strict=True))
     letters = [usual.get(word, "X") for word in vocabulary.words]
@@ -50,16 +51,5 @@ def _captions(table: Table, split: str, vocabulary: Vocabulary) -> Iterator[list
         return
     ids = np.array(vocabulary.encode(table.words))[table.columns["word"]]
     ends = table.columns["caption_word"].tolist()
-    is_wanted = table.columns["image_split"][image_of_caption(table)] == table.splits.index(split)
-    for caption in np.flatnonzero(is_wanted).tolist():
+    for caption in np.flatnonzero(split_of_caption(table) == split_number(table, split)).tolist():
         yield ids[ends[caption] : ends[caption + 1]].tolist()
-
-
-def _enough(captions: Iterable[list[int]], vocabulary: Vocabulary) -> Iterator[list[int]]:
-    """The first captions that bring a word that was not met often enough yet."""
-    met = [0] * len(vocabulary)
-    for caption in captions:
-        if any(met[word] < _USES for word in caption):
-            for word in caption:
-                met[word] += 1
-            yield caption

@@ -5,7 +5,6 @@ belongs to it. Further parts (a region encoder, a noun table, a sorter, what see
 checksums do not list, such as a model card, may lie beside them.
 """
 
-import hashlib
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from torch import Tensor
 
 import sct
 from sct.atomic import flush_folder, written_whole
+from sct.checksum import checksum_of
 from sct.errors import InputError
 from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
@@ -228,7 +228,7 @@ def _write_config(folder: Path, captioner: Mapping[str, TomlValue], provenance: 
             "captioner": captioner,
             "provenance": provenance,
             # Last, so that a text that was cut short lacks it.
-            "files": {path.name: _checksum(path) for path in sorted(folder.iterdir())},
+            "files": {path.name: checksum_of(path) for path in sorted(folder.iterdir())},
         }
     )
     with written_whole(folder / CONFIG) as file:
@@ -310,10 +310,5 @@ def _check_vocabulary(vocabulary: Vocabulary, config: CaptionerConfig, source: o
 def _check_file(path: Path, checksum: object) -> None:
     if not path.is_file():
         raise InputError(f"{path} is missing: wanted it as a part of the bundle; {_HOW_TO_MEND}")
-    if _checksum(path) != checksum:
+    if checksum_of(path) != checksum:
         raise InputError(f"{path} is cut short or not the file that was written (its checksum differs): {_HOW_TO_MEND}")
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,7 +3,6 @@
 How is for ``sct.harmless_pickle`` to say.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from sct.checksum import checksum_of
 from sct.errors import InputError
 from sct.harmless_pickle import load_harmless
 from sct.language.word_list import read_vocabulary
@@ -65,9 +65,7 @@ def import_reference(checkpoint: Path, vocabulary: Path, out: Path) -> Bundle:
             f"{vocabulary} has {len(words):,} words with the four special ones, but {checkpoint} says "
             f"{read.config.vocabulary_size:,}: wanted the vocabulary it was trained with"
         )
-    with checkpoint.open("rb") as file:
-        checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    provenance: dict[str, TomlValue] = {"source": checkpoint.name, "source_sha256": checksum}
+    provenance: dict[str, TomlValue] = {"source": checkpoint.name, "source_sha256": checksum_of(checkpoint)}
     facts: dict[str, TomlValue | None] = {"epoch": read.epoch, "val_cider": read.val_cider}
     provenance |= {name: fact for name, fact in facts.items() if fact is not None}
     save_bundle(out, captioner_of(read.config, read.weights), words, provenance=provenance)

@@ -1,15 +1,14 @@
 """Where a run that is there comes from: the commands that make it, and whether it learned from the dataset at hand."""
 
-import json
 from pathlib import Path
-from typing import Any
 
+from sct.checksum import checksum_of
 from sct.data.dataset import TABLE
 from sct.errors import InputError
 from sct.reproduction.plan import PlannedRun
 from sct.reproduction.predictions import EVALUATION
-from sct.reproduction.runs import REPORT, Workplace
-from sct.reproduction.stand_in import StandIn, digest_of
+from sct.reproduction.runs import Workplace
+from sct.reproduction.stand_in import StandIn
 from sct.training.run_folder import RECIPE
 from sct.training.settings_file import read_settings_file
 
@@ -37,7 +36,7 @@ def other_data(place: Workplace, run: PlannedRun, data: StandIn) -> str:
     if not place.is_done(run) and not (folder / EVALUATION).is_dir():
         before = "" if run.start is None else other_data(place, run.start, data)
         return before and f"it would start from another run: {before}"
-    if _is_of(folder, data):
+    if _is_of(place, run, data):
         return ""
     return (
         f"{folder} was trained on {dataset_named(folder) or 'another dataset'}, and --data is {data.folder}: remove it "
@@ -55,12 +54,11 @@ def dataset_named(folder: Path) -> str:
     return str(read_settings_file(recipe).get("data", "")) if recipe.exists() else ""
 
 
-def _is_of(folder: Path, data: StandIn) -> bool:
-    report = folder / REPORT
-    content: dict[str, Any] = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
-    if "dataset" in content:
-        return bool(content["dataset"] == data.digest)
-    named = Path(dataset_named(folder) or data.folder)  # where nothing is known, nothing speaks against it
+def _is_of(place: Workplace, run: PlannedRun, data: StandIn) -> bool:
+    report = place.report(run)
+    if "dataset" in report:
+        return bool(report["dataset"] == data.digest)
+    named = Path(dataset_named(place.folder(run)) or data.folder)  # where nothing is known, nothing speaks against it
     if (named / TABLE).is_file():
-        return digest_of(named / TABLE) == data.digest
+        return checksum_of(named / TABLE) == data.digest
     return named.name == data.folder.name  # it was trained on another machine, or the dataset has moved

@@ -17,14 +17,16 @@ import torch
 import sct
 from sct.atomic import written_whole
 from sct.captioning import Captioner, CaptionOptions, load
+from sct.checksum import checksum_of
 from sct.data.features import Features, ImageFeatures, features_for
+from sct.data.mentions import split_number
 from sct.errors import InputError
 from sct.evaluation.predict import DatasetSorter
 from sct.evaluation.predictions import write_predictions
 from sct.evaluation.protocol import PREDICTIONS, EvaluationSettings, Evaluator
 from sct.model.bundle import CONFIG, VISION
 from sct.regions.sight import NetworkVision
-from sct.reproduction.stand_in import StandIn, digest_of
+from sct.reproduction.stand_in import StandIn
 from sct.sorting import load_sorter
 from sct.sorting.saving import CONFIG as SORTER_CONFIG
 
@@ -103,8 +105,8 @@ class Speaker:
         return {
             "data": self._data.digest,
             # The settings of a bundle, and of a sorter, have the checksums of all its other files.
-            "bundle": digest_of(best / CONFIG) if best.is_dir() else None,
-            "sorter": None if sorter is None else digest_of(sorter / SORTER_CONFIG),
+            "bundle": checksum_of(best / CONFIG) if best.is_dir() else None,
+            "sorter": None if sorter is None else checksum_of(sorter / SORTER_CONFIG),
             "search": place.search(),
             "sct": sct.__version__ if best.is_dir() else None,
         }
@@ -115,7 +117,7 @@ class Speaker:
             return features_for(self._data.dataset.table, None, captioner.encoder)
         if not isinstance(captioner.vision, NetworkVision):
             raise InputError(f"{best} sees by something that gives no features of a whole dataset: train another one")
-        name = digest_of(best / VISION)
+        name = checksum_of(best / VISION)
         if name not in self._seen:
             self._seen[name] = self._look(captioner.vision)
         return self._seen[name]
@@ -124,7 +126,7 @@ class Speaker:
         from sct.training.picture_features import PictureFeatures  # noqa: PLC0415  only for bundles that see
 
         table = self._data.dataset.table
-        is_here = table.columns["image_split"] == table.splits.index(self._split)
+        is_here = table.columns["image_split"] == split_number(table, self._split)
         images = np.flatnonzero(is_here).tolist()
         features = PictureFeatures(eye, self._data.dataset, self._pictures, torch.device(self._device))
         return _Remembered(features(images), images)

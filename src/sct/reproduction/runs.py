@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sct.errors import InputError
 from sct.reproduction.plan import RUN_KINDS, PlannedRun
@@ -87,6 +88,11 @@ class Workplace:
         metrics = self.folder(run) / METRICS
         return (self.folder(run) / CHECKPOINT).exists() or (metrics.is_file() and metrics.stat().st_size > 0)
 
+    def report(self, run: PlannedRun) -> dict[str, Any]:
+        """What ``saved_report`` kept of a run; nothing of one that is not done, or was not begun here."""
+        path = self.folder(run) / REPORT
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
     def recipe(self, run: PlannedRun) -> Path:
         """The file of a run's recipe."""
         return self.recipes / f"{run.recipe}.toml"
@@ -148,7 +154,8 @@ class Workplace:
             flat_settings(load(path, words))
             for path, words in ((self.folder(run) / RECIPE, []), (self.recipe(run), self._places(run)))
         )
-        made |= self._time_it_had(run)
+        # All its time, over all calls: the recipe of a run that went on says what it had left.
+        made |= {"max_seconds": allowed} if (allowed := self.report(run).get("max_seconds")) else {}
         is_elsewhere = {"data", "out", "from", "examples.pictures", "device"}
         changed = [
             f"{key}={as_word(value)}"
@@ -156,12 +163,6 @@ class Workplace:
             if value != plain[key] and key not in is_elsewhere and not key.startswith("device.")
         ]
         return [*self._places(run), *changed]
-
-    def _time_it_had(self, run: PlannedRun) -> dict[str, float]:
-        """All its time, over all calls; the recipe of a run that went on says what it had left."""
-        report = self.folder(run) / REPORT
-        content = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
-        return {"max_seconds": content["max_seconds"]} if content.get("max_seconds") else {}
 
 
 def refuse_file(path: Path, option: str) -> None:

@@ -3,13 +3,13 @@
 Figures are kept one by one: a metric that lacks something on this machine is asked again on the next.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sct.atomic import written_whole
+from sct.checksum import checksum_of
 from sct.evaluation.diversity import diversity_report
 from sct.evaluation.predictions import Prediction, read_predictions
 from sct.evaluation.protocol import SCORES
@@ -36,7 +36,7 @@ class Scores:
 
 def scores_of(place: PredictionPlace, metrics: Sequence[str], say: Say) -> Scores:
     """Figures of captions by the wanted metrics; only those that are not known yet are computed."""
-    predictions = hashlib.sha256(place.file.read_bytes()).hexdigest()
+    predictions = checksum_of(place.file)
     path = place.folder / SCORES
     saved = _read(path, predictions)
     known, vectors = dict(saved.figures), saved.vectors

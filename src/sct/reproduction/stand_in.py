@@ -1,9 +1,9 @@
 """The dataset at hand, in the place of one of the paper's; it is looked at before anything is trained."""
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from sct.checksum import checksum_of
 from sct.data.dataset import TABLE, Dataset
 from sct.errors import InputError
 from sct.reproduction.published import DATA_NAMES, Data, PublishedTable
@@ -24,7 +24,7 @@ class StandIn:
     @classmethod
     def open(cls, folder: Path) -> "StandIn":
         """Read a folder that ``sct prepare`` made."""
-        return cls(folder, Dataset.open(folder), digest_of(folder / TABLE))
+        return cls(folder, Dataset.open(folder), checksum_of(folder / TABLE))
 
     @property
     def kind(self) -> Data:
@@ -54,9 +54,3 @@ class StandIn:
         elif split not in known:
             raise InputError(f"{self.folder} has no split {split!r}: wanted one of {', '.join(known)}, --split NAME")
         return split
-
-
-def digest_of(path: Path) -> str:
-    """A file's checksum."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """Sorters on disk: two files that a bundle's folder can hold beside the captioner's."""
 
-import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from sct.atomic import written_whole
+from sct.checksum import checksum_of
 from sct.errors import InputError
 from sct.language.vectors import WordVectors
 from sct.sorting.assignment import SinkhornSorter
@@ -69,7 +69,7 @@ def save_sorter(folder: Path, sorter: SetSorter, *, provenance: Mapping[str, Tom
             "word_vectors": sorter.vectors.name,
             "sorter": {name: value for name, value in content.settings.items() if value is not None},
             "provenance": dict(provenance or {}),
-            "files": {WEIGHTS: _checksum(folder / WEIGHTS)},
+            "files": {WEIGHTS: checksum_of(folder / WEIGHTS)},
         }
     )
     with written_whole(folder / CONFIG) as file:
@@ -82,7 +82,7 @@ def load_sorter(folder: Path) -> SetSorter:
     path = folder / WEIGHTS
     if not path.is_file():
         raise InputError(f"{path} is missing: wanted it as a part of the sorter; {_HOW_TO_MEND}")
-    if _checksum(path) != content["files"].get(WEIGHTS):
+    if checksum_of(path) != content["files"].get(WEIGHTS):
         raise InputError(f"{path} is not the file that was written (its checksum differs): {_HOW_TO_MEND}")
     try:
         weights = safetensors.torch.load_file(path)
@@ -194,8 +194,3 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if not isinstance(content.get(name), kind):
             raise InputError(f"{path} lacks {name!r}, so it was cut short or edited: {_HOW_TO_MEND}")
     return content
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

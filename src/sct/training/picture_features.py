@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from sct.data.dataset import Dataset
 from sct.data.features import ImageFeatures
-from sct.data.mentions import image_of_caption
+from sct.data.mentions import caption_of_word, image_of_caption
 from sct.data.table import Table
 from sct.regions.sight import NetworkVision
 from sct.training.feed import RegionTable
@@ -104,10 +104,9 @@ class Views:
 def _has_sides(table: Table) -> Bool[np.ndarray, " images"]:
     """Images of which a caption says left or right, in whatever sense."""
     sides = [number for number, word in enumerate(table.words) if word in ("left", "right")]
-    columns = table.columns
-    caption = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))
+    captions = caption_of_word(table)[np.isin(table.columns["word"], sides)]
     has_sides = np.zeros(len(table.image_ids), bool)
-    has_sides[image_of_caption(table)[caption[np.isin(columns["word"], sides)]]] = True
+    has_sides[image_of_caption(table)[captions]] = True
     return has_sides
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from sct.data.mentions import image_of_caption, region_of_member, split_number, split_of_caption
+from sct.data.mentions import caption_of_word, image_of_caption, region_of_member, split_number, split_of_caption
 from sct.data.table import NO_CHUNK, NO_CLASS, Table
 
 MAX_REGIONS = 16
@@ -40,9 +40,9 @@ class SightTargets:
 def sight_targets(table: Table, *, min_name_count: int = 8, min_word_count: int = 12) -> SightTargets:
     """Count in the training split which names and words there are, and lay out what all images say of their regions."""
     columns = table.columns
-    caption_of_word = np.repeat(np.arange(len(columns["caption_built"])), np.diff(columns["caption_word"]))
+    caption = caption_of_word(table)
     is_training = split_of_caption(table) == split_number(table, "train")
-    counts = Counter(columns["word"][is_training[caption_of_word]].tolist())
+    counts = Counter(columns["word"][is_training[caption]].tolist())
     words = tuple(
         word
         for number, word in enumerate(table.words)
@@ -64,7 +64,7 @@ def sight_targets(table: Table, *, min_name_count: int = 8, min_word_count: int 
     for chunk, class_number in enumerate(columns["chunk_class"].tolist()):
         if class_number != NO_CLASS and name_of_class[class_number] >= 0:
             region_names[chunk_rows[chunk_starts[chunk] : chunk_starts[chunk + 1]], name_of_class[class_number]] += 1
-    chunk_of_word = columns["caption_chunk"][caption_of_word].astype(np.int64) + columns["word_chunk"]
+    chunk_of_word = columns["caption_chunk"][caption].astype(np.int64) + columns["word_chunk"]
     in_chunk = (columns["word_chunk"] != NO_CHUNK) & (word_of_word[columns["word"]] >= 0)
     for chunk, word in zip(
         chunk_of_word[in_chunk].tolist(), word_of_word[columns["word"][in_chunk]].tolist(), strict=True
@@ -74,7 +74,7 @@ def sight_targets(table: Table, *, min_name_count: int = 8, min_word_count: int 
 
     known = word_of_word[columns["word"]] >= 0
     picture_words = np.zeros((len(table.image_ids), len(words)), bool)
-    picture_words[image[caption_of_word[known]], word_of_word[columns["word"][known]]] = True
+    picture_words[image[caption[known]], word_of_word[columns["word"][known]]] = True
 
     count = np.minimum(np.diff(ends), MAX_REGIONS)
     is_region = np.arange(MAX_REGIONS) < count[:, None]
