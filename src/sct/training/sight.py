@@ -31,6 +31,7 @@ from sct.training.sight_recipe import SightRecipe
 from sct.training.sight_scores import SightScores, score_sight
 from sct.training.sight_targets import SightTargets, sight_targets
 from sct.training.sight_views import View, random_view
+from sct.training.sight_words import name_vectors, nouns_of
 
 logger = logging.getLogger(__name__)
 
@@ -122,13 +123,17 @@ class _Run:
         self._train, self._val = (_images(dataset, split).to(self._device) for split in ("train", "val"))
         if not len(self._train):
             raise InputError(f"{recipe.data} has no training image with regions: wanted some to learn from")
+        vectors = name_vectors(targets.names, nouns_of(dataset, recipe.data)) if recipe.class_words else None
         config = SightConfig(
             num_names=len(targets.names),
             side=recipe.side,
             feature_size=recipe.feature_size,
+            name_vector_size=0 if vectors is None else vectors.shape[1],
             transformer=TransformerConfig(width=recipe.width, heads=recipe.heads, depth=recipe.depth),
         )
         self._network = SightNetwork(config, drop_path=recipe.drop_path)
+        if vectors is not None:
+            self._network.name_vectors.copy_(vectors)
         if recipe.backbone:
             _start_from(self._network, Path(recipe.backbone))
         self._network.to(self._device).train()
@@ -272,7 +277,7 @@ class _Step:
         rough = torch.where(is_box[..., None], rough, view.whole)
         maps = self._network.look(view.pixels)
         whole = view.whole.expand(len(rough), 1, -1)
-        features = self._network.features(maps, torch.cat([rough, whole], dim=1))
+        features = self._network.looks(maps, torch.cat([rough, whole], dim=1))
         first = described(
             self._network, self._describer, features[:, :-1], features[:, -1], view.is_seen & is_box, said
         )

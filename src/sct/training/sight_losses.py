@@ -125,7 +125,7 @@ def _judged(network: SightNetwork, maps: Maps, view: View, boxes: Float[Tensor, 
     """The second look: how much each candidate overlaps a true box, and how it should be moved."""
     share = overlaps(boxes, view.boxes) * view.is_seen[:, None]
     best, which = share.max(-1)
-    features = network.features(maps, boxes)
+    features = network.looks(maps, boxes)
     is_box = (boxes[..., 2:] - boxes[..., :2]).amin(-1) > 0.005
     wanted = torch.where(best >= _IS_HIT, best, 0.0)
     worth = masked_mean(

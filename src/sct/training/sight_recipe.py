@@ -35,6 +35,8 @@ class SightRecipe(Settings):
     """Pixels of the square that every picture is brought to."""
     feature_size: int = 768
     """Of a region."""
+    class_words: bool = False
+    """Whether a region's feature also says the words for its likely names (``sct.training.sight_words``)."""
     width: int = 384
     """Of the transformer; it and the next two are those of DINOv2's small one."""
     heads: int = 6

@@ -49,7 +49,7 @@ def score_sight(
         some = slice(start, start + _PICTURES_AT_ONCE)
         view = plain_view(pixels[some], boxes[some], is_region[some])
         maps = network.look(view.pixels)
-        guessed = network.name(network.features(maps, view.boxes)).argmax(-1, keepdim=True)
+        guessed = network.name(network.looks(maps, view.boxes)).argmax(-1, keepdim=True)
         is_named = is_region[some] & (names[some].sum(-1) > 0)
         right += int(((names[some].gather(-1, guessed).squeeze(-1) > 0) & is_named).sum())
         named += int(is_named.sum())

@@ -41,7 +41,7 @@ class Eye:
         if len(names) != network.config.num_names:
             raise InputError(f"{len(names)} names came for a network of {network.config.num_names}: wanted as many")
         self.network, self.names, self.num_proposals = network.eval().to(device), names, proposals
-        self.feature_size, self.side = network.config.feature_size, network.config.side
+        self.feature_size, self.side = network.config.told_size, network.config.side
         self._device = torch.device(device)
 
     def to(self, device: str | torch.device) -> "Eye":

@@ -44,8 +44,9 @@ class Glimpse:
 
     def _regions(self, rows: Float[Tensor, "boxes 4"], boxes: Sequence[Box]) -> list[Region]:
         """Regions of boxes, relative to the picture and in its pixels; the score is that of the name."""
-        features = self._network.features(self._maps, rows[None])[0]
-        named = self._network.name(features).softmax(1).max(1)
+        looks = self._network.looks(self._maps, rows[None])[0]
+        names = self._network.name(looks)
+        named, features = names.softmax(1).max(1), self._network.told(looks, names)
         return [
             Region(box, self._names[name], score, feature)
             for box, name, score, feature in zip(

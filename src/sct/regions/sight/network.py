@@ -28,8 +28,16 @@ class SightConfig:
     reduced: int = 192
     """Channels of the map that boxes are read from."""
     feature_size: int = 768
+    """Of a region, as it looks."""
+    name_vector_size: int = 0
+    """Numbers that follow it in what captioners get: the vectors of its likely names; 0: none follow."""
     dropout: float = 0.1
     transformer: TransformerConfig = field(default_factory=TransformerConfig)
+
+    @property
+    def told_size(self) -> int:
+        """Numbers that captioners get of a region."""
+        return self.feature_size + self.name_vector_size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +67,8 @@ class SightNetwork(nn.Module):
 
     anchors: Float[Tensor, "anchors 4"]
     """Boxes of all sizes all over a picture, relative to it; where proposals start from."""
+    name_vectors: Float[Tensor, "names size"]
+    """Word vectors of the names, about as large as features are; fixed, and there only if the config says so."""
 
     def __init__(self, config: SightConfig, *, drop_path: float = 0.0) -> None:
         super().__init__()
@@ -75,6 +85,8 @@ class SightNetwork(nn.Module):
         self.refine = nn.Linear(size, 4)
         self.anchor_map = nn.Conv2d(width, 256, 3, padding=1)
         self.anchor_out = nn.Conv2d(256, NUM_ANCHORS * 5, 1)
+        if config.name_vector_size:
+            self.register_buffer("name_vectors", torch.zeros(config.num_names, config.name_vector_size))
         self.lay_anchors()
         for layer in (self.refine, self.anchor_out):
             nn.init.normal_(layer.weight, std=0.01)
@@ -94,10 +106,21 @@ class SightNetwork(nn.Module):
         full = tokens[:, 1:].transpose(1, 2).unflatten(2, (rows, -1))
         return Maps(full, F.gelu(self.reduce(full)), tokens[:, 0])
 
-    def features(
-        self, maps: Maps, boxes: Float[Tensor, "pictures boxes 4"]
-    ) -> Float[Tensor, "pictures boxes features"]:
-        """Features of as many boxes in each picture, relative to it."""
+    def features(self, maps: Maps, boxes: Float[Tensor, "pictures boxes 4"]) -> Float[Tensor, "pictures boxes told"]:
+        """What captioners get of as many boxes in each picture, relative to it."""
+        looks = self.looks(maps, boxes)
+        return self.told(looks, self.name(looks)) if self.config.name_vector_size else looks
+
+    def told(
+        self, looks: Float[Tensor, "*boxes features"], names: Float[Tensor, "*boxes names"]
+    ) -> Float[Tensor, "*boxes told"]:
+        """Looks of boxes, followed by the mean vector of the names that their logits make likely, if there are any."""
+        if not self.config.name_vector_size:
+            return looks
+        return torch.cat([looks, names.softmax(-1).to(self.name_vectors) @ self.name_vectors], dim=-1)
+
+    def looks(self, maps: Maps, boxes: Float[Tensor, "pictures boxes 4"]) -> Float[Tensor, "pictures boxes features"]:
+        """How boxes look: what their names, worth and movement are told from."""
         detailed = pool_boxes(maps.reduced, boxes, _CELLS).flatten(2)
         rough = pool_boxes(maps.full, boxes, _ROUGH_CELLS).mean((3, 4))
         whole = maps.whole[:, None].expand_as(rough)

@@ -34,7 +34,7 @@ def propose(network: SightNetwork, maps: Maps, limit: int) -> list[Proposals]:
         best = worth.topk(min(_ANCHORS, len(worth)))
         boxes = moved(network.anchors[best.indices], deltas[best.indices])
         candidates = without_doubles(boxes, best.values, _LARGEST_OVERLAP_FIRST, _CANDIDATES)
-        features = network.features(maps.of(number), boxes[None, candidates])[0]
+        features = network.looks(maps.of(number), boxes[None, candidates])[0]
         # The second look has learned from the best anchors alone: of the others the first knows more.
         looks = best.values[candidates].sigmoid(), network.worth(features).squeeze(1).float().sigmoid()
         judged = (looks[0] * looks[1]).sqrt()
