@@ -323,6 +323,22 @@ def test_refuses_controls_and_options(studio, path, request_, sentence):
     assert sentence in answer.json()["error"]
 
 
+@pytest.mark.parametrize("path", ["/v1/caption", "/v1/ways"])
+@pytest.mark.parametrize(
+    ("control", "box"),
+    [
+        pytest.param([[[4, 0, 4, 20]]], "(4.0, 0.0, 4.0, 20.0)", id="no width"),
+        pytest.param([[[9, 0, 4, 20]]], "(9.0, 0.0, 4.0, 20.0)", id="x2 < x1"),
+        pytest.param([[[0, 9, 9, 4]]], "(0.0, 9.0, 9.0, 4.0)", id="y2 < y1"),
+        pytest.param([[LEFT], [RIGHT, [9, 0, 4, 20]]], "(9.0, 0.0, 4.0, 20.0)", id="after boxes that are right"),
+    ],
+)
+def test_refuses_an_inverted_box_in_one_line_that_names_it(studio, path, control, box):
+    answer = studio.send(path, PHOTO, {"control": control})
+    assert answer.status_code == 422
+    assert answer.json() == {"error": f"box {box} is inverted or empty: wanted x1 < x2 and y1 < y2"}
+
+
 @pytest.mark.parametrize(
     ("path", "request_", "sentence"),
     [
