@@ -2,7 +2,7 @@ import pytest
 import torch
 from random_captioners import MODES, VARIANTS, random_captioner, random_inputs, random_walk
 
-from sct.model.following import Followed, follow
+from sct.model.following import Followed, follow, follow_every_word
 from sct.model.late_products import LateProduct
 from sct.model.network import CaptionNetwork
 
@@ -46,6 +46,30 @@ def test_follows_as_the_captioner_steps_and_learns_the_same(choices, with_empty_
 
     for name, right, late in zip(names, gradients(wanted), gradients(found), strict=True):
         torch.testing.assert_close(late, right, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("choices", every_assembly)
+def test_every_word_is_followed_as_the_captioner_steps(choices):
+    network, inputs = random_captioner(**choices).double(), random_inputs(1).to("cpu", torch.float64)
+    words, slots = random_captions(1, inputs.num_slots)
+    right = network.teacher_forced(inputs, words[:, :-1], slots)
+    found = follow_every_word(network, inputs, words, slots)
+    torch.testing.assert_close(found.word_log_probs, right.word_log_probs)
+    torch.testing.assert_close(found.shift_log_probs, right.shift_log_probs)
+
+
+def test_what_others_want_is_followed_too():
+    network, inputs = random_captioner().double().requires_grad_(True), random_inputs(1).to("cpu", torch.float64)
+    words, slots = random_captions(1, inputs.num_slots)
+    wanted = torch.rand(*slots.shape, network.config.vocabulary_size, dtype=torch.float64).softmax(2)
+    found = network.follow(inputs, words, slots, wanted=wanted)
+    right = (wanted * network.teacher_forced(inputs, words[:, :-1], slots).word_log_probs).sum(2)
+    torch.testing.assert_close(found.taught_log_probs, right)
+    weights = [network.words.weight, network.top.weight_hh, network.output.weight]
+    for late, early in zip(*(torch.autograd.grad(way.sum(), weights) for way in (found[-1], right)), strict=True):
+        torch.testing.assert_close(late, early)
+    assert torch.equal(found.word_log_probs, network.follow(inputs, words, slots).word_log_probs)
+    assert network.follow(inputs, words, slots).taught_log_probs is None
 
 
 def test_features_can_learn_too():

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from sct.model.inputs import ControlInputs
 from sct.model.late_products import LateProduct
-from sct.model.network import CaptionNetwork
+from sct.model.network import CaptionNetwork, TeacherForced
 from sct.model.parts import MASKED, lstm_step
 from sct.model.system import Followed
 
@@ -40,6 +40,15 @@ class _Recurrence(NamedTuple):
     visual_scores: Float[Tensor, " rows"] | None
 
 
+class _Scores(NamedTuple):
+    """What a captioner finds along given captions."""
+
+    words: Float[Tensor, "rows vocabulary"]
+    """Not normalised; rows of the first step, then of the second."""
+    shifts: Float[Tensor, "examples time 2"]
+    """Log-probabilities."""
+
+
 def follow(
     network: CaptionNetwork,
     inputs: ControlInputs,
@@ -47,27 +56,49 @@ def follow(
     slots: Int[Tensor, "examples time"],
     *,
     label_smoothing: float = 0.0,
+    wanted: Float[Tensor, "examples time vocabulary"] | None = None,
 ) -> Followed:
     """Log-probabilities of ``words`` after the first, each given those before it, with the pointer on ``slots``.
 
     ``label_smoothing`` mixes the mean over all words into each, by this share; what comes out is then no
-    log-probability any more, but what such a loss wants.
+    log-probability any more, but what such a loss wants. ``wanted`` are probabilities of all words that others give
+    them at each step.
     """
-    device = words.device.type
-    enabled = torch.is_autocast_enabled(device)
-    dtype = torch.get_autocast_dtype(device) if enabled else network.output.weight.dtype
-    with torch.autocast(device, enabled=False):
-        return _follow(network, inputs, words, slots, dtype, label_smoothing)
+    dtype = _precision(network, words.device.type)
+    with torch.autocast(words.device.type, enabled=False):
+        scores = _follow(network, inputs, words, slots, dtype)
+        num_examples, num_steps = slots.shape
+        targets = words[:, 1:].T.flatten()
+        lost = functional.cross_entropy(scores.words, targets, reduction="none", label_smoothing=label_smoothing)
+        taught = None
+        if wanted is not None:
+            others = functional.cross_entropy(scores.words, wanted.transpose(0, 1).flatten(0, 1), reduction="none")
+            taught = -others.view(num_steps, num_examples).T
+    return Followed(-lost.view(num_steps, num_examples).T, scores.shifts, taught_log_probs=taught)
+
+
+def follow_every_word(
+    network: CaptionNetwork,
+    inputs: ControlInputs,
+    words: Int[Tensor, "examples time_and_one"],
+    slots: Int[Tensor, "examples time"],
+) -> TeacherForced:
+    """What ``teacher_forced`` gives, as fast as ``follow``: the last of ``words`` follows nothing and is not read."""
+    dtype = _precision(network, words.device.type)
+    with torch.autocast(words.device.type, enabled=False):
+        scores = _follow(network, inputs, words, slots, dtype)
+        log_probs = torch.log_softmax(scores.words, dim=1).view(slots.shape[1], slots.shape[0], -1)
+    return TeacherForced(log_probs.transpose(0, 1), scores.shifts)
+
+
+def _precision(network: CaptionNetwork, device: str) -> torch.dtype:
+    """Autocast's where it is on, else that of the weights."""
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else network.output.weight.dtype
 
 
 def _follow(
-    network: CaptionNetwork,
-    inputs: ControlInputs,
-    words: Tensor,
-    slots: Tensor,
-    dtype: torch.dtype,
-    label_smoothing: float,
-) -> Followed:
+    network: CaptionNetwork, inputs: ControlInputs, words: Tensor, slots: Tensor, dtype: torch.dtype
+) -> _Scores:
     num_examples, num_steps = slots.shape
     size, features = network.config.hidden_size, network.config.feature_size
     members = _members(network, inputs, slots, dtype)
@@ -92,9 +123,7 @@ def _follow(
     region_scores, mask = past.region_scores, members.mask.transpose(0, 1).flatten(0, 1)
     shifts = network.gate(gate_scores, region_scores, mask).view(num_steps, num_examples, 2)
     logits = functional.linear(past.hidden_2, network.output.weight.to(dtype), network.output.bias.to(dtype))
-    targets = words[:, 1:].T.flatten()
-    lost = functional.cross_entropy(_exact(logits), targets, reduction="none", label_smoothing=label_smoothing)
-    return Followed(-lost.view(num_steps, num_examples).T, shifts.transpose(0, 1))
+    return _Scores(_exact(logits), shifts.transpose(0, 1))
 
 
 def _members(network: CaptionNetwork, inputs: ControlInputs, slots: Tensor, dtype: torch.dtype) -> _Members:

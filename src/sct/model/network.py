@@ -179,11 +179,15 @@ class CaptionNetwork(CaptioningSystem):
         *,
         label_smoothing: float = 0.0,
         is_truth: bool = False,  # noqa: ARG002
+        wanted: Float[Tensor, "examples time vocabulary"] | None = None,
     ) -> Followed:
-        """The log-probabilities that learning wants, faster than ``teacher_forced``."""
+        """The log-probabilities that learning wants, faster than ``teacher_forced``.
+
+        ``wanted`` are probabilities of all words that others give them at each step.
+        """
         from sct.model.following import follow  # noqa: PLC0415  made of this network's parts
 
-        return follow(self, inputs, words, slots, label_smoothing=label_smoothing)
+        return follow(self, inputs, words, slots, label_smoothing=label_smoothing, wanted=wanted)
 
     def speaker(self, products: Products = DENSE, dtype: torch.dtype = torch.float32) -> Speaker:
         """A fused copy."""

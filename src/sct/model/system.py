@@ -23,6 +23,8 @@ class Followed(NamedTuple):
     """Of staying and shifting after it; None from a captioner that has no gate."""
     costs: Mapping[str, Float[Tensor, "examples time"]] = {}
     """What else ground-truth captions cost at each step, by name; rewards are followed without it."""
+    taught_log_probs: Float[Tensor, "examples time"] | None = None
+    """Of the words that others want next, each as much as they want it; None where nobody was asked."""
 
 
 @runtime_checkable
