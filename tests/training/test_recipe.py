@@ -187,6 +187,14 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, path, message):
             id="no others to compare with",
         ),
         pytest.param(["objective.samples=2"], "the stage 'words' samples nothing", id="samples for nothing"),
+        pytest.param(
+            ["objective.stage=cider", "from=x", "objective.teachers=a"],
+            "the stage 'cider' learns from rewards alone",
+            id="teachers of one who is rewarded",
+        ),
+        pytest.param(["objective.teachers=a,,b"], "names a bundle without a name", id="a teacher without a name"),
+        pytest.param(["objective.teacher_weight=-0.1"], "weight is -0.1: wanted a share from 0 to 1", id="below 0"),
+        pytest.param(["objective.teacher_weight=1.1"], "weight is 1.1: wanted a share from 0 to 1", id="above 1"),
         pytest.param(["objective.samples=0"], "objective.samples is 0: wanted 1 or more", id="no sample"),
         pytest.param(["batch_size=100", "device.devices=3"], "wanted a multiple", id="a batch in unequal parts"),
         pytest.param(["batch_size=0"], "batch_size is 0", id="an empty batch"),
@@ -268,7 +276,19 @@ def test_the_resolved_text_holds_every_setting():
     text = recipe_text(Recipe(data="d", out="o", start="x"))
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
-    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 11 + 9 + 11 + 5 + 12 + 6
+    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 11 + 9 + 11 + 5 + 14 + 6
+
+
+@pytest.mark.parametrize(
+    ("teachers", "folders"),
+    [
+        pytest.param("", (), id="none"),
+        pytest.param("runs/a/best", ("runs/a/best",), id="one"),
+        pytest.param("a, b", ("a", "b"), id="two"),
+    ],
+)
+def test_teachers_are_named_one_by_one(teachers, folders):
+    assert Objective(teachers=teachers).teacher_folders == folders
 
 
 def test_the_fingerprint_changes_with_what_is_learned_and_not_with_how_far():

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sct.model.system import CaptioningSystem
+from sct.model.network import CaptionNetwork
+from sct.model.system import CaptioningSystem, Followed
 from sct.training.feed import Batch
 
 MaskedMean = Callable[[Tensor, Tensor], Tensor]
@@ -28,10 +29,21 @@ def masked_mean(values: Float[Tensor, "*shape"], mask: Bool[Tensor, "*shape"]) -
     return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Taught:
+    """What other captioners would say and do along a batch's captions, and how much it counts."""
+
+    word_probs: Float[Tensor, "examples time vocabulary"]
+    shift_probs: Float[Tensor, "examples time 2"]
+    weight: float
+    """Share of the loss that comes from here; the rest comes from the captions themselves."""
+
+
 def words_loss(
     network: CaptioningSystem,
     batch: Batch,
     *,
+    taught: Taught | None = None,
     shift_weight: float = 4.0,
     label_smoothing: float = 0.0,
     count_padding: bool = False,
@@ -40,19 +52,34 @@ def words_loss(
     """Cross-entropy of words and shifts (section 3.2), weighed 0.2 and 0.8 by default.
 
     Without a gate words count alone; whatever else a captioner's captions cost is added at their weight.
-    ``count_padding`` lets the words after a caption's end count as well, as the authors' code does.
+    ``count_padding`` lets the words after a caption's end count as well, as the authors' code does. What is ``taught``
+    takes its share of both losses; the parts tell them apart.
     """
-    followed = network.follow(batch.inputs, batch.words, batch.slots, label_smoothing=label_smoothing, is_truth=True)
+    followed = _followed(network, batch, label_smoothing, taught)
     counted = torch.ones_like(batch.spoken) if count_padding else batch.spoken
     words = mean(-followed.word_log_probs, counted)
     costs = {name: mean(cost, counted) for name, cost in followed.costs.items()}
-    total = words + sum(costs.values())
     parts = {"words": words, **costs}
+    if taught is not None and followed.taught_log_probs is not None:
+        parts["taught_words"] = mean(-followed.taught_log_probs, counted)
+        words = (1 - taught.weight) * words + taught.weight * parts["taught_words"]
+    total = words + sum(costs.values())
     if followed.shift_log_probs is not None:
         shifts = mean(-followed.shift_log_probs.gather(2, batch.shifts[..., None]).squeeze(2), batch.inside)
-        total = (total + shift_weight * shifts) / (1 + shift_weight)
         parts["shifts"] = shifts
+        if taught is not None:
+            parts["taught_shifts"] = mean(-(taught.shift_probs * followed.shift_log_probs).sum(2), batch.inside)
+            shifts = (1 - taught.weight) * shifts + taught.weight * parts["taught_shifts"]
+        total = (total + shift_weight * shifts) / (1 + shift_weight)
     return Loss(total, {name: part.detach() for name, part in parts.items()})
+
+
+def _followed(network: CaptioningSystem, batch: Batch, label_smoothing: float, taught: Taught | None) -> Followed:
+    along = (batch.inputs, batch.words, batch.slots)
+    if taught is None:
+        return network.follow(*along, label_smoothing=label_smoothing, is_truth=True)
+    assert isinstance(network, CaptionNetwork)  # who reads the recipe refuses others, which cannot be taught
+    return network.follow(*along, label_smoothing=label_smoothing, is_truth=True, wanted=taught.word_probs)
 
 
 def policy_loss(

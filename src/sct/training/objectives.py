@@ -1,13 +1,17 @@
 """The objectives of a recipe, with the tables they need: what a training step minimises for chosen examples."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from sct.language.vocabulary import END
+from sct.model.following import follow_every_word
+from sct.model.network import CaptionNetwork
 from sct.model.system import CaptioningSystem
-from sct.training.feed import Feed
-from sct.training.losses import Loss, MaskedMean, masked_mean, words_loss
+from sct.training.feed import Batch, Feed
+from sct.training.losses import Loss, MaskedMean, Taught, masked_mean, words_loss
 from sct.training.recipe import Objective
 from sct.training.rewards import AlignmentReward, CiderReward, Sentences, repeated_pairs, spoken_words, with_end
 from sct.training.self_critical import say, self_critical_loss
@@ -23,24 +27,48 @@ def as_cider_reads(references: Sentences, settings: Objective) -> Sentences:
 
 
 class WordsObjective:
-    """Ground-truth words and shifts."""
+    """Ground-truth words and shifts, and perhaps what teachers think of them."""
 
     def __init__(
-        self, feed: Feed, settings: Objective, *, label_smoothing: float = 0.0, mean: MaskedMean = masked_mean
+        self,
+        feed: Feed,
+        settings: Objective,
+        *,
+        label_smoothing: float = 0.0,
+        teachers: Sequence[CaptionNetwork] = (),
+        mean: MaskedMean = masked_mean,
     ) -> None:
         self._feed, self._settings, self._mean = feed, settings, mean
-        self._label_smoothing = label_smoothing
+        self._label_smoothing, self._teachers = label_smoothing, teachers
 
     def __call__(self, network: CaptioningSystem, chosen: Int[Tensor, " batch"], noise: Tensor) -> Loss:  # noqa: ARG002
         """The loss on the chosen examples; nothing is random here."""
+        batch = self._feed.batch(chosen)
         return words_loss(
             network,
-            self._feed.batch(chosen),
+            batch,
+            taught=mean_of_teachers(self._teachers, batch, self._settings.teacher_weight) if self._teachers else None,
             shift_weight=self._settings.shift_weight,
             label_smoothing=self._label_smoothing,
             count_padding=self._settings.count_padding,
             mean=self._mean,
         )
+
+
+@torch.no_grad()
+def mean_of_teachers(teachers: Sequence[CaptionNetwork], batch: Batch, weight: float) -> Taught:
+    """What at least one teacher gives words and shifts along a batch's captions: the mean of their probabilities.
+
+    Not of their logarithms: a word that one of them is sure of stays likely, whatever the others think of it.
+    """
+    sums: list[Tensor] = []
+    for teacher in teachers:
+        thought = follow_every_word(teacher, batch.inputs, batch.words, batch.slots)
+        probs = [log_probs.exp() for log_probs in thought]
+        # Added up one by one: all words of all teachers side by side take much memory.
+        sums = [total.add_(more) for total, more in zip(sums, probs, strict=True)] if sums else probs
+    word_probs, shift_probs = (total.div_(len(teachers)) for total in sums)
+    return Taught(word_probs, shift_probs, weight)
 
 
 class RewardObjective:

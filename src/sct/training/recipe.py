@@ -154,6 +154,10 @@ class Objective(Settings):
     """Ground-truth words, a CIDEr reward, or CIDEr plus noun order."""
     shift_weight: float = 4.0
     """How much a wrong shift costs against a wrong word: 0.8 against 0.2 in the paper. Words stage only."""
+    teachers: str = ""
+    """Bundles of trained captioners to learn from as well, with commas between them. Words stage only."""
+    teacher_weight: float = 0.5
+    """Share of the loss of words and shifts that comes from the teachers, where there are any."""
     noun_weight: float = 4.0
     """How much the noun reward counts against CIDEr's, in the stage that has both."""
     baseline: Baseline = "greedy"
@@ -192,11 +196,28 @@ class Objective(Settings):
                 "objective.baseline is 'others', but objective.samples is 1, so there are no others: "
                 "wanted objective.samples=2 or more"
             )
+        if not 0 <= self.teacher_weight <= 1:
+            raise InputError(f"objective.teacher_weight is {self.teacher_weight}: wanted a share from 0 to 1")
+        if self.teachers and self.stage != "words":
+            raise InputError(
+                f"objective.teachers is {self.teachers!r}, but the stage {self.stage!r} learns from rewards alone: "
+                "leave it out, or choose objective.stage=words"
+            )
+        if self.teachers and not all(self.teacher_folders):
+            raise InputError(
+                f"objective.teachers is {self.teachers!r}, which names a bundle without a name: wanted folders with "
+                "one comma between two, such as runs/a/best,runs/b/best"
+            )
         if self.stage == "words" and self.samples > 1:
             raise InputError(
                 f"objective.samples is {self.samples}, but the stage 'words' samples nothing: "
                 "leave it out, or choose objective.stage=cider"
             )
+
+    @property
+    def teacher_folders(self) -> tuple[str, ...]:
+        """The bundles of the teachers, one by one."""
+        return tuple(name.strip() for name in self.teachers.split(",")) if self.teachers else ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

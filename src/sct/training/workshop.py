@@ -18,6 +18,8 @@ from sct.data.whole_images import examples_of_whole_images
 from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.model.bundle import Bundle, load_bundle
+from sct.model.config import OURS
+from sct.model.network import CaptionNetwork
 from sct.regions.layout import LayoutEncoder
 from sct.regions.sight import NetworkVision, load_vision
 from sct.regions.store import RegionStore
@@ -51,6 +53,8 @@ class Workshop:
     """Judges the captioner; none where the dataset has no sample to validate on."""
     views: Views | None
     """Draws the training pictures anew; none where features are always the same."""
+    teachers: tuple[CaptionNetwork, ...]
+    """Captioners that the trained one learns from; they do not learn themselves."""
 
 
 def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> Workshop:
@@ -58,6 +62,7 @@ def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> W
     dataset = Dataset.open(Path(recipe.data))
     store = RegionStore.open(recipe.examples.features) if recipe.examples.features else None
     bundle = _bundle(recipe, dataset, store)
+    teachers = tuple(_teacher(Path(name), bundle, device) for name in recipe.objective.teacher_folders)
     config = bundle.captioner.config
     encoder = None if bundle.encoder is None else bundle.encoder.to(device)
     features = (
@@ -75,7 +80,7 @@ def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> W
         raise InputError(f"{recipe.data} has no caption to train on: wanted some with chunks on an image with regions")
     views = _views(recipe, features, table, dataset.table, train)
     validation = _validation(recipe, dataset.table, bundle, table, device)
-    return Workshop(dataset, bundle, train, Feed(train, table, device), validation, views)
+    return Workshop(dataset, bundle, train, Feed(train, table, device), validation, views, teachers)
 
 
 def _training_examples(recipe: Recipe, table: Table, bundle: Bundle) -> Examples | None:
@@ -133,7 +138,7 @@ def make_objective(
     settings = recipe.objective
     if settings.stage == "words":
         smoothing = recipe.optimiser.label_smoothing
-        return WordsObjective(workshop.feed, settings, label_smoothing=smoothing, mean=mean)
+        return WordsObjective(workshop.feed, settings, label_smoothing=smoothing, teachers=workshop.teachers, mean=mean)
     whole = _whole_vocabulary(workshop.bundle.vocabulary, workshop.dataset.table)
     references = _references(workshop.dataset.table, workshop.examples, whole)
     documents = torch.from_numpy(workshop.examples.image).long() if settings.documents == "image" else None
@@ -169,6 +174,31 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
         shared = speak_like(captioner, vocabulary, load_bundle(Path(model.language)))
         logger.info("%s of %s words are known from %s", f"{shared:,}", f"{len(vocabulary):,}", model.language)
     return Bundle(Path(recipe.out), captioner, vocabulary, {}, encoder, dataset.nouns, vision=vision)
+
+
+def _teacher(folder: Path, student: Bundle, device: torch.device) -> CaptionNetwork:
+    """A trained captioner that can say of the student's words, on the student's features, what it thinks of them."""
+    try:
+        bundle = load_bundle(folder)
+    except InputError as error:
+        raise InputError(f"objective.teachers: {error}") from error
+    own, learned = bundle.captioner.config, student.captioner.config
+    if not (isinstance(bundle.captioner, CaptionNetwork) and isinstance(student.captioner, CaptionNetwork)):
+        raise InputError(
+            f"objective.teachers: {folder} holds a captioner of the variant {own.variant!r}, and {learned.variant!r} "
+            f"is to learn: both may be {', '.join(OURS)} and no others"
+        )
+    if bundle.vocabulary.words != student.vocabulary.words:
+        raise InputError(
+            f"objective.teachers: {folder} knows {len(bundle.vocabulary):,} words, and the captioner that learns "
+            f"{len(student.vocabulary):,}, which are not the same: wanted one of the same vocabulary"
+        )
+    if (own.feature_size, own.mode) != (learned.feature_size, learned.mode):
+        raise InputError(
+            f"objective.teachers: {folder} reads features of size {own.feature_size} in mode {own.mode!r}, and the "
+            f"captioner that learns {learned.feature_size} in {learned.mode!r}: wanted the same"
+        )
+    return bundle.captioner.to(device).eval().requires_grad_(False)
 
 
 def _eye(bundle: Bundle) -> NetworkVision:
