@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sct.model.products import ProductFactory, dense, int8, int8_twice
+from sct.model.products import ProductFactory, dense, evened, int8, int8_twice
 
 ROUNDED = [
     pytest.param(int8, 1.5e-2, id="int8"),
@@ -131,3 +131,13 @@ def test_inputs_stay_as_they_were(way: ProductFactory):
     product = way(weight, bias)
     assert torch.equal(product(rows), product(rows))
     assert all(torch.equal(now, before) for now, before in zip((weight, bias, rows), kept, strict=True))
+
+
+@pytest.mark.parametrize("outputs", [8, 16, 3, 13])
+def test_outputs_that_are_added_to_make_their_number_even_change_no_other(outputs: int) -> None:
+    weight, bias, rows = torch.randn(outputs, 5), torch.randn(outputs), torch.randn(4, 5)
+    more_weight, more_bias = evened(weight, bias)
+    assert len(more_weight) == -(-outputs // 8) * 8
+    product = torch.nn.functional.linear(rows, more_weight, more_bias)
+    torch.testing.assert_close(product[:, :outputs], torch.nn.functional.linear(rows, weight, bias))
+    assert not product[:, outputs:].any()

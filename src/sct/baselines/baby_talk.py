@@ -148,20 +148,19 @@ class BabyTalk(UpDown):
 
     def tell(self, tokens: Int[Tensor, " rows"], state: BabyTalkState) -> Told:
         """Take in the last words, and weigh all ways on."""
-        row = state.example
         looked = self.look(tokens, state)
         top = self.top.remember(looked.seen, state.top)
         query = self.pointer.query(top.hidden)
-        form_mask = state.form_mask.index_select(0, row)
-        scores = self.pointer(state.pointer_keys.index_select(0, row), query).float()
+        form_mask = state.of_rows(state.form_mask)
+        scores = self.pointer(state.of_rows(state.pointer_keys), query).float()
         scores = scores.masked_fill(~form_mask.any(-1), MASKED)
         own = self.sentinel(looked.seen, state.top.hidden, top.cell)
         own_score = self.sentinel_score(own, query, self.pointer.score).float()
         ways = torch.log_softmax(torch.cat([scores, own_score[:, None]], dim=1), dim=1)
 
-        forms = state.forms.index_select(0, row)
+        forms = state.of_rows(state.forms)
         said = self.form_of_hidden(top.hidden).gather(1, forms.flatten(1)).view(forms.shape)
-        suits = (said + state.form_scores.index_select(0, row)).float()
+        suits = (said + state.of_rows(state.form_scores)).float()
         calls = attention(suits.flatten(0, 1), form_mask.flatten(0, 1)).view(forms.shape)
         form_probs = ways[:, :-1, None].exp() * calls
         return Told(top.hidden, ways[:, -1], form_probs, replace(state, bottom=looked.bottom, top=top))
@@ -170,7 +169,7 @@ class BabyTalk(UpDown):
         """What comes after the last words: of each word, the probability of all ways to it."""
         told = self.tell(tokens, state)
         own = torch.softmax(self.output(told.hidden), dim=1, dtype=torch.float32) * told.own_log_prob.exp()[:, None]
-        words = state.form_words.index_select(0, state.example).flatten(1)
+        words = state.of_rows(state.form_words).flatten(1)
         all_ways = own.scatter_add(1, words, told.form_probs.flatten(1))
         return Step(all_ways.clamp_min(_LEAST).log(), None, told.state)
 

@@ -113,7 +113,7 @@ class PosCaptioner(UpDown, ManneredSystem):
         """The last words, each with the tag of the next."""
         assert isinstance(state, PosState)
         is_past_end = state.time >= state.template.shape[1]
-        tags = torch.zeros_like(tokens) if is_past_end else state.template[:, state.time].index_select(0, state.example)
+        tags = torch.zeros_like(tokens) if is_past_end else state.of_rows(state.template[:, state.time])
         both: Tensor = self.words(tokens) + self.tags(tags)
         return both
 

@@ -4,11 +4,11 @@ Ours is this captioner with sentinels and a gate. Here attention goes to all reg
 image, or, to make it controllable, those of the control alone, all region sets together. It cannot tell their order.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from sct.baselines.word_system import Heard, Layer, Memory, WordSystem, no_memory
@@ -29,6 +29,8 @@ class UpDownState:
     example: Int[Tensor, " rows"]
     bottom: Memory
     top: Memory
+    is_in_order: bool = field(default=True, kw_only=True)
+    """Whether each row is of the example of its number: nothing needs to be gathered then."""
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "UpDownState":
         """The state of the chosen rows."""
@@ -37,7 +39,12 @@ class UpDownState:
             example=self.example.index_select(0, rows),
             bottom=self.bottom.select(rows),
             top=self.top.select(rows),
+            is_in_order=False,
         )
+
+    def of_rows(self, of_examples: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """What each row has, from what each example has."""
+        return of_examples if self.is_in_order else of_examples.index_select(0, self.example)
 
 
 class Looked(NamedTuple):
@@ -81,13 +88,12 @@ class UpDown(WordSystem):
 
     def look(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Looked:
         """Take in the last words, and attend to regions."""
-        row = state.example
-        image = state.image.index_select(0, row)
+        image = state.of_rows(state.image)
         word = self.embedded(tokens, state).to(image.dtype)
         bottom = self.bottom.remember(torch.cat([state.top.hidden, image, word], dim=1), state.bottom)
-        scores = self.compatibility(state.keys.index_select(0, row), self.compatibility.query(bottom.hidden))
-        weights = attention(scores.float(), state.mask.index_select(0, row)).to(image.dtype)
-        context = torch.bmm(weights[:, None], state.regions.index_select(0, row)).squeeze(1)
+        scores = self.compatibility(state.of_rows(state.keys), self.compatibility.query(bottom.hidden))
+        weights = attention(scores.float(), state.of_rows(state.mask)).to(image.dtype)
+        context = torch.bmm(weights[:, None], state.of_rows(state.regions)).squeeze(1)
         seen = [bottom.hidden, context] + [image] * self.config.image_in_top_layer
         return Looked(torch.cat(seen, dim=1), bottom)
 

@@ -13,7 +13,7 @@ from sct.decoding.contract import Step
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
 from sct.model.parts import lstm_step
-from sct.model.products import DENSE, Products
+from sct.model.products import DENSE, Products, linear
 from sct.model.system import CaptioningSystem, Followed
 
 
@@ -44,6 +44,14 @@ class Layer(nn.LSTMCell):
         return Memory(*lstm_step(gates, more, memory.cell))
 
 
+class ToWords(nn.Linear):
+    """Scores of all words, however many there are."""
+
+    def forward(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows words"]:
+        """One score for each word."""
+        return linear(rows, self.weight, self.bias)
+
+
 class Heard(NamedTuple):
     """What a step leaves: the vector that words are told from, and the state to go on with."""
 
@@ -58,7 +66,7 @@ class WordSystem(CaptioningSystem):
         super().__init__()
         self.config = config
         self.words = nn.Embedding(config.vocabulary_size, config.word_size)
-        self.output = nn.Linear(config.hidden_size, config.vocabulary_size)
+        self.output = ToWords(config.hidden_size, config.vocabulary_size)
 
     def reset_parameters(self) -> None:
         """Weights as ours has them at the start, so that no system is ahead by its first weights."""

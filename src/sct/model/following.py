@@ -18,6 +18,7 @@ from sct.model.inputs import ControlInputs
 from sct.model.late_products import LateProduct
 from sct.model.network import CaptionNetwork, TeacherForced
 from sct.model.parts import MASKED, lstm_step
+from sct.model.products import linear
 from sct.model.system import Followed
 
 
@@ -122,7 +123,7 @@ def _follow(
 
     region_scores, mask = past.region_scores, members.mask.transpose(0, 1).flatten(0, 1)
     shifts = network.gate(gate_scores, region_scores, mask).view(num_steps, num_examples, 2)
-    logits = functional.linear(past.hidden_2, network.output.weight.to(dtype), network.output.bias.to(dtype))
+    logits = linear(past.hidden_2, network.output.weight.to(dtype), network.output.bias.to(dtype))
     return _Scores(_exact(logits), shifts.transpose(0, 1))
 
 
@@ -178,12 +179,13 @@ def _recur(
 
     hidden_1 = hidden_2 = memory_1 = memory_2 = image.new_zeros(len(image), size)
     all_hidden_1, all_hidden_2, all_memory_1, queries, all_scores, all_visual = [], [], [], [], [], []
-    for time in range(len(given)):
-        gates, share = recurrent(torch.cat([hidden_2, hidden_1], dim=1)), given[time]
+    # Taken apart once: the gradient of a step picked by its index is a table for all steps, full of zeros, every time.
+    steps = zip(given.unbind(0), members.keys.unbind(1), members.mask.unbind(1), members.regions.unbind(1), strict=True)
+    for share, keys, mask, regions in steps:
+        gates = recurrent(torch.cat([hidden_2, hidden_1], dim=1))
         hidden_1, memory_1 = lstm_step(gates[:, : 4 * size], share[:, : 4 * size], memory_1)
         query, top_gates = read(hidden_1).split([attention, 4 * size], dim=1)
-        scores = _exact(torch.tanh(members.keys[:, time] + query[:, None]) @ vector)
-        mask, regions = members.mask[:, time], members.regions[:, time]
+        scores = _exact(torch.tanh(keys + query[:, None]) @ vector)
         masked = scores.masked_fill(~mask, MASKED)
         if visual_product is not None:
             visual = torch.sigmoid(gates[:, 4 * size :] + share[:, 4 * size :]) * torch.tanh(memory_1)

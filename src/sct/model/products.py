@@ -13,6 +13,8 @@ from torch.nn import functional
 
 from sct.errors import InputError
 
+EVEN = 8
+"""Numbers of outputs that are multiples of it suit the tensor cores of a GPU."""
 Product = Callable[[Tensor], Tensor]
 """Multiplies rows with a fixed matrix: (rows, inputs) -> (rows, outputs)."""
 
@@ -38,8 +40,33 @@ class Products:
 
 def dense(weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool = False) -> Product:  # noqa: ARG001
     """Multiply with the weight as it is."""
-    kept = weight.clone().contiguous()
-    return lambda rows: functional.linear(rows, kept, bias)
+    num_outputs = len(weight)
+    if not weight.is_cuda or num_outputs % EVEN == 0:
+        kept = weight.clone().contiguous()
+        return lambda rows: functional.linear(rows, kept, bias)
+    kept, kept_bias = evened(weight, bias)
+    return lambda rows: functional.linear(rows, kept, kept_bias)[:, :num_outputs]
+
+
+def linear(
+    rows: Float[Tensor, "rows inputs"], weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"]
+) -> Float[Tensor, "rows outputs"]:
+    """Multiply rows with a weight of any number of outputs, a whole vocabulary say, by a GPU's fast kernels."""
+    if not rows.is_cuda or len(weight) % EVEN == 0:
+        return functional.linear(rows, weight, bias)
+    return functional.linear(rows, *evened(weight, bias))[:, : len(weight)]
+
+
+def evened(
+    weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None
+) -> tuple[Float[Tensor, "more_outputs inputs"], Float[Tensor, " more_outputs"] | None]:
+    """The same with outputs that are always 0, up to a multiple of 8: a GPU has slow kernels alone for other numbers.
+
+    >>> evened(torch.ones(3, 2), None)[0].sum(1).tolist()
+    [2.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    """
+    missing = -len(weight) % EVEN
+    return functional.pad(weight, (0, 0, 0, missing)), None if bias is None else functional.pad(bias, (0, missing))
 
 
 @cache
