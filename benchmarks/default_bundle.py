@@ -1,8 +1,9 @@
 """Pack a trained bundle as the one that ships: weights in 8 bits, what it scored beside them.
 
-    python benchmarks/default_bundle.py runs/default_sorter/best src/sct/bundles/default EVALUATION...
+    python benchmarks/default_bundle.py runs/default_sorter/best src/sct/bundles/default EVALUATION... --length-power 1
 
-The folders after the two bundles are those of ``sct evaluate --out``, one for each control. The model card is written
+The folders after the two bundles are those of ``sct evaluate --out``, one for each control. The length power is that
+which was chosen on validation, the source's own if not given. The model card is written
 by hand and stays where it is.
 """
 
@@ -19,7 +20,7 @@ LARGEST_MB = 60
 DATA = "flickr8k-entities"
 
 
-def pack(source: Path, folder: Path, evaluations: list[Path]) -> None:
+def pack(source: Path, folder: Path, evaluations: list[Path], length_power: float | None = None) -> None:
     """Write the files of the bundle into the folder, over those of an earlier one."""
     bundle = load_bundle(source)
     if bundle.sorter is None:
@@ -35,6 +36,7 @@ def pack(source: Path, folder: Path, evaluations: list[Path]) -> None:
             precision="int8",
             nouns=bundle.nouns,
             vision=bundle.vision,
+            length_power=bundle.length_power if length_power is None else length_power,
         )
         learned = tomllib.loads((source / "sorter.toml").read_text("utf-8"))["provenance"]
         add_sorter(captioner, bundle.sorter, packed, provenance={**learned, "data": DATA})
@@ -54,5 +56,6 @@ if __name__ == "__main__":
     parser.add_argument("source", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("evaluations", type=Path, nargs="*")
+    parser.add_argument("--length-power", type=float, help="rank captions by score / length ** this")
     given = parser.parse_args()
-    pack(given.source, given.folder, given.evaluations)
+    pack(given.source, given.folder, given.evaluations, given.length_power)

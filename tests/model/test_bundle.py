@@ -12,12 +12,14 @@ from colour_vision import ColourVision
 import sct
 from sct.errors import InputError
 from sct.language.nouns import NounTable
+from sct.language.vectors import WordVectors
 from sct.language.vocabulary import Vocabulary
 from sct.model.assembly import assemble
-from sct.model.bundle import load_bundle, save_bundle
+from sct.model.bundle import add_sorter, load_bundle, save_bundle
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import pack_controls
 from sct.regions.layout import LayoutEncoder
+from sct.sorting import ClassOrder, SetSorter
 
 WORDS = Vocabulary.of_counts({"a": 9, "dog": 8, "sleeps": 7})
 SIZES = {"vocabulary_size": 7, "feature_size": 6, "word_size": 4, "hidden_size": 5, "attention_size": 3}
@@ -284,3 +286,75 @@ def test_the_default_bundle_can_be_absent(tmp_path, monkeypatch):
     monkeypatch.setattr("sct.model.bundle.DEFAULT_FOLDER", tmp_path / "nowhere")
     with pytest.raises(InputError, match="came without its default bundle"):
         load_bundle(Path("default"))
+
+
+def test_a_bundle_that_says_nothing_of_it_ranks_as_the_paper_does(bundle):
+    assert load_bundle(bundle).length_power == 0
+    assert "speaking" not in (bundle / "config.toml").read_text()
+
+
+@pytest.mark.parametrize("power", [1.0, 0.7, 1e-7])
+def test_how_captions_are_ranked_comes_along(power, tmp_path):
+    save_bundle(tmp_path / "bundle", make_captioner(), WORDS, length_power=power)
+    assert load_bundle(tmp_path / "bundle").length_power == power
+    vectors = WordVectors("one number", {"dog": 0}, np.ones((1, 1), np.float32))
+    add_sorter(tmp_path / "bundle", SetSorter(ClassOrder({"dog": 0.5}), vectors), tmp_path / "sorting")
+    sorting = load_bundle(tmp_path / "sorting")
+    assert sorting.sorter is not None
+    assert sorting.length_power == power
+
+
+def test_a_whole_number_will_do(tmp_path):
+    save_bundle(tmp_path / "bundle", make_captioner(), WORDS, length_power=2.0)
+    path = tmp_path / "bundle" / "config.toml"
+    path.write_text(path.read_text().replace("length_power = 2.0", "length_power = 2"))
+    found = load_bundle(tmp_path / "bundle").length_power
+    assert (type(found), found) == (float, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "power", "message"),
+    [
+        pytest.param("paper", -1.0, "has length_power -1.0: wanted 0 (off) or more", id="negative"),
+        pytest.param("paper", float("nan"), "has length_power nan", id="not a number"),
+        pytest.param("paper", float("inf"), "has length_power inf", id="without end"),
+        pytest.param("reference", 1.0, "reference mode searches as the authors' code does", id="the authors' search"),
+    ],
+)
+def test_saving_refuses_another_length_power(mode, power, message, tmp_path):
+    with pytest.raises(InputError) as error:
+        save_bundle(tmp_path / "bundle", make_captioner(mode=mode), WORDS, length_power=power)
+    assert message in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("mode", "speaking", "message"),
+    [
+        pytest.param("paper", "[speaking]", "lacks 'length_power'", id="nothing"),
+        pytest.param("paper", "[speaking]\nlength_power = -0.5", "length_power -0.5: wanted 0 (off)", id="negative"),
+        pytest.param("paper", "[speaking]\nlength_power = nan", "has length_power nan", id="not a number"),
+        pytest.param("paper", "[speaking]\nlength_power = inf", "has length_power inf", id="without end"),
+        pytest.param("paper", "[speaking]\nlength_power = true", "length_power is True: wanted a number", id="a yes"),
+        pytest.param("paper", "[speaking]\nlength_power = '1'", "length_power is '1': wanted a number", id="text"),
+        pytest.param("paper", "[speaking]\nlength_power = 1.0\nbeam = 5", "unknown key 'beam'", id="more"),
+        pytest.param("paper", "speaking = 1.0", "speaking is 1.0: wanted a table", id="no table"),
+        pytest.param("reference", "[speaking]\nlength_power = 1.0", "has length_power 1.0, but a", id="the authors'"),
+    ],
+)
+def test_loading_refuses_another_length_power(mode, speaking, message, tmp_path):
+    save_bundle(tmp_path / "bundle", make_captioner(mode=mode), WORDS)
+    path = tmp_path / "bundle" / "config.toml"
+    path.write_text(path.read_text().replace("[captioner]", f"{speaking}\n[captioner]"))
+    with pytest.raises(InputError) as error:
+        load_bundle(tmp_path / "bundle")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert str(path) in str(error.value)
+
+
+def test_a_captioner_in_reference_mode_may_say_that_it_has_none(tmp_path):
+    save_bundle(tmp_path / "bundle", make_captioner(mode="reference"), WORDS)
+    path = tmp_path / "bundle" / "config.toml"
+    path.write_text(path.read_text().replace("[captioner]", "[speaking]\nlength_power = 0.0\n[captioner]"))
+    assert load_bundle(tmp_path / "bundle").length_power == 0

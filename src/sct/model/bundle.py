@@ -1,8 +1,9 @@
 """A bundle: a folder that captions with no dataset at hand.
 
-``config.toml`` names its format, its version, the settings of the captioner, and the checksum of every file that
-belongs to it. Further parts (a region encoder, a noun table, a sorter, what sees pictures) are further files; what the
-checksums do not list, such as a model card, may lie beside them.
+``config.toml`` names its format, its version, the settings of the captioner, how its captions are ranked where that is
+not as in the paper, and the checksum of every file that belongs to it. Further parts (a region encoder, a noun table, a
+sorter, what sees pictures) are further files; what the checksums do not list, such as a model card, may lie beside
+them.
 """
 
 import shutil
@@ -10,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -47,6 +49,8 @@ Precision = Literal["float32", "float16", "bfloat16", "int8"]
 
 _SORTER_FILES = (SORTER, SORTER_WEIGHTS)
 _TABLES = ("captioner", "provenance", "files")
+_SPEAKING = "speaking"
+"""The table that may be missing: how captions are searched for where nobody says otherwise."""
 _HOW_TO_MEND = "copy the bundle again, or make it anew"
 
 
@@ -80,6 +84,8 @@ class Bundle:
     """Puts region sets in order, where they come without one."""
     vision: BundledVision | None = None
     """Sees regions in pictures; a bundle without it captions regions that come with features."""
+    length_power: float = 0.0
+    """Its captions are ranked by score / length ** this, as chosen on validation for it; 0 is the paper's search."""
 
 
 def save_bundle(
@@ -93,6 +99,7 @@ def save_bundle(
     nouns: NounTable | None = None,
     sorter: SetSorter | None = None,
     vision: BundledVision | None = None,
+    length_power: float = 0.0,
 ) -> None:
     """Write a bundle into a folder that must not exist yet.
 
@@ -100,6 +107,7 @@ def save_bundle(
     """
     _refuse_existing(folder)
     _check_vocabulary(vocabulary, captioner.config, "the vocabulary")
+    _check_length_power(length_power, captioner.config, "what is to be saved")
     weights = _stored(captioner, precision)
     # After the change of precision: a weight of 70,000 is fine as float32 and infinite as float16.
     check_weights(_unpacked(weights), weight_shapes(captioner.config), f"a captioner in {precision}")
@@ -115,7 +123,9 @@ def save_bundle(
             save_sorter(part, sorter)
         if vision is not None:
             vision.save(part / VISION)
-        _write_config(part, asdict(captioner.config), {"sct": sct.__version__, **(provenance or {})})
+        about = {"sct": sct.__version__, **(provenance or {})}
+        speaking = {"length_power": length_power} if length_power else None
+        _write_config(part, asdict(captioner.config), about, speaking)
 
 
 def add_sorter(
@@ -134,7 +144,7 @@ def add_sorter(
             if name not in _SORTER_FILES:
                 shutil.copyfile(bundle / name, part / name)
         save_sorter(part, sorter, provenance=provenance)
-        _write_config(part, content["captioner"], content["provenance"])
+        _write_config(part, content["captioner"], content["provenance"], content.get(_SPEAKING))
 
 
 def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
@@ -145,6 +155,7 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     folder = _found(folder)
     content = _read_config(folder)
     config = _captioner_config(content["captioner"], folder / CONFIG)
+    length_power = _length_power(content, config, folder / CONFIG)
     for name, checksum in content["files"].items():
         _check_file(folder / name, checksum)
     vocabulary = Vocabulary.load(folder / VOCABULARY)
@@ -163,6 +174,7 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
         NounTable.load(folder / NOUNS) if NOUNS in content["files"] else None,
         load_sorter(folder) if SORTER in content["files"] else None,
         _load_vision(folder / VISION) if VISION in content["files"] else None,
+        length_power,
     )
 
 
@@ -219,13 +231,19 @@ def _made_whole(folder: Path) -> Iterator[Path]:
     flush_folder(folder.parent)
 
 
-def _write_config(folder: Path, captioner: Mapping[str, TomlValue], provenance: Mapping[str, TomlValue]) -> None:
+def _write_config(
+    folder: Path,
+    captioner: Mapping[str, TomlValue],
+    provenance: Mapping[str, TomlValue],
+    speaking: Mapping[str, TomlValue] | None,
+) -> None:
     """Write the settings; all other files are there already."""
     text = toml_text(
         {
             "format": FORMAT,
             "version": VERSION,
             "captioner": captioner,
+            **({_SPEAKING: speaking} if speaking else {}),
             "provenance": provenance,
             # Last, so that a text that was cut short lacks it.
             "files": {path.name: checksum_of(path) for path in sorted(folder.iterdir())},
@@ -254,9 +272,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path} has version {version!r}: wanted a whole number from 1 to {VERSION}; {_HOW_TO_MEND}")
     if version > VERSION:
         raise InputError(f"{path} has version {version}, but this sct reads up to version {VERSION}: update sct")
-    _check_keys(content, ("format", "version", *_TABLES), path)
-    for name in _TABLES:
-        if not isinstance(content[name], dict):
+    _check_keys(content, ("format", "version", *_TABLES), path, optional=(_SPEAKING,))
+    for name in (*_TABLES, _SPEAKING):
+        if name in content and not isinstance(content[name], dict):
             raise InputError(f"{path}: {name} is {content[name]!r}: wanted a table; {_HOW_TO_MEND}")
     _check_keys(content["files"], (VOCABULARY, WEIGHTS), path, optional=(ENCODER, NOUNS, VISION, *_SORTER_FILES))
     if (SORTER in content["files"]) != (SORTER_WEIGHTS in content["files"]):
@@ -278,6 +296,28 @@ def _captioner_config(table: dict[str, Any], path: Path) -> CaptionerConfig:
         return kind(**table)
     except InputError as error:
         raise InputError(f"{path}: {error}; {_HOW_TO_MEND}") from error
+
+
+def _length_power(content: Mapping[str, Any], config: CaptionerConfig, path: Path) -> float:
+    """By what captions are ranked; a bundle that says nothing of it ranks them as the paper does."""
+    if _SPEAKING not in content:
+        return 0.0
+    _check_keys(content[_SPEAKING], ("length_power",), path)
+    value = content[_SPEAKING]["length_power"]
+    if type(value) not in (int, float):  # true would pass for 1
+        raise InputError(f"{path}: length_power is {value!r}: wanted a number; {_HOW_TO_MEND}")
+    _check_length_power(value, config, path)
+    return float(value)
+
+
+def _check_length_power(value: float, config: CaptionerConfig, source: object) -> None:
+    if not isfinite(value) or value < 0:
+        raise InputError(f"{source} has length_power {value}: wanted 0 (off) or more")
+    if value and config.mode == "reference":
+        raise InputError(
+            f"{source} has length_power {value}, but a captioner in reference mode searches as the authors' code does, "
+            "which knows none: wanted 0, or another mode"
+        )
 
 
 def _config_kind(variant: object, path: Path) -> type[CaptionerConfig]:
