@@ -26,8 +26,11 @@ class CaptionOptions:
     max_length: int = 20
     """Most words, the end of the sentence counted as one."""
     min_length: int = 0
-    length_power: float = 0.0
-    """Favours longer captions when above 0; 0 is the paper's search."""
+    length_power: float | None = None
+    """Captions are ranked by score / length ** this, so above 0 longer ones are favoured; 0 is the paper's search.
+
+    None is the bundle's own, or 0 where the search is the authors'.
+    """
     cover: bool = False
     """Talk about every region set, in order, before the sentence ends."""
     no_repeat: int = 0
@@ -44,7 +47,7 @@ class CaptionOptions:
         for name in ("beam_size", "n_best", "max_length", "min_length", "no_repeat"):
             if type(getattr(self, name)) is not int:
                 raise InputError(f"{name} is {getattr(self, name)!r}: wanted a whole number")
-        if not isfinite(self.length_power):
+        if self.length_power is not None and not (isfinite(self.length_power) and self.length_power >= 0):
             raise InputError(f"length_power is {self.length_power}: wanted 0 (off) or more")
         for name in ("banned", "required"):
             if isinstance(getattr(self, name), str):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from sct.baselines.plain_speaker import PlainSpeaker
@@ -48,14 +48,19 @@ class Captioner:
         encoder: LayoutEncoder | None = None,
         sorter: SetSorter | None = None,
         vision: Vision | None = None,
+        length_power: float = 0.0,
         device: str = "cpu",
         precision: Precision = "float32",
     ) -> None:
-        """Lay the network out for a device: ``float16`` is for GPUs, ``int8`` for CPUs; a sorter stays on the CPU."""
+        """Lay the network out for a device: ``float16`` is for GPUs, ``int8`` for CPUs; a sorter stays on the CPU.
+
+        Captions are ranked by score / length ** ``length_power`` wherever options do not say otherwise.
+        """
         self.vocabulary = vocabulary
         self.encoder = encoder
         self.sorter = sorter
         self.vision = vision
+        self.length_power = length_power
         if vision is not None and vision.feature_size != network.config.feature_size:
             raise InputError(
                 f"what sees gives features of {vision.feature_size} numbers, but the captioner was trained with "
@@ -193,9 +198,10 @@ class Captioner:
         options = options or CaptionOptions()
         inputs = inputs.to(self.device)
         decoded = self.search(inputs, options)
+        log_probs = self.log_probs(decoded, options)
         examples, n_best, _ = decoded.words.shape
         if not isinstance(self._speaker, FusedCaptioner):
-            return _grounded_captions(decoded, None, inputs, self.vocabulary, options)
+            return _grounded_captions(decoded, None, inputs, self.vocabulary, log_probs)
         longest = int(decoded.spoken.sum(-1).max())
         explanation = explain(
             self._speaker,
@@ -205,7 +211,7 @@ class Captioner:
             decoded.shifts.flatten(0, 1)[:, :longest],
             Settings().begin,
         )
-        return _grounded_captions(decoded, explanation, inputs, self.vocabulary, options)
+        return _grounded_captions(decoded, explanation, inputs, self.vocabulary, log_probs)
 
     @property
     def has_manners(self) -> bool:
@@ -216,10 +222,25 @@ class Captioner:
     def no_repeat_for_people(self) -> int:
         """The ``no_repeat`` of a caption that is to be read: no two words in a row are said twice.
 
-        The library's own default is off, so that evaluation measures the paper's search. It is off here too for the
-        authors' weights, which any guarantee would part from the authors' search.
+        The library's own default is off, so that evaluation measures a search without guarantees. It is off here too
+        for the authors' weights, which any guarantee would part from the authors' search.
         """
         return 0 if self.config.mode == "reference" else 2
+
+    def length_power_of(self, options: CaptionOptions) -> float:
+        """By which power of their length captions are ranked: as asked for, else by the bundle's own.
+
+        The authors' search knows none, so where it was asked for the bundle's own does not hold.
+        """
+        if options.length_power is not None:
+            return options.length_power
+        return 0.0 if options.reference_search else self.length_power
+
+    def log_probs(self, decoded: Decoded, options: CaptionOptions) -> Float[Tensor, "examples n_best"]:
+        """How likely captions are that a search with these options found, whatever they were ranked by."""
+        if not self.length_power_of(options):
+            return decoded.scores
+        return (decoded.word_log_probs + decoded.shift_log_probs).sum(-1)
 
     def search(
         self,
@@ -239,7 +260,7 @@ class Captioner:
             max_length=options.max_length,
             beam_size=options.beam_size,
             n_best=options.n_best,
-            length_power=options.length_power,
+            length_power=self.length_power_of(options),
             early_stop=not on_gpu,
         )
         guarantees = Guarantees(
@@ -250,7 +271,7 @@ class Captioner:
             required_words=self._ids(options.required),
         )
         constraints = guarantees.constraints(settings, inputs.num_slots, self.device)
-        can_follow = constraints is None and not options.length_power
+        can_follow = constraints is None and not settings.length_power
         if options.reference_search and not can_follow:
             raise InputError("the authors' search knows no guarantees and no length_power: leave these or it out")
         if options.reference_search or (self.config.mode == "reference" and can_follow):
@@ -294,6 +315,7 @@ def load(folder: str | Path = "default", *, device: str = "cpu", precision: Prec
         encoder=bundle.encoder,
         sorter=bundle.sorter,
         vision=None if bundle.vision is None else bundle.vision.to(home),
+        length_power=bundle.length_power,
         device=device,
         precision=precision,
     )
@@ -319,15 +341,14 @@ def _grounded_captions(
     explanation: Explanation | None,
     inputs: ControlInputs,
     vocabulary: Vocabulary,
-    options: CaptionOptions,
+    log_probs: Float[Tensor, "examples n_best"],
 ) -> list[list[GroundedCaption]]:
     """Turn tensors into records; what stands for a caption that could not be found is left out.
 
     Without an explanation words rest on nothing, and chunks are grounded nowhere.
     """
     examples, n_best, _ = decoded.words.shape
-    summed = (decoded.word_log_probs + decoded.shift_log_probs).sum(-1)
-    words, scores = decoded.words.tolist(), (summed if options.length_power else decoded.scores).tolist()
+    words, scores = decoded.words.tolist(), log_probs.tolist()
     spoken = (decoded.spoken & (decoded.words != Settings().end)).tolist()
     alive = (decoded.scores > -torch.inf).tolist()
     if explanation is None:

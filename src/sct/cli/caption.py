@@ -41,12 +41,16 @@ def caption_command(
     n_best: Annotated[int, typer.Option(min=1, help="Captions that are told of each picture.")] = 1,
     cover: Annotated[bool, typer.Option("--cover", help="Talk about every region before the sentence ends.")] = False,
     max_length: Annotated[int, typer.Option(min=1, help="Most words, the end counted as one.")] = 20,
+    length_power: Annotated[
+        float | None,
+        typer.Option(min=0, help="Rank captions by score / length ** this; the bundle's own if not given."),
+    ] = None,
     no_repeat: Annotated[
         int | None,
         typer.Option(
             min=0,
             metavar="N",
-            help="Never say the same N words in a row twice; 0: the paper's plain search.",
+            help="Never say the same N words in a row twice; 0: off.",
             show_default="2; 0 for a bundle that searches as the authors' code does",
         ),
     ] = None,
@@ -78,6 +82,7 @@ def caption_command(
         n_best=n_best,
         cover=cover,
         max_length=max_length,
+        length_power=length_power,
         no_repeat=captioner.no_repeat_for_people if no_repeat is None else no_repeat,
     )
 

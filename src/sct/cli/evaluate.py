@@ -46,6 +46,10 @@ def evaluate_command(
     reference: Annotated[
         bool, typer.Option("--reference", help="Search and score as the authors' released code does.")
     ] = False,
+    length_power: Annotated[
+        float | None,
+        typer.Option(min=0, help="Rank captions by score / length ** this; the bundle's own if not given."),
+    ] = None,
     features: Annotated[Path | None, typer.Option(help="Region store that the dataset was prepared with.")] = None,
     sorter: Annotated[
         Path | None, typer.Option(help="Folder of a sorter, made by sct train, instead of the bundle's own.")
@@ -76,7 +80,11 @@ def evaluate_command(
     if sorter is not None and control != "set":
         raise InputError("--sorter puts sets in order, and no set is evaluated: say --control set, or leave it out")
     settings = EvaluationSettings(
-        control=control or "sequence", metrics=chosen_metrics(metrics), reference=reference, batch_size=batch_size
+        control=control or "sequence",
+        metrics=chosen_metrics(metrics),
+        reference=reference,
+        batch_size=batch_size,
+        length_power=length_power,
     )
     captioner, nouns = load(bundle, device=device), NounSource.load(vectors)
     chosen = captioner.sorter if sorter is None else load_sorter(sorter)
@@ -85,7 +93,8 @@ def evaluate_command(
     folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{control or 'oracle'}"
     material = _material(captioner, data, folder, features, nouns, control)
     dataset = material.dataset
-    settings = replace(settings, split=split or ("val" if data.is_dir() else dataset.table.splits[0]))
+    of_split = replace(settings, split=split or ("val" if data.is_dir() else dataset.table.splits[0]))
+    settings = of_split.resolved(captioner)
     of_sets = None if chosen is None else DatasetSorter(chosen, material.seen, material.features)
     evaluator = Evaluator(captioner, dataset, material.features, settings, of_sets)
 

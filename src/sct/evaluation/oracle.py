@@ -47,6 +47,8 @@ class OracleCaption:
     text: str
     control: RegionSets
     log_prob: float
+    score: float
+    """What it is ranked by: the same over length ** length_power."""
 
 
 def region_pools(table: Table, split: str) -> list[RegionPool]:
@@ -107,6 +109,8 @@ def oracle_captions(
 ) -> list[list[OracleCaption]]:
     """The ``number`` likeliest captions of each image that differ, likeliest first.
 
+    Where the search ranks by a power of the length too, likeliest is what ranks highest by it.
+
     A captioner that has manners of its own says one in each of so many manners, and is shown all sets as they are.
 
     An image with few region sets may have fewer orders than captions are wanted: then the next best captions that the
@@ -164,17 +168,17 @@ def _said(
         check_features(inputs, captioner)
         manners = torch.tensor([job.manner for job in batch]) if captioner.has_manners else None
         decoded = captioner.search(inputs, options, manners=manners)
-        words, scores = decoded.words.tolist(), decoded.scores.tolist()
-        for (place, order, _), hypotheses, log_probs in zip(batch, words, scores, strict=True):
-            for rank, (ids, log_prob) in enumerate(zip(hypotheses, log_probs, strict=True)):
-                yield place, rank, OracleCaption(" ".join(captioner.vocabulary.decode(ids)), order, log_prob)
+        found = (decoded.words.tolist(), captioner.log_probs(decoded, options).tolist(), decoded.scores.tolist())
+        for (place, order, _), *hypotheses in zip(batch, *found, strict=True):
+            for rank, (ids, log_prob, score) in enumerate(zip(*hypotheses, strict=True)):
+                yield place, rank, OracleCaption(" ".join(captioner.vocabulary.decode(ids)), order, log_prob, score)
 
 
 def _likeliest(best: Sequence[OracleCaption], others: Sequence[OracleCaption], number: int) -> list[OracleCaption]:
     """The likeliest of different texts; the beam's second choices only where its first do not suffice."""
     kept: dict[str, OracleCaption] = {}
     for captions in (best, others):
-        for caption in sorted(captions, key=lambda caption: -caption.log_prob):
+        for caption in sorted(captions, key=lambda caption: -caption.score):
             if len(kept) < number:
                 kept.setdefault(caption.text, caption)
-    return sorted(kept.values(), key=lambda caption: -caption.log_prob)
+    return sorted(kept.values(), key=lambda caption: -caption.score)

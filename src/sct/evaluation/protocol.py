@@ -39,12 +39,25 @@ class EvaluationSettings:
     reference: bool = False
     """Search, grouping and scores as the authors' released code has them."""
     batch_size: int = BATCH_SIZE
+    length_power: float | None = None
+    """Captions are ranked by score / length ** this; None: by the bundle's own."""
 
     def __post_init__(self) -> None:
-        """Refuse unknown metrics before anything is computed."""
+        """Refuse unknown metrics, and searches that cannot be, before anything is computed."""
         checked_metrics(self.metrics)
+        self.options()
+        if self.reference and self.length_power:
+            raise InputError(f"length_power is {self.length_power}, and the authors' search knows none: wanted 0")
         if self.batch_size < 1:
             raise InputError(f"batch_size is {self.batch_size}: wanted at least 1")
+
+    def options(self) -> CaptionOptions:
+        """How captions are searched for."""
+        return CaptionOptions(reference_search=self.reference, length_power=self.length_power)
+
+    def resolved(self, captioner: Captioner) -> "EvaluationSettings":
+        """The same with the length power that this captioner ranks by, as reports keep it."""
+        return replace(self, length_power=captioner.length_power_of(self.options()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +82,7 @@ class Evaluator:
             self.captioner,
             self.features,
             seen,
-            options=self._options(),
+            options=self.settings.options(),
             batch_size=self.settings.batch_size,
             progress=progress,
         )
@@ -101,15 +114,12 @@ class Evaluator:
             self.features,
             seen,
             number,
-            options=self._options(),
+            options=self.settings.options(),
             batch_size=self.settings.batch_size,
             progress=progress,
         )
         lines = _Lines(self.dataset, self.settings.reference)
         return [lines.of_pool(pool, captions) for pool, captions in zip(pools, found, strict=True)]
-
-    def _options(self) -> CaptionOptions:
-        return CaptionOptions(reference_search=self.settings.reference)
 
 
 def judge_and_save(

@@ -16,10 +16,11 @@ import torch
 
 import sct
 from sct.atomic import written_whole
-from sct.captioning import Captioner, CaptionOptions, load
+from sct.captioning import Captioner, load
 from sct.checksum import checksum_of
 from sct.data.features import Features, ImageFeatures, features_for
 from sct.data.mentions import split_number
+from sct.data.samples import ControlKind
 from sct.errors import InputError
 from sct.evaluation.predict import DatasetSorter
 from sct.evaluation.predictions import write_predictions
@@ -56,13 +57,14 @@ class PredictionPlace:
 
     @property
     def settings(self) -> EvaluationSettings:
-        """How they are said."""
-        return EvaluationSettings(split=self.split, control="set" if self.protocol == "set" else "sequence")
+        """How they are said: by the paper's search, whatever a bundle's own is."""
+        control: ControlKind = "set" if self.protocol == "set" else "sequence"
+        return EvaluationSettings(split=self.split, control=control, length_power=0.0)
 
     def search(self) -> dict[str, Any]:
         """All that decides on captions besides what they are made of, as JSON keeps it."""
         settings = self.settings
-        options = asdict(CaptionOptions(reference_search=settings.reference))
+        options = asdict(settings.options())
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
         number = CAPTIONS_OF_AN_IMAGE if self.protocol == "diversity" else 1
         return {"control": settings.control, "split": self.split, "captions_of_an_image": number, **options}

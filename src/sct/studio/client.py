@@ -72,6 +72,7 @@ class Client:
         beam: int = 5,
         n_best: int = 1,
         max_length: int = 20,
+        length_power: float | None = None,
         no_repeat: int | None = None,
     ) -> list[GroundedCaption]:
         """Captions of a picture, a file or what a file holds, the best first; see ``Captioner.caption``.
@@ -84,6 +85,7 @@ class Client:
             "beam": beam,
             "n_best": n_best,
             "max_length": max_length,
+            "length_power": length_power,
             "no_repeat": no_repeat,
         }
         return _captions(self._about("/v1/caption", picture, request), request)
@@ -98,6 +100,7 @@ class Client:
         cover: bool = False,
         beam: int = 5,
         max_length: int = 20,
+        length_power: float | None = None,
         no_repeat: int | None = None,
     ) -> list[GroundedCaption]:
         """Captions of other orders and subsets, the likeliest first; ``order.sets`` tells what each talks about."""
@@ -107,6 +110,7 @@ class Client:
             "beam": beam,
             "number": number,
             "max_length": max_length,
+            "length_power": length_power,
             "no_repeat": no_repeat,
         }
         return _captions(self._about("/v1/ways", picture, request), request)

@@ -11,6 +11,8 @@ from sct.studio.server.refusals import Refusal
 
 REGION_SETS, BOXES, BEAM, MAX_LENGTH, NUMBER, REGIONS, PREDICTIONS = 10, 10, 10, 40, 20, 100, 1000
 """Most region sets, boxes of a set, beam, words, ways to say it, detected regions, captions to score."""
+LENGTH_POWER = 10.0
+"""The largest: more than anybody needs, and 40 words to this power are still a number in single precision."""
 METRICS = ("B1", "B2", "B3", "B4", "R", "C", "NW", "IoU")
 """Those that run without Java."""
 
@@ -52,12 +54,18 @@ class _Saying(PictureMessage):
     cover: bool = Field(False, description="Talk about every region set before the sentence ends.")
     beam: int = Field(5, ge=1, le=BEAM, description="Captions that are kept in mind at each word.")
     max_length: int = Field(20, ge=1, le=MAX_LENGTH, description="Most words, the end counted as one.")
+    length_power: float | None = Field(
+        None,
+        ge=0,
+        le=LENGTH_POWER,
+        description="Rank captions by score / length ** this; 0: as the paper does; null: the model's own.",
+    )
     no_repeat: int | None = Field(
         None,
         ge=0,
         le=MAX_LENGTH,
-        description="Never say the same so many words in a row twice; 0: off, the paper's search; null: 2, or 0 for a "
-        "model that searches as the authors' code does.",
+        description="Never say the same so many words in a row twice; 0: off; null: 2, or 0 for a model "
+        " that searches as the authors' code does.",
     )
     classes: Names | None = Field(None, description="Names that a person gives to regions, in the shape of control.")
 
@@ -83,6 +91,7 @@ class _Saying(PictureMessage):
         return CaptionOptions(
             beam_size=self.beam,
             max_length=self.max_length,
+            length_power=self.length_power,
             cover=self.cover,
             no_repeat=no_repeat if self.no_repeat is None else self.no_repeat,
         )
