@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sct.decoding import Settings, beam_search
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.model.assembly import assemble
-from sct.model.bundle import save_bundle
+from sct.model.bundle import load_bundle, save_bundle
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import pack_controls
 from sct.regions import Box, Control, Region, RegionSet
@@ -134,6 +135,12 @@ def test_refuses_a_control_it_cannot_use(captioner, make, message):
         pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
         pytest.param({"n_best": 9}, "n_best is 9", id="more than a beam holds"),
         pytest.param({"length_power": float("nan")}, "length_power is nan", id="not a number"),
+        pytest.param({"length_power": -1.0}, "length_power is -1.0: wanted 0", id="a negative power"),
+        pytest.param(
+            {"length_power": 1.0, "reference_search": True},
+            "knows no guarantees and no length_power",
+            id="the authors'",
+        ),
     ],
 )
 def test_refuses_options_that_clash(captioner, options, message):
@@ -220,3 +227,43 @@ def test_a_region_named_twice_is_there_once(captioner):
 def test_the_unknown_word_can_be_banned(captioner):
     [captions] = captioner.caption_batch([CaptionRequest(control(1, 2))], CaptionOptions(banned=("<unk>",), n_best=5))
     assert all("<unk>" not in caption.text for caption in captions)
+
+
+@pytest.fixture(scope="module")
+def lengthy(bundle):
+    """The same bundle, but for its own length power."""
+    known = load_bundle(bundle)
+    folder = bundle.with_name("lengthy")
+    save_bundle(folder, known.captioner, known.vocabulary, length_power=1.0)
+    return sct.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "used"),
+    [
+        pytest.param(0.0, {}, 0.0, id="neither says anything"),
+        pytest.param(1.0, {}, 1.0, id="the bundle's own"),
+        pytest.param(0.0, {"length_power": 1.0}, 1.0, id="asked for"),
+        pytest.param(1.0, {"length_power": 0.0}, 0.0, id="none is asked for"),
+        pytest.param(1.0, {"reference_search": True}, 0.0, id="the authors' search has none"),
+    ],
+)
+def test_captions_are_ranked_by_the_bundles_own_length_power_unless_another_is_asked_for(
+    captioner, lengthy, own, asked, used
+):
+    speaker = lengthy if own else captioner
+    assert speaker.length_power == own
+    options = CaptionOptions(**asked)
+    assert speaker.length_power_of(options) == used
+    said = speaker.caption_regions(control(2, 1), options=options)
+    assert said == captioner.caption_regions(control(2, 1), options=replace(options, length_power=used))
+    if not options.reference_search:
+        assert len(said.words) == (20 if used else 0), "it falls silent at once unless long captions are favoured"
+
+
+def test_a_caption_tells_how_likely_it_is_whatever_it_was_ranked_by(lengthy):
+    request = CaptionRequest(control(2, 1))
+    decoded = lengthy.search(request_inputs([request], lengthy.config))
+    [[caption]] = lengthy.caption_batch([request])
+    assert caption.text.split() == lengthy.vocabulary.decode(decoded.words[0, 0].tolist())
+    assert caption.log_prob == pytest.approx(20 * decoded.scores[0, 0].item(), rel=1e-5)

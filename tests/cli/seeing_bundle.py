@@ -21,14 +21,15 @@ BY_COLOUR = SetSorter(
 )
 
 
-def make_bundle(folder, *, words=WORDS, vision=True, sorter=BY_COLOUR, mode="paper"):
+def make_bundle(folder, *, words=WORDS, vision=True, sorter=BY_COLOUR, mode="paper", **speaking):
     vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(words)})
     torch.manual_seed(3)
     sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
     network = assemble(CaptionerConfig(vocabulary_size=len(vocabulary), mode=mode, **sizes))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.9)
-    save_bundle(folder, network, vocabulary, sorter=sorter, vision=ColourVision(FEATURES) if vision else None)
+    eyes = ColourVision(FEATURES) if vision else None
+    save_bundle(folder, network, vocabulary, sorter=sorter, vision=eyes, **speaking)
     return folder
 
 

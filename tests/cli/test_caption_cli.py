@@ -151,6 +151,29 @@ def test_how_many_words_in_a_row_are_said_once(bundle, pictures, tmp_path, capsy
     assert wanted != other, "the case can tell"
 
 
+@pytest.mark.parametrize(
+    ("own", "arguments", "used"),
+    [
+        pytest.param(0.0, [], 0.0, id="neither says anything"),
+        pytest.param(1.0, [], 1.0, id="the bundle's own"),
+        pytest.param(0.0, ["--length-power", 1], 1.0, id="asked for"),
+        pytest.param(1.0, ["--length-power", 0], 0.0, id="none is asked for"),
+    ],
+)
+def test_by_what_captions_are_ranked(bundle, pictures, tmp_path, capsys, own, arguments, used):
+    speaker = make_bundle(tmp_path / "lengthy", length_power=own) if own else bundle
+    assert captioned(speaker, pictures / "a.png", "--region", "0,0,20,20", "--json", *arguments) == 0
+    [found] = objects(capsys)
+    wanted, other = (
+        sct.load(bundle)
+        .caption(pictures / "a.png", [(0, 0, 20, 20)], options=sct.CaptionOptions(no_repeat=2, length_power=power))
+        .text
+        for power in (used, 1.0 - used)
+    )
+    assert found["caption"] == wanted
+    assert wanted != other, "the case can tell"
+
+
 def test_one_bad_file_does_not_stop_the_rest(bundle, pictures, tmp_path, capsys):
     (pictures / "aa.png").write_text("no picture at all")
     (tmp_path / "empty").mkdir()

@@ -85,6 +85,27 @@ def test_reference_mode_runs(tiny, bundle, tmp_path, capsys):
     assert line["references"][0].islower()
 
 
+@pytest.mark.parametrize(
+    ("own", "arguments", "used"),
+    [
+        pytest.param(0.0, [], 0.0, id="neither says anything"),
+        pytest.param(0.0, ["--length-power", "1"], 1.0, id="asked for"),
+        pytest.param(0.5, [], 0.5, id="the bundle's own"),
+        pytest.param(0.5, ["--length-power", "0"], 0.0, id="none is asked for"),
+        pytest.param(0.5, ["--reference"], 0.0, id="the authors' search has none"),
+    ],
+)
+def test_by_what_captions_are_ranked_is_written_down(tiny, bundle, tmp_path, capsys, own, arguments, used):
+    speaker = bundle
+    if own:
+        encoder = LayoutEncoder(Dataset.open(tiny).table.classes, SIZES["feature_size"])
+        speaker = made(tiny, tmp_path.name, encoder=encoder, length_power=own)
+    given = ["--control", "sequence", "--oracle", "2", "--metrics", "R", "--json", "--out", str(tmp_path), *arguments]
+    assert run(["evaluate", str(speaker), str(tiny), *given]) == 0
+    for name in ("scores.json", "oracle_scores.json"):
+        assert json.loads((tmp_path / name).read_text())["settings"]["length_power"] == used
+
+
 def test_a_folder_is_chosen_where_none_is_given(tiny, bundle, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(["evaluate", str(bundle), str(tiny), "--control", "none", "--metrics", "R"]) == 0
@@ -104,6 +125,11 @@ def test_a_folder_is_chosen_where_none_is_given(tiny, bundle, tmp_path, capsys, 
         pytest.param(["--control", "none", "--features", "nowhere"], "nowhere", id="no store"),
         pytest.param(["--control", "none", "--device", "abacus"], "device 'abacus' is unknown", id="no device"),
         pytest.param(["--oracle", "0"], "--oracle", id="no captions"),
+        pytest.param(["--control", "none", "--length-power", "-1"], "--length-power", id="a negative power"),
+        pytest.param(["--control", "none", "--length-power", "inf"], "length_power is inf", id="no power"),
+        pytest.param(
+            ["--control", "none", "--length-power", "1", "--reference"], "authors' search knows none", id="the authors'"
+        ),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(tiny, bundle, arguments, message, capsys, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ WORDS = ("a", "the", "man", "horse", "dog", "rides", "on", "with")
 CLASSES = ("dog", "horse", "man")
 
 
-def small_captioner(seed: int = 11, vision: Vision | None = None, **choices) -> Captioner:
+def small_captioner(seed: int = 11, vision: Vision | None = None, length_power: float = 0.0, **choices) -> Captioner:
     vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
     config = CaptionerConfig(
         vocabulary_size=len(vocabulary),
@@ -29,7 +29,9 @@ def small_captioner(seed: int = 11, vision: Vision | None = None, **choices) -> 
     network = assemble(config)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
-    return Captioner(network, vocabulary, encoder=LayoutEncoder(CLASSES, FEATURES), vision=vision)
+    return Captioner(
+        network, vocabulary, encoder=LayoutEncoder(CLASSES, FEATURES), vision=vision, length_power=length_power
+    )
 
 
 def annotated(image_id: str, *captions: tuple[str, ...], split: str = "val") -> AnnotatedImage:

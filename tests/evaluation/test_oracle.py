@@ -78,6 +78,18 @@ def test_the_likeliest_captions_that_differ_are_kept(captioner, dataset):
     assert best.text == found[0][0].text
 
 
+def test_captions_are_ranked_with_their_length_and_tell_how_likely_they_are(dataset):
+    captioner = small_captioner(13, length_power=1.0)
+    pools, features = region_pools(dataset.table, "val"), layout_features(captioner, dataset)
+    for captions in oracle_captions(captioner, features, pools, 4):
+        scores = [caption.score for caption in captions]
+        assert scores == sorted(scores, reverse=True)
+        lengths = [caption.log_prob / caption.score for caption in captions]
+        assert lengths == pytest.approx([round(length) for length in lengths], rel=1e-4)
+        for length, caption in zip(lengths, captions, strict=True):
+            assert max(len(caption.text.split()), 2) <= round(length) <= 20, "words that are not written count as well"
+
+
 def test_batches_do_not_matter(captioner, dataset):
     pools, features = region_pools(dataset.table, "val"), layout_features(captioner, dataset)
     together = oracle_captions(captioner, features, pools, 5)

@@ -131,11 +131,36 @@ def test_reference_mode_compares_with_the_authors_texts(captioner, tmp_path, sou
     [
         pytest.param({"metrics": ("B4", "x")}, "metric 'x' is unknown", id="metric"),
         pytest.param({"batch_size": 0}, "batch_size is 0", id="batch size"),
+        pytest.param({"length_power": -1.0}, "length_power is -1.0: wanted 0", id="length power"),
+        pytest.param({"length_power": 1.0, "reference": True}, "authors' search knows none", id="the authors' search"),
     ],
 )
 def test_settings_are_checked_at_once(settings, message):
     with pytest.raises(InputError, match=message):
         EvaluationSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    ("own", "settings", "used"),
+    [
+        pytest.param(0.0, {}, 0.0, id="neither says anything"),
+        pytest.param(1.0, {}, 1.0, id="the bundle's own"),
+        pytest.param(1.0, {"length_power": 0.0}, 0.0, id="none is asked for"),
+        pytest.param(0.0, {"length_power": 1.0}, 1.0, id="asked for"),
+        pytest.param(1.0, {"reference": True}, 0.0, id="the authors' search has none"),
+    ],
+)
+def test_captions_are_ranked_by_the_length_power_that_is_written_down(dataset, tmp_path, own, settings, used):
+    captioner = small_captioner(13, length_power=own)
+    judge = evaluator(captioner, dataset, **settings)
+    plain = evaluator(small_captioner(13), dataset, **{**settings, "length_power": used})
+    lines = judge.caption()
+    assert lines == plain.caption()
+    assert judge.caption_often(2) == plain.caption_often(2)
+    if not judge.settings.reference:
+        assert (lines[0].prediction == "") == (used == 0), "it falls silent at once unless long captions are favoured"
+    judge_and_save(lines, tmp_path, judge.settings.resolved(captioner))
+    assert json.loads((tmp_path / "scores.json").read_text())["settings"]["length_power"] == used
 
 
 def test_nothing_to_evaluate_is_said(captioner, dataset):

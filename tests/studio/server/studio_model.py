@@ -47,7 +47,7 @@ class HeldVision(ColourVision):
         return super().look(pictures, boxes)
 
 
-def tiny_captioner(vision="colours", sorter=BY_COLOUR, features: int = FEATURES, mode="paper") -> Captioner:
+def tiny_captioner(vision="colours", sorter=BY_COLOUR, features: int = FEATURES, mode="paper", **speaking) -> Captioner:
     vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
     torch.manual_seed(3)
     sizes = {"feature_size": features, "word_size": 5, "hidden_size": 7, "attention_size": 4}
@@ -55,7 +55,7 @@ def tiny_captioner(vision="colours", sorter=BY_COLOUR, features: int = FEATURES,
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.9)
     seeing = ColourVision(features) if vision == "colours" else vision
-    return Captioner(network, vocabulary, vision=seeing, sorter=sorter)
+    return Captioner(network, vocabulary, vision=seeing, sorter=sorter, **speaking)
 
 
 def eye_of_16() -> Eye:

@@ -93,6 +93,30 @@ def test_how_many_words_in_a_row_are_said_once(mode, request_, no_repeat):
         assert way["text"] == captioner.caption(PHOTO, order, options=options).text
 
 
+@pytest.mark.parametrize(
+    ("own", "request_", "used"),
+    [
+        pytest.param(0.0, {}, 0.0, id="neither says anything"),
+        pytest.param(1.0, {}, 1.0, id="the model's own"),
+        pytest.param(1.0, {"length_power": None}, 1.0, id="null"),
+        pytest.param(1.0, {"length_power": 0}, 0.0, id="none is asked for"),
+        pytest.param(0.0, {"length_power": 1}, 1.0, id="asked for"),
+    ],
+)
+def test_by_what_captions_are_ranked(captioner, own, request_, used):
+    with opened_app(tiny_captioner(length_power=own)) as studio:
+        [caption] = captions(studio.send("/v1/caption", PHOTO, {"control": [[LEFT]], **request_}))
+        ways = captions(studio.send("/v1/ways", PHOTO, {"control": [[LEFT], [RIGHT]], **request_}))
+    wanted, other = (
+        captioner.caption(PHOTO, [LEFT], options=CaptionOptions(no_repeat=2, length_power=power)).text
+        for power in (used, 1.0 - used)
+    )
+    assert caption["text"] == wanted
+    assert wanted != other, "the case can tell"
+    [left] = [way["text"] for way in ways if way["order"]["sets"] == [0]]
+    assert left == wanted
+
+
 def test_a_caption_says_all_that_is_known_of_it(studio):
     [caption] = captions(studio.send("/v1/caption", PHOTO, {"control": [[LEFT], [RIGHT, SMALL]], "cover": True}))
     assert caption["order"] is None
@@ -307,6 +331,13 @@ def test_refuses_pictures(studio, path, data, status):
         pytest.param({"control": [[LEFT]], "beam": 11}, "beam: Input should be less", id="a wide beam"),
         pytest.param({"control": [[LEFT]], "max_length": 41}, "max_length: Input should be less", id="long"),
         pytest.param({"control": [[LEFT]], "beam": "5"}, "beam: Input should be a valid integer", id="beam as text"),
+        pytest.param(
+            {"control": [[LEFT]], "length_power": -1}, "length_power: Input should be gr", id="a negative power"
+        ),
+        pytest.param({"control": [[LEFT]], "length_power": 11}, "length_power: Input should be le", id="a large power"),
+        pytest.param(
+            {"control": [[LEFT]], "length_power": "1"}, "length_power: Input should be a v", id="power as text"
+        ),
         pytest.param({"control": [[LEFT]], "no_repeat": -1}, "no_repeat: Input should be greater", id="below none"),
         pytest.param({"control": [[LEFT]], "no_repeat": 41}, "no_repeat: Input should be less", id="longer than all"),
         pytest.param({"control": [[LEFT]], "no_repeat": 2.5}, "no_repeat: Input should be a valid int", id="a half"),

@@ -109,6 +109,17 @@ def test_the_client_asks_how_many_words_in_a_row_are_said_once(client, asked, no
         assert way.text == alone.caption(PHOTO, [boxes[number] for number in way.order.sets], options=options).text
 
 
+@pytest.mark.parametrize(("asked", "power"), [({}, 0.0), ({"length_power": None}, 0.0), ({"length_power": 1.0}, 1.0)])
+def test_the_client_asks_by_what_captions_are_ranked(client, asked, power):
+    alone = tiny_captioner()
+    wanted, other = (
+        alone.caption(PHOTO, [LEFT], options=CaptionOptions(no_repeat=2, length_power=each)).text
+        for each in (power, 1.0 - power)
+    )
+    assert client.caption(PHOTO, [LEFT], **asked)[0].text == wanted != other
+    assert wanted in [way.text for way in client.ways(PHOTO, [LEFT, RIGHT], **asked)]
+
+
 def test_users_who_ask_for_other_searches_are_answered_together():
     vision = HeldVision()
     with (
