@@ -40,7 +40,7 @@ def test_a_word_that_a_region_can_fill_costs_what_pointing_at_it_costs():
     system, inputs = pointing_system(1.0), random_inputs(CONTROLS)
     followed = system.follow(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long))
     told = system.tell(TOKENS[:, 0], system.begin(inputs))
-    filled = torch.where(told.state.form_words == 4, told.form_probs, 0.0).sum((1, 2))
+    filled = torch.where(told.shown.form_words == 4, told.form_probs, 0.0).sum((1, 2))
     cost = followed.costs["slots"]
     torch.testing.assert_close(followed.word_log_probs[:, 0] - cost[:, 0], filled.log())
     assert (cost[:, 0] > 0).all()

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sct.baselines.fc_2k import FcState
+from sct.baselines.layers import LateLayer, Layer, Memory, exact, no_memory
 from sct.baselines.manners import ManneredSystem
 from sct.baselines.region_classes import RegionClasses
-from sct.baselines.word_system import Heard, Layer, Memory, no_memory
+from sct.baselines.word_system import Heard
 from sct.language.vocabulary import PAD
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
@@ -91,6 +92,16 @@ class AgCvae(ManneredSystem):
         memory = self.layer.remember(self.words(tokens).to(state.memory.hidden.dtype), state.memory)
         return Heard(memory.hidden, FcState(state.example, memory))
 
+    def hear_all(self, words: Int[Tensor, "rows time"], state: FcState) -> Float[Tensor, "time_and_rows hidden"]:
+        """The vectors that words are told from, with the shares of the given words computed beforehand."""
+        memory = state.memory.repeat(len(words) // len(state.example))
+        dtype, all_hidden = memory.hidden.dtype, []
+        layer = LateLayer(self.layer, recurring=0, known=[self.config.word_size], dtype=dtype)
+        for known in layer.of_known(self.words(words.T).to(dtype)).unbind(0):
+            memory = layer.remember([], known, memory)
+            all_hidden.append(memory.hidden)
+        return torch.cat(all_hidden)
+
     def follow(
         self,
         inputs: ControlInputs,
@@ -105,8 +116,9 @@ class AgCvae(ManneredSystem):
             return super().follow(inputs, words, slots, label_smoothing=label_smoothing)
         inputs = inputs.to(words.device, self.working_dtype())
         presence = self.presence(inputs)
-        prior = (presence @ self.class_means.to(presence.dtype)).float()
-        shift, log_ratio = self._read(inputs, presence, words).float().chunk(2, dim=1)
+        precise = exact(presence.dtype)
+        prior = (presence @ self.class_means.to(presence.dtype)).to(precise)
+        shift, log_ratio = self._read(inputs, presence, words).to(precise).chunk(2, dim=1)
         drawn = shift + torch.randn_like(shift) * (0.5 * log_ratio).exp()
         latent = prior + self.config.prior_scale * drawn
         lost = self.lost(words, self._begin_from(inputs, presence, latent.to(presence.dtype)), label_smoothing)
@@ -124,13 +136,15 @@ class AgCvae(ManneredSystem):
 
         Both in units of the prior, so that at first they differ little and cost little.
         """
+        dtype, said = inputs.image.dtype, words[:, 1:].T
+        heard = torch.cat([self.image(inputs.image)[None], self.objects(presence)[None], self.words(said).to(dtype)])
+        # Image and objects are always heard; what is not said changes nothing.
+        is_heard = functional.pad(said != PAD, (0, 0, 2, 0), value=True)[..., None]
+        reader = LateLayer(self.reader, recurring=0, known=[self.config.word_size], dtype=dtype)
         memory = no_memory(len(words), self.config.hidden_size, inputs.image)
-        for heard in (self.image(inputs.image), self.objects(presence)):
-            memory = self.reader.remember(heard, memory)
-        for tokens in words[:, 1:].unbind(1):
-            further = self.reader.remember(self.words(tokens).to(inputs.image.dtype), memory)
-            is_said = (tokens != PAD)[:, None]
-            memory = Memory(*(torch.where(is_said, new, old) for new, old in zip(further, memory, strict=True)))
+        for known, is_new in zip(reader.of_known(heard).unbind(0), is_heard.unbind(0), strict=True):
+            further = reader.remember([], known, memory)
+            memory = Memory(*(torch.where(is_new, new, old) for new, old in zip(further, memory, strict=True)))
         both: Tensor = self.posterior(memory.hidden)
         return both
 

@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sct.baselines.layers import Memory, exact, repeat_rows
 from sct.baselines.region_classes import RegionClasses
-from sct.baselines.up_down import UpDown, UpDownState, attention
+from sct.baselines.up_down import Shown, UpDown, UpDownState, attention
 from sct.decoding.contract import Step
 from sct.errors import InputError
 from sct.model.config import CaptionerConfig
@@ -85,26 +86,34 @@ def slot_tables(text: str, device: torch.device) -> SlotTables:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BabyTalkState(UpDownState):
-    """That of Up-Down, and what each region may be called."""
+class Named(Shown):
+    """What there is to see, and what each region may be called."""
 
-    pointer_keys: Float[Tensor, "examples pool attention"]
-    forms: Int[Tensor, "examples pool most"]
-    form_words: Int[Tensor, "examples pool most"]
-    form_mask: Bool[Tensor, "examples pool most"]
-    form_scores: Float[Tensor, "examples pool most"]
+    pointer_keys: Float[Tensor, "shown pool attention"]
+    forms: Int[Tensor, "shown pool most"]
+    form_words: Int[Tensor, "shown pool most"]
+    form_mask: Bool[Tensor, "shown pool most"]
+    form_scores: Float[Tensor, "shown pool most"]
     """How well each form suits the region, whatever was said."""
 
 
+class Ways(NamedTuple):
+    """All ways on, of one step or of many: a word of its own, or one of the forms of a region."""
+
+    own_log_prob: Float[Tensor, "steps rows"]
+    """Of saying a word of its own."""
+    form_probs: Float[Tensor, "steps rows pool most"]
+    """Of pointing at a region and calling it so; with the probability of a word of its own they add up to 1."""
+
+
 class Told(NamedTuple):
-    """One step: a word of its own, or one of the forms of a region."""
+    """One step."""
 
     hidden: Float[Tensor, "rows hidden"]
     own_log_prob: Float[Tensor, " rows"]
-    """Of saying a word of its own."""
     form_probs: Float[Tensor, "rows pool most"]
-    """Of pointing at a region and calling it so; with the probability of a word of its own they add up to 1."""
-    state: BabyTalkState
+    shown: Named
+    state: UpDownState
 
 
 class BabyTalk(UpDown):
@@ -125,20 +134,17 @@ class BabyTalk(UpDown):
         self.form_of_region = nn.Linear(features, num_forms, bias=False)
         self.reset_parameters()
 
-    def begin(self, inputs: ControlInputs) -> BabyTalkState:
-        """The state before the first word."""
-        plain = UpDown.begin(self, inputs)
+    def show(self, inputs: ControlInputs) -> Named:
+        """What there is to see for each example."""
+        plain = UpDown.show(self, inputs)
         tables = slot_tables(self.config.forms, inputs.image.device)
         classes = self.region_classes(plain.regions)
         forms = tables.form[classes]
-        return BabyTalkState(
+        return Named(
             plain.image,
             plain.regions,
             plain.keys,
             plain.mask,
-            plain.example,
-            plain.bottom,
-            plain.top,
             self.pointer.region_key(plain.regions),
             forms,
             tables.word[classes],
@@ -146,31 +152,47 @@ class BabyTalk(UpDown):
             self.form_of_region(plain.regions).gather(2, forms),
         )
 
-    def tell(self, tokens: Int[Tensor, " rows"], state: BabyTalkState) -> Told:
+    def tell(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Told:
         """Take in the last words, and weigh all ways on."""
-        looked = self.look(tokens, state)
+        shown = state.shown()
+        assert isinstance(shown, Named)
+        looked = self.look(tokens, state, shown)
         top = self.top.remember(looked.seen, state.top)
+        ways = self.weigh(looked.seen, state.top.hidden, top, shown)
+        further = replace(state, of_rows=shown, bottom=looked.bottom, top=top)
+        return Told(top.hidden, ways.own_log_prob[0], ways.form_probs[0], shown, further)
+
+    def weigh(
+        self,
+        seen: Float[Tensor, "steps_and_rows seen"],
+        before: Float[Tensor, "steps_and_rows hidden"],
+        top: Memory,
+        shown: Named,
+    ) -> Ways:
+        """All ways on, from what the upper layer has seen, its last hidden state and its new memory.
+
+        Several steps may come at once, rows of the first before those of the second.
+        """
+        num_rows = len(shown.forms)
         query = self.pointer.query(top.hidden)
-        form_mask = state.of_rows(state.form_mask)
-        scores = self.pointer(state.of_rows(state.pointer_keys), query).float()
-        scores = scores.masked_fill(~form_mask.any(-1), MASKED)
-        own = self.sentinel(looked.seen, state.top.hidden, top.cell)
-        own_score = self.sentinel_score(own, query, self.pointer.score).float()
-        ways = torch.log_softmax(torch.cat([scores, own_score[:, None]], dim=1), dim=1)
+        own = self.sentinel_score(self.sentinel(seen, before, top.cell), query, self.pointer.score)
+        scores = self.pointer.score(torch.tanh(shown.pointer_keys + query.view(-1, num_rows, 1, query.shape[1])))
+        scores = scores.squeeze(-1).masked_fill(~shown.form_mask.any(-1), MASKED)
+        both = torch.cat([scores, own.view(-1, num_rows, 1)], dim=2)
+        ways = torch.log_softmax(both, dim=2, dtype=exact(both.dtype))
 
-        forms = state.of_rows(state.forms)
-        said = self.form_of_hidden(top.hidden).gather(1, forms.flatten(1)).view(forms.shape)
-        suits = (said + state.of_rows(state.form_scores)).float()
-        calls = attention(suits.flatten(0, 1), form_mask.flatten(0, 1)).view(forms.shape)
-        form_probs = ways[:, :-1, None].exp() * calls
-        return Told(top.hidden, ways[:, -1], form_probs, replace(state, bottom=looked.bottom, top=top))
+        of_hidden = self.form_of_hidden(top.hidden).view(-1, num_rows, self.form_of_hidden.out_features)
+        said = of_hidden.gather(2, shown.forms.flatten(1).expand(len(ways), -1, -1))
+        suits = said.view(-1, *shown.forms.shape) + shown.form_scores
+        calls = attention(suits.to(exact(suits.dtype)), shown.form_mask)
+        return Ways(ways[..., -1], ways[..., :-1, None].exp() * calls)
 
-    def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: BabyTalkState) -> Step:  # noqa: ARG002
+    def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: UpDownState) -> Step:  # noqa: ARG002
         """What comes after the last words: of each word, the probability of all ways to it."""
         told = self.tell(tokens, state)
-        own = torch.softmax(self.output(told.hidden), dim=1, dtype=torch.float32) * told.own_log_prob.exp()[:, None]
-        words = state.of_rows(state.form_words).flatten(1)
-        all_ways = own.scatter_add(1, words, told.form_probs.flatten(1))
+        scores = self.output(told.hidden)
+        own = torch.softmax(scores, dim=1, dtype=exact(scores.dtype)) * told.own_log_prob.exp()[:, None]
+        all_ways = own.scatter_add(1, told.shown.form_words.flatten(1), told.form_probs.flatten(1))
         return Step(all_ways.clamp_min(_LEAST).log(), None, told.state)
 
     def follow(
@@ -189,18 +211,19 @@ class BabyTalk(UpDown):
         if label_smoothing:
             raise InputError("label smoothing knows one way to each word, and this captioner two: set it to 0")
         state = self.begin(inputs.to(words.device, self.working_dtype()))
-        all_hidden, all_own, all_filled, all_offered = [], [], [], []
-        for time in range(words.shape[1] - 1):
-            told = self.tell(words[:, time], state)
-            is_word = (state.form_words == words[:, time + 1, None, None]) & state.form_mask
-            all_hidden.append(told.hidden)
-            all_own.append(told.own_log_prob)
-            all_filled.append(torch.where(is_word, told.form_probs, 0.0).sum((1, 2)))
-            all_offered.append(is_word.any(2).any(1))
-            state = told.state
-        logits = self.output(torch.cat(all_hidden)).float()
-        lost = functional.cross_entropy(logits, words[:, 1:].T.flatten(), reduction="none")
-        own = torch.stack(all_own, dim=1) - lost.view(-1, len(words)).T
-        filled = torch.stack(all_filled, dim=1).clamp_min(_LEAST).log()
-        either = torch.logaddexp(own, filled)
-        return Followed(either, None, {"slots": torch.where(torch.stack(all_offered, dim=1), either - filled, 0.0)})
+        walked = self.walk(words[:, :-1], state)
+        top = Memory(*(torch.cat(parts) for parts in zip(*walked.top, strict=True)))
+        num_rows, num_steps = len(words), len(walked.top)
+        times = num_rows // len(state.example)
+        shown = state.of_examples if times == 1 else state.of_examples.select(repeat_rows(state.example, times))
+        assert isinstance(shown, Named)
+        seen = [torch.cat(walked.bottom_hidden), torch.cat(walked.contexts)]
+        seen += [shown.image.repeat(num_steps, 1)] * self.config.image_in_top_layer
+        before = functional.pad(top.hidden, (0, 0, num_rows, 0))[:-num_rows]
+        ways = self.weigh(torch.cat(seen, dim=1), before, top, shown)
+
+        is_word = (shown.form_words == words[:, 1:].T[..., None, None]) & shown.form_mask
+        filled = torch.where(is_word, ways.form_probs, 0.0).sum((2, 3)).clamp_min(_LEAST).log()
+        either = torch.logaddexp(ways.own_log_prob - self.lost_from(top.hidden, words).T, filled)
+        offered = torch.where(is_word.flatten(2).any(2), either - filled, 0.0)
+        return Followed(either.T, None, {"slots": offered.T})

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional
 
-from sct.baselines.word_system import Heard, Layer, Memory, WordSystem, no_memory
+from sct.baselines.layers import LateLayer, Layer, Memory, no_memory, repeat_rows
+from sct.baselines.word_system import Heard, WordSystem
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
-from sct.model.late_products import LateProduct
-from sct.model.parts import lstm_step
+from sct.model.parts import MASKED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,21 +60,18 @@ class ControllableLstm(WordSystem):
     def read_control(self, inputs: ControlInputs) -> Float[Tensor, "examples hidden"]:
         """The last state after all regions of all sets in their order; zeros where there are none.
 
-        Every control takes as many steps as the longest could, so that nothing waits for its length; what comes after
-        its own last region is not looked at.
+        Every control takes as many steps as the longest could, so that nothing waits for its length. What is no region
+        comes first and shuts all gates: memory stays empty until the first region, and there is nothing to pick out of
+        the steps afterwards.
         """
-        rows, mask = without_gaps(inputs.set_rows.flatten(1), inputs.set_mask.flatten(1))
-        dtype = inputs.image.dtype
-        given = functional.linear(
-            inputs.regions.index_select(0, rows.flatten()), self.control.weight_ih, self.control.bias_ih
-        ).view(*rows.shape, -1)
-        recurrent = LateProduct(self.control.weight_hh.to(dtype), self.control.bias_hh.to(dtype))
-        hidden, cell = no_memory(len(rows), self.config.hidden_size, inputs.image)
-        for gates, is_region in zip(given.unbind(1), mask.unbind(1), strict=True):
-            new_hidden, new_cell = lstm_step(gates, recurrent(hidden), cell)
-            hidden = torch.where(is_region[:, None], new_hidden, hidden)
-            cell = torch.where(is_region[:, None], new_cell, cell)
-        return hidden
+        rows, mask = gaps_first(inputs.set_rows.flatten(1), inputs.set_mask.flatten(1))
+        layer = LateLayer(self.control, recurring=0, known=[self.config.feature_size], dtype=inputs.image.dtype)
+        regions = inputs.regions.index_select(0, rows.T.flatten())
+        known = layer.of_known(regions.view(*rows.T.shape, -1)).masked_fill_(~mask.T[..., None], MASKED)
+        memory = no_memory(len(rows), self.config.hidden_size, inputs.image)
+        for gates in known.unbind(0):
+            memory = layer.remember([], gates, memory)
+        return memory.hidden
 
     def hear(self, tokens: Int[Tensor, " rows"], state: ControllableLstmState) -> Heard:
         """Take in the last words."""
@@ -86,15 +82,32 @@ class ControllableLstm(WordSystem):
         top = self.top.remember(torch.cat(seen, dim=1), state.top)
         return Heard(top.hidden, replace(state, bottom=bottom, top=top))
 
+    def hear_all(
+        self, words: Int[Tensor, "rows time"], state: ControllableLstmState
+    ) -> Float[Tensor, "time_and_rows hidden"]:
+        """The vectors that words are told from; words, image and control are multiplied beforehand."""
+        times, size, dtype = len(words) // len(state.example), self.config.hidden_size, state.told.dtype
+        told = repeat_rows(state.told, times)
+        told_size, in_top = told.shape[1], self.config.image_in_top_layer
+        lower = LateLayer(self.bottom, recurring=size, known=[told_size, self.config.word_size], dtype=dtype)
+        upper = LateLayer(self.top, recurring=size, known=[told_size] * in_top, dtype=dtype)
+        known_above = upper.of_known(told) if in_top else None
+        bottom, top, all_hidden = state.bottom.repeat(times), state.top.repeat(times), []
+        for known in lower.of_known(told, self.words(words.T).to(dtype)).unbind(0):
+            bottom = lower.remember([top.hidden], known, bottom)
+            top = upper.remember([bottom.hidden], known_above, top)
+            all_hidden.append(top.hidden)
+        return torch.cat(all_hidden)
 
-def without_gaps(
+
+def gaps_first(
     rows: Int[Tensor, "examples places"], mask: Bool[Tensor, "examples places"]
 ) -> tuple[Int[Tensor, "examples places"], Bool[Tensor, "examples places"]]:
-    """What is real first, in its order; what is not after it.
+    """What is real last, in its order; what is not before it.
 
-    >>> rows, mask = without_gaps(torch.tensor([[4, 0, 7, 5]]), torch.tensor([[True, False, True, True]]))
+    >>> rows, mask = gaps_first(torch.tensor([[4, 0, 7, 5]]), torch.tensor([[True, False, True, True]]))
     >>> rows.tolist(), mask.tolist()
-    ([[4, 7, 5, 0]], [[True, True, True, False]])
+    ([[0, 4, 7, 5]], [[False, True, True, True]])
     """
-    order = (~mask).long().sort(dim=1, stable=True).indices
+    order = mask.long().sort(dim=1, stable=True).indices
     return rows.gather(1, order), mask.gather(1, order)

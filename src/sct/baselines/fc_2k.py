@@ -6,9 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sct.baselines.word_system import Heard, Memory, WordSystem, no_memory
+from sct.baselines.layers import Memory, no_memory
+from sct.baselines.word_system import Heard, WordSystem
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
+from sct.model.late_products import LateProduct
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +35,11 @@ class MaxoutLayer(nn.Module):
 
     def remember(self, inputs: Float[Tensor, "rows inputs"], memory: Memory) -> Memory:
         """Take one step."""
-        gates = self.from_input(inputs) + self.from_hidden(memory.hidden)
+        return self.turn(self.from_input(inputs) + self.from_hidden(memory.hidden), memory)
+
+    @staticmethod
+    def turn(gates: Float[Tensor, "rows gates"], memory: Memory) -> Memory:
+        """The new memory from all that comes into the gates."""
         take, forget, give, one, other = gates.chunk(5, dim=1)
         cell = torch.sigmoid(take) * torch.maximum(one, other) + torch.sigmoid(forget) * memory.cell
         return Memory(torch.sigmoid(give) * torch.tanh(cell), cell)
@@ -61,3 +67,13 @@ class Fc2k(WordSystem):
         word = self.words(tokens).to(state.memory.hidden.dtype)
         memory = self.layer.remember(word, state.memory)
         return Heard(memory.hidden, replace(state, memory=memory))
+
+    def hear_all(self, words: Int[Tensor, "rows time"], state: FcState) -> Float[Tensor, "time_and_rows hidden"]:
+        """The vectors that words are told from, with the shares of the given words computed beforehand."""
+        memory = state.memory.repeat(len(words) // len(state.example))
+        dtype, all_hidden = memory.hidden.dtype, []
+        recurrent = LateProduct(self.layer.from_hidden.weight.to(dtype))
+        for known in self.layer.from_input(self.words(words.T).to(dtype)).unbind(0):
+            memory = self.layer.turn(known + recurrent(memory.hidden), memory)
+            all_hidden.append(memory.hidden)
+        return torch.cat(all_hidden)

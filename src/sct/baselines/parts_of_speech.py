@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sct.baselines.layers import exact, repeat_rows
 from sct.baselines.manners import ManneredSystem
 from sct.baselines.up_down import UpDown, UpDownState
 from sct.baselines.word_system import Heard
@@ -92,29 +93,29 @@ class PosCaptioner(UpDown, ManneredSystem):
     def template_scores(self, image: Float[Tensor, "examples features"]) -> Float[Tensor, "examples templates"]:
         """How well each template suits the image."""
         scores: Tensor = self.of_template(torch.relu(self.of_image(image)))
-        return scores.float()
+        return scores.to(exact(scores.dtype))
 
     def _begin_along(self, inputs: ControlInputs, chosen: Int[Tensor, " examples"]) -> PosState:
         plain = UpDown.begin(self, inputs)
         template = numbers_of(self.config.templates, inputs.image.device)[chosen]
         return PosState(
-            plain.image,
-            plain.regions,
-            plain.keys,
-            plain.mask,
-            plain.example,
-            plain.bottom,
-            plain.top,
-            template,
-            0,
+            plain.of_examples, plain.of_rows, plain.example, plain.bottom, plain.top, template=template, time=0
         )
 
     def embedded(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Float[Tensor, "rows word"]:
         """The last words, each with the tag of the next."""
         assert isinstance(state, PosState)
         is_past_end = state.time >= state.template.shape[1]
-        tags = torch.zeros_like(tokens) if is_past_end else state.of_rows(state.template[:, state.time])
+        tags = torch.zeros_like(tokens) if is_past_end else state.template[:, state.time].index_select(0, state.example)
         both: Tensor = self.words(tokens) + self.tags(tags)
+        return both
+
+    def all_embedded(self, words: Int[Tensor, "rows time"], state: UpDownState) -> Float[Tensor, "time rows word"]:
+        """The words of all steps, each with the tag of the next."""
+        assert isinstance(state, PosState)
+        template = repeat_rows(state.template, len(words) // len(state.template))
+        tags = functional.pad(template, (0, max(words.shape[1] - template.shape[1], 0)))[:, : words.shape[1]]
+        both: Tensor = self.words(words.T) + self.tags(tags.T)
         return both
 
     def hear(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Heard:

@@ -8,40 +8,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sct.baselines.layers import exact
 from sct.baselines.plain_speaker import PlainSpeaker
 from sct.decoding.contract import Step
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
-from sct.model.parts import lstm_step
 from sct.model.products import DENSE, Products, linear
 from sct.model.system import CaptioningSystem, Followed
-
-
-class Memory(NamedTuple):
-    """What an LSTM layer remembers."""
-
-    hidden: Float[Tensor, "rows hidden"]
-    cell: Float[Tensor, "rows hidden"]
-
-    def select(self, rows: Int[Tensor, " chosen"]) -> "Memory":
-        """That of the chosen rows."""
-        return Memory(self.hidden.index_select(0, rows), self.cell.index_select(0, rows))
-
-
-def no_memory(rows: int, size: int, like: Tensor) -> Memory:
-    """Before the first step."""
-    zeros = like.new_zeros(rows, size)
-    return Memory(zeros, zeros)
-
-
-class Layer(nn.LSTMCell):
-    """An LSTM layer whose input may come in parts; it works in whatever precision its products come in."""
-
-    def remember(self, inputs: Float[Tensor, "rows inputs"], memory: Memory) -> Memory:
-        """Take one step."""
-        gates = functional.linear(inputs, self.weight_ih, self.bias_ih)
-        more = functional.linear(memory.hidden, self.weight_hh, self.bias_hh)
-        return Memory(*lstm_step(gates, more, memory.cell))
 
 
 class ToWords(nn.Linear):
@@ -83,10 +56,19 @@ class WordSystem(CaptioningSystem):
     def hear(self, tokens: Int[Tensor, " rows"], state: Any) -> Heard:
         """Take in the last words."""
 
+    @abstractmethod
+    def hear_all(self, words: Int[Tensor, "rows time"], state: Any) -> Float[Tensor, "time_and_rows hidden"]:
+        """The vectors that ``hear`` would give for words known beforehand: those of the first step, then the next.
+
+        It starts from the state before the first word, one row for each example. Captions of one example lie together,
+        each example has as many, and what can be is computed once for all of them; products learn late.
+        """
+
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:  # noqa: ARG002
         """What comes after the last words; there is nothing to shift."""
         heard = self.hear(tokens, state)
-        return Step(torch.log_softmax(self.output(heard.hidden), dim=1, dtype=torch.float32), None, heard.state)
+        scores = self.output(heard.hidden)
+        return Step(torch.log_softmax(scores, dim=1, dtype=exact(scores.dtype)), None, heard.state)
 
     def follow(
         self,
@@ -97,21 +79,29 @@ class WordSystem(CaptioningSystem):
         label_smoothing: float = 0.0,
         is_truth: bool = False,  # noqa: ARG002
     ) -> Followed:
-        """Take one step after the other, and tell all words at once."""
+        """Hear all words, and tell all at once; of each example there may be several captions, one after the other."""
         state = self.begin(inputs.to(words.device, self.working_dtype()))
         return Followed(-self.lost(words, state, label_smoothing), None)
 
     def lost(
-        self, words: Int[Tensor, "examples time_and_one"], state: Any, label_smoothing: float = 0.0
-    ) -> Float[Tensor, "examples time"]:
+        self, words: Int[Tensor, "rows time_and_one"], state: Any, label_smoothing: float = 0.0
+    ) -> Float[Tensor, "rows time"]:
         """Cross-entropy of each word after the first, said from a state."""
-        all_hidden = []
-        for tokens in words[:, :-1].unbind(1):
-            hidden, state = self.hear(tokens, state)
-            all_hidden.append(hidden)
-        logits = self.output(torch.cat(all_hidden)).float()
+        return self.lost_from(self.hear_all(words[:, :-1], state), words, label_smoothing)
+
+    def lost_from(
+        self,
+        hidden: Float[Tensor, "time_and_rows hidden"],
+        words: Int[Tensor, "rows time_and_one"],
+        label_smoothing: float = 0.0,
+    ) -> Float[Tensor, "rows time"]:
+        """The same from the vectors that words are told from."""
+        scores = self.output(hidden)
         lost = functional.cross_entropy(
-            logits, words[:, 1:].T.flatten(), reduction="none", label_smoothing=label_smoothing
+            scores.to(exact(scores.dtype)),
+            words[:, 1:].T.flatten(),
+            reduction="none",
+            label_smoothing=label_smoothing,
         )
         return lost.view(-1, len(words)).T
 
