@@ -3,6 +3,7 @@ import torch
 from random_captioners import MODES, VARIANTS, random_captioner, random_inputs, random_walk
 
 from sct.model.following import Followed, follow, follow_every_word
+from sct.model.inputs import ControlInputs
 from sct.model.late_products import LateProduct
 from sct.model.network import CaptionNetwork
 
@@ -26,15 +27,23 @@ def step_by_step(network: CaptionNetwork, inputs, words, slots) -> Followed:
     return Followed(forced.word_log_probs.gather(2, words[:, 1:, None]).squeeze(2), forced.shift_log_probs)
 
 
+def repeated(inputs: ControlInputs, times: int) -> ControlInputs:
+    """Each control several times in a row; their regions are shared."""
+    tables = (inputs.image, inputs.set_rows, inputs.set_mask, inputs.num_slots)
+    return ControlInputs(inputs.regions, *(table.repeat_interleave(times, dim=0) for table in tables))
+
+
 @pytest.mark.parametrize("choices", every_assembly)
 @pytest.mark.parametrize("with_empty_set", [False, True], ids=["", "an empty set"])
-def test_follows_as_the_captioner_steps_and_learns_the_same(choices, with_empty_set):
+@pytest.mark.parametrize("times", [1, 3], ids=["", "three captions each"])
+def test_follows_as_the_captioner_steps_and_learns_the_same(choices, with_empty_set, times):
     network = random_captioner(**choices).double().requires_grad_(True)
     inputs = random_inputs(1).to("cpu", torch.float64)
     if with_empty_set:
         inputs.set_mask[1] = False
-    words, slots = random_captions(1, inputs.num_slots)
-    wanted, found = step_by_step(network, inputs, words, slots), follow(network, inputs, words, slots)
+    each = repeated(inputs, times)
+    words, slots = random_captions(1, each.num_slots)
+    wanted, found = step_by_step(network, each, words, slots), follow(network, inputs, words, slots)
     torch.testing.assert_close(found.word_log_probs, wanted.word_log_probs)
     torch.testing.assert_close(found.shift_log_probs, wanted.shift_log_probs)
     names, weights = zip(*network.named_parameters(), strict=True)

@@ -25,9 +25,9 @@ from sct.model.system import Followed
 class _Members(NamedTuple):
     """The regions of the set that the pointer is on, at each step."""
 
-    regions: Float[Tensor, "examples time members features"]
-    keys: Float[Tensor, "examples time members attention"]
-    mask: Bool[Tensor, "examples time members"]
+    regions: Float[Tensor, "captions time members features"]
+    keys: Float[Tensor, "captions time members attention"]
+    mask: Bool[Tensor, "captions time members"]
 
 
 class _Recurrence(NamedTuple):
@@ -46,20 +46,22 @@ class _Scores(NamedTuple):
 
     words: Float[Tensor, "rows vocabulary"]
     """Not normalised; rows of the first step, then of the second."""
-    shifts: Float[Tensor, "examples time 2"]
+    shifts: Float[Tensor, "captions time 2"]
     """Log-probabilities."""
 
 
 def follow(
     network: CaptionNetwork,
     inputs: ControlInputs,
-    words: Int[Tensor, "examples time_and_one"],
-    slots: Int[Tensor, "examples time"],
+    words: Int[Tensor, "captions time_and_one"],
+    slots: Int[Tensor, "captions time"],
     *,
     label_smoothing: float = 0.0,
-    wanted: Float[Tensor, "examples time vocabulary"] | None = None,
+    wanted: Float[Tensor, "captions time vocabulary"] | None = None,
 ) -> Followed:
     """Log-probabilities of ``words`` after the first, each given those before it, with the pointer on ``slots``.
+
+    Each example may have several captions, as many as any other, one after the other.
 
     ``label_smoothing`` mixes the mean over all words into each, by this share; what comes out is then no
     log-probability any more, but what such a loss wants. ``wanted`` are probabilities of all words that others give
@@ -68,21 +70,21 @@ def follow(
     dtype = _precision(network, words.device.type)
     with torch.autocast(words.device.type, enabled=False):
         scores = _follow(network, inputs, words, slots, dtype)
-        num_examples, num_steps = slots.shape
+        num_captions, num_steps = slots.shape
         targets = words[:, 1:].T.flatten()
         lost = functional.cross_entropy(scores.words, targets, reduction="none", label_smoothing=label_smoothing)
         taught = None
         if wanted is not None:
             others = functional.cross_entropy(scores.words, wanted.transpose(0, 1).flatten(0, 1), reduction="none")
-            taught = -others.view(num_steps, num_examples).T
-    return Followed(-lost.view(num_steps, num_examples).T, scores.shifts, taught_log_probs=taught)
+            taught = -others.view(num_steps, num_captions).T
+    return Followed(-lost.view(num_steps, num_captions).T, scores.shifts, taught_log_probs=taught)
 
 
 def follow_every_word(
     network: CaptionNetwork,
     inputs: ControlInputs,
-    words: Int[Tensor, "examples time_and_one"],
-    slots: Int[Tensor, "examples time"],
+    words: Int[Tensor, "captions time_and_one"],
+    slots: Int[Tensor, "captions time"],
 ) -> TeacherForced:
     """What ``teacher_forced`` gives, as fast as ``follow``: the last of ``words`` follows nothing and is not read."""
     dtype = _precision(network, words.device.type)
@@ -100,7 +102,8 @@ def _precision(network: CaptionNetwork, device: str) -> torch.dtype:
 def _follow(
     network: CaptionNetwork, inputs: ControlInputs, words: Tensor, slots: Tensor, dtype: torch.dtype
 ) -> _Scores:
-    num_examples, num_steps = slots.shape
+    num_captions, num_steps = slots.shape
+    times = num_captions // len(inputs.image)
     size, features = network.config.hidden_size, network.config.feature_size
     members = _members(network, inputs, slots, dtype)
     image = inputs.image.to(dtype)
@@ -114,32 +117,34 @@ def _follow(
         own = part.from_input.bias
         biases.append(own + part.from_hidden.bias if own is not None else torch.zeros_like(biases[0][:size]))
     spoken = functional.embedding(words[:, :-1].T, network.words.weight.to(dtype))  # time first
-    given = functional.linear(spoken, from_word) + functional.linear(image, from_image, torch.cat(biases).to(dtype))
+    of_image = functional.linear(image, from_image, torch.cat(biases).to(dtype))
+    given = functional.linear(spoken, from_word) + of_image.repeat_interleave(times, dim=0)
 
     recurring = 4 * size if network.visual_sentinel is None else 5 * size
     past = _recur(network, members, image, given[..., :recurring], from_top[:recurring], dtype)
     chunk_given = given[..., recurring:].flatten(0, 1)
-    gate_scores = _gate_scores(network, past, chunk_given, from_top[recurring:], num_examples)
+    gate_scores = _gate_scores(network, past, chunk_given, from_top[recurring:], num_captions)
 
     region_scores, mask = past.region_scores, members.mask.transpose(0, 1).flatten(0, 1)
-    shifts = network.gate(gate_scores, region_scores, mask).view(num_steps, num_examples, 2)
+    shifts = network.gate(gate_scores, region_scores, mask).view(num_steps, num_captions, 2)
     logits = linear(past.hidden_2, network.output.weight.to(dtype), network.output.bias.to(dtype))
     return _Scores(_exact(logits), shifts.transpose(0, 1))
 
 
 def _members(network: CaptionNetwork, inputs: ControlInputs, slots: Tensor, dtype: torch.dtype) -> _Members:
-    (num_examples, num_slots, num_members), num_steps = inputs.set_rows.shape, slots.shape[1]
+    (num_examples, num_slots, num_members), (num_captions, num_steps) = inputs.set_rows.shape, slots.shape
     regions = inputs.regions.to(dtype)
     of_sets = regions.index_select(0, inputs.set_rows.flatten())
     keys = functional.linear(of_sets, network.compatibility.region_key.weight.to(dtype))
     # A product with ones and zeros picks the set of each step: exact, and its gradient needs no scattered additions.
-    picked = functional.one_hot(slots, num_slots).to(dtype)
+    # All captions of an example pick from the same.
+    picked = functional.one_hot(slots, num_slots).to(dtype).view(num_examples, -1, num_slots)
     keys_of_steps = picked @ keys.view(num_examples, num_slots, -1)
-    example = torch.arange(num_examples, device=slots.device)[:, None]
+    example = torch.arange(num_examples, device=slots.device).repeat_interleave(num_captions // num_examples)[:, None]
     rows = inputs.set_rows[example, slots]
     return _Members(
         regions.index_select(0, rows.flatten()).view(*rows.shape, -1),
-        keys_of_steps.view(num_examples, num_steps, num_members, -1),
+        keys_of_steps.view(num_captions, num_steps, num_members, -1),
         inputs.set_mask[example, slots],
     )
 
@@ -148,7 +153,7 @@ def _recur(
     network: CaptionNetwork,
     members: _Members,
     image: Float[Tensor, "examples features"],
-    given: Float[Tensor, "time examples gates"],
+    given: Float[Tensor, "time captions gates"],
     from_top: Float[Tensor, "gates hidden"],
     dtype: torch.dtype,
 ) -> _Recurrence:
@@ -165,7 +170,11 @@ def _recur(
     read = LateProduct(torch.cat([network.compatibility.query.weight, top_from_hidden]).to(dtype))
     top_bias = (network.top.bias_ih + network.top.bias_hh).to(dtype)
     into_top = LateProduct(torch.cat([top_from_context, network.top.weight_hh], dim=1).to(dtype), top_bias)
-    top_share = functional.linear(image, top_from_image[0].to(dtype)) if top_from_image else None
+    num_captions = given.shape[1]
+    top_share = None
+    if top_from_image:
+        of_image = functional.linear(image, top_from_image[0].to(dtype))
+        top_share = of_image.repeat_interleave(num_captions // len(image), dim=0)
     vector = network.compatibility.score.weight[0].to(dtype)
     visual_product, visual_vector = None, vector
     if network.visual_score is not None and network.sentinel_value is not None:
@@ -177,7 +186,7 @@ def _recur(
         if network.visual_score.score is not None:
             visual_vector = network.visual_score.score.weight[0].to(dtype)
 
-    hidden_1 = hidden_2 = memory_1 = memory_2 = image.new_zeros(len(image), size)
+    hidden_1 = hidden_2 = memory_1 = memory_2 = image.new_zeros(num_captions, size)
     all_hidden_1, all_hidden_2, all_memory_1, queries, all_scores, all_visual = [], [], [], [], [], []
     # Taken apart once: the gradient of a step picked by its index is a table for all steps, full of zeros, every time.
     steps = zip(given.unbind(0), members.keys.unbind(1), members.mask.unbind(1), members.regions.unbind(1), strict=True)
@@ -221,17 +230,17 @@ def _gate_scores(
     past: _Recurrence,
     given: Float[Tensor, "rows hidden_or_none"],
     from_top: Float[Tensor, "hidden_or_none hidden"],
-    num_examples: int,
+    num_captions: int,
 ) -> Float[Tensor, " rows"]:
     """Scores of what decides the shift: the chunk sentinel, or the visual one where it stands alone."""
     if network.chunk_sentinel is None or network.chunk_score is None:
         assert past.visual_scores is not None
         return past.visual_scores
     dtype = past.query.dtype
-    before = functional.pad(past.hidden_2, (0, 0, num_examples, 0))[:-num_examples]
+    before = functional.pad(past.hidden_2, (0, 0, num_captions, 0))[:-num_captions]
     read = past.hidden_1
     if not network.chunk_reads_new_state:
-        read = functional.pad(read, (0, 0, num_examples, 0))[:-num_examples]
+        read = functional.pad(read, (0, 0, num_captions, 0))[:-num_captions]
     gates = given + functional.linear(
         torch.cat([before, read], dim=1),
         torch.cat([from_top, network.chunk_sentinel.from_hidden.weight.to(dtype)], dim=1),

@@ -174,12 +174,12 @@ class CaptionNetwork(CaptioningSystem):
     def follow(
         self,
         inputs: ControlInputs,
-        words: Int[Tensor, "examples time_and_one"],
-        slots: Int[Tensor, "examples time"],
+        words: Int[Tensor, "captions time_and_one"],
+        slots: Int[Tensor, "captions time"],
         *,
         label_smoothing: float = 0.0,
         is_truth: bool = False,  # noqa: ARG002
-        wanted: Float[Tensor, "examples time vocabulary"] | None = None,
+        wanted: Float[Tensor, "captions time vocabulary"] | None = None,
     ) -> Followed:
         """The log-probabilities that learning wants, faster than ``teacher_forced``.
 

@@ -62,13 +62,15 @@ class CaptioningSystem(nn.Module, ABC):
     def follow(
         self,
         inputs: ControlInputs,
-        words: Int[Tensor, "examples time_and_one"],
-        slots: Int[Tensor, "examples time"],
+        words: Int[Tensor, "captions time_and_one"],
+        slots: Int[Tensor, "captions time"],
         *,
         label_smoothing: float = 0.0,
         is_truth: bool = False,
     ) -> Followed:
         """Log-probabilities of ``words`` after the first, each given those before it, with the pointer on ``slots``.
+
+        Each example may have several captions, as many as any other, one after the other.
 
         ``label_smoothing`` mixes the mean over all words into each, by this share; what comes out is then no
         log-probability any more, but what such a loss wants. ``is_truth`` says that people have said the words, not the

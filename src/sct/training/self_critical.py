@@ -6,7 +6,7 @@ work, and gradients are needed only along what was said.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -101,9 +101,9 @@ def self_critical_loss(
 
     first = int(with_greedy)
     words, shifts, spoken = (values[:, first:].flatten(0, 1) for values in (said.words, said.shifts, said.spoken))
-    repeated = _repeated(inputs, num_samples)
     begin = torch.full_like(words[:, :1], BEGIN)
-    followed = network.follow(repeated, torch.cat([begin, words], dim=1), slots_of(shifts, repeated.num_slots))
+    slots = slots_of(shifts, inputs.num_slots.repeat_interleave(num_samples))
+    followed = network.follow(inputs, torch.cat([begin, words], dim=1), slots)
     if count_padding:
         spoken = torch.ones_like(spoken)
     log_probs = followed.word_log_probs
@@ -152,16 +152,3 @@ def draw(
     # From above 0 to 1, so that an action without a share is passed over even at the ends.
     target = (1 - noise)[..., None] * shares[..., -1:]
     return (shares < target).sum(-1)
-
-
-def _repeated(inputs: ControlInputs, times: int) -> ControlInputs:
-    """Each control several times in a row; their regions are shared."""
-    if times == 1:
-        return inputs
-    tables = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
-    return ControlInputs(
-        **{
-            name: table if name == "regions" else table.repeat_interleave(times, dim=0)
-            for name, table in tables.items()
-        }
-    )
