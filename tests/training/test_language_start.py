@@ -45,11 +45,18 @@ def test_a_run_starts_with_what_was_learned_elsewhere(taught, tmp_path):
     assert all(torch.equal(weight, learned[name]) for name, weight in bundle.captioner.state_dict().items())
 
 
-def test_another_size_is_refused(taught, tmp_path):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"language": "nowhere"}, "nowhere does not exist", id="not there"),
+        pytest.param({"hidden_size": 9}, "differ in nothing but their words", id="another size"),
+    ],
+)
+def test_a_captioner_that_cannot_be_spoken_like_is_refused(taught, tmp_path, changes, message):
     data, folder = taught
     recipe = tiny_recipe(data, tmp_path)
-    recipe = replace(recipe, model=replace(recipe.model, language=str(folder), hidden_size=9))
-    with pytest.raises(InputError, match="differ in nothing but their words"):
+    recipe = replace(recipe, model=replace(recipe.model, **{"language": str(folder), **changes}))
+    with pytest.raises(InputError, match=rf"^model\.language: .*{message}"):
         open_workshop(recipe, torch.device("cpu"), torch.float32)
 
 

@@ -20,6 +20,7 @@ from sct.language.vocabulary import PAD, Vocabulary
 from sct.model.bundle import Bundle, load_bundle
 from sct.model.config import OURS
 from sct.model.network import CaptionNetwork
+from sct.model.system import CaptioningSystem
 from sct.regions.layout import LayoutEncoder
 from sct.regions.sight import NetworkVision, load_vision
 from sct.regions.store import RegionStore
@@ -171,9 +172,17 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
     torch.manual_seed(recipe.seed)
     captioner = new_captioner(model, dataset, TRAINING_SPLIT, vocabulary, feature_size)
     if model.language:
-        shared = speak_like(captioner, vocabulary, load_bundle(Path(model.language)))
+        shared = _spoken_like(captioner, vocabulary, Path(model.language))
         logger.info("%s of %s words are known from %s", f"{shared:,}", f"{len(vocabulary):,}", model.language)
     return Bundle(Path(recipe.out), captioner, vocabulary, {}, encoder, dataset.nouns, vision=vision)
+
+
+def _spoken_like(captioner: CaptioningSystem, vocabulary: Vocabulary, folder: Path) -> int:
+    """Take over how another captioner speaks; a refusal names the setting, which may stand in the recipe's file."""
+    try:
+        return speak_like(captioner, vocabulary, load_bundle(folder))
+    except InputError as error:
+        raise InputError(f"model.language: {error}") from error
 
 
 def _teacher(folder: Path, student: Bundle, device: torch.device) -> CaptionNetwork:
