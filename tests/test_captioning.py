@@ -136,6 +136,7 @@ def test_refuses_a_control_it_cannot_use(captioner, make, message):
         pytest.param({"n_best": 9}, "n_best is 9", id="more than a beam holds"),
         pytest.param({"length_power": float("nan")}, "length_power is nan", id="not a number"),
         pytest.param({"length_power": -1.0}, "length_power is -1.0: wanted 0", id="a negative power"),
+        pytest.param({"length_power": 60.0}, r"length_power is 60.0: wanted 0 \(off\) to 10", id="no number any more"),
         pytest.param(
             {"length_power": 1.0, "reference_search": True},
             "knows no guarantees and no length_power",

@@ -1,7 +1,6 @@
 """What is asked of a captioner: what to talk about, and how the caption is to be found."""
 
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ from jaxtyping import Float, Shaped
 from PIL import Image
 
 from sct.choosing import Choice
+from sct.decoding.settings import check_length_power
 from sct.errors import InputError
 from sct.regions.pictures import Picture
 from sct.regions.records import Control, Region
@@ -47,8 +47,8 @@ class CaptionOptions:
         for name in ("beam_size", "n_best", "max_length", "min_length", "no_repeat"):
             if type(getattr(self, name)) is not int:
                 raise InputError(f"{name} is {getattr(self, name)!r}: wanted a whole number")
-        if self.length_power is not None and not (isfinite(self.length_power) and self.length_power >= 0):
-            raise InputError(f"length_power is {self.length_power}: wanted 0 (off) or more")
+        if self.length_power is not None:
+            check_length_power(self.length_power)
         for name in ("banned", "required"):
             if isinstance(getattr(self, name), str):
                 raise InputError(f"{name} is {getattr(self, name)!r}: wanted a tuple of words")

@@ -188,6 +188,7 @@ def test_scores_that_are_not_numbers_are_refused():
         pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
         pytest.param({"n_best": 6}, "n_best is 6 but a beam holds 5", id="more than the beam holds"),
         pytest.param({"length_power": -1.0}, "length_power is -1", id="negative power"),
+        pytest.param({"length_power": float("nan")}, "length_power is nan", id="a power that is no number"),
         pytest.param({"pad": 3}, "wanted three ids", id="one id for two"),
         pytest.param({"freeze": False, "length_power": 1.0}, "has no length", id="length of what never ends"),
     ],

@@ -315,9 +315,9 @@ def test_a_whole_number_will_do(tmp_path):
 @pytest.mark.parametrize(
     ("mode", "power", "message"),
     [
-        pytest.param("paper", -1.0, "has length_power -1.0: wanted 0 (off) or more", id="negative"),
-        pytest.param("paper", float("nan"), "has length_power nan", id="not a number"),
-        pytest.param("paper", float("inf"), "has length_power inf", id="without end"),
+        pytest.param("paper", -1.0, "length_power is -1.0: wanted 0 (off) to 10", id="negative"),
+        pytest.param("paper", float("nan"), "length_power is nan", id="not a number"),
+        pytest.param("paper", float("inf"), "length_power is inf", id="without end"),
         pytest.param("reference", 1.0, "reference mode searches as the authors' code does", id="the authors' search"),
     ],
 )
@@ -332,14 +332,15 @@ def test_saving_refuses_another_length_power(mode, power, message, tmp_path):
     ("mode", "speaking", "message"),
     [
         pytest.param("paper", "[speaking]", "lacks 'length_power'", id="nothing"),
-        pytest.param("paper", "[speaking]\nlength_power = -0.5", "length_power -0.5: wanted 0 (off)", id="negative"),
-        pytest.param("paper", "[speaking]\nlength_power = nan", "has length_power nan", id="not a number"),
-        pytest.param("paper", "[speaking]\nlength_power = inf", "has length_power inf", id="without end"),
+        pytest.param("paper", "[speaking]\nlength_power = -0.5", "length_power is -0.5: wanted 0 (off)", id="negative"),
+        pytest.param("paper", "[speaking]\nlength_power = nan", "length_power is nan", id="not a number"),
+        pytest.param("paper", "[speaking]\nlength_power = inf", "length_power is inf", id="without end"),
+        pytest.param("paper", f"[speaking]\nlength_power = 1{'0' * 400}", "wanted 0 (off) to 10", id="past all floats"),
         pytest.param("paper", "[speaking]\nlength_power = true", "length_power is True: wanted a number", id="a yes"),
         pytest.param("paper", "[speaking]\nlength_power = '1'", "length_power is '1': wanted a number", id="text"),
         pytest.param("paper", "[speaking]\nlength_power = 1.0\nbeam = 5", "unknown key 'beam'", id="more"),
         pytest.param("paper", "speaking = 1.0", "speaking is 1.0: wanted a table", id="no table"),
-        pytest.param("reference", "[speaking]\nlength_power = 1.0", "has length_power 1.0, but a", id="the authors'"),
+        pytest.param("reference", "[speaking]\nlength_power = 1.0", "length_power is 1.0, but a", id="the authors'"),
     ],
 )
 def test_loading_refuses_another_length_power(mode, speaking, message, tmp_path):

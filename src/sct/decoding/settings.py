@@ -4,6 +4,15 @@ from dataclasses import dataclass
 
 from sct.errors import InputError
 
+LARGEST_LENGTH_POWER = 10.0
+"""More than anybody needs; lengths to much higher powers are no numbers in single precision."""
+
+
+def check_length_power(value: float, source: str = "length_power") -> None:
+    """Refuse a power that captions cannot be ranked by; also one that is not a number."""
+    if not 0 <= value <= LARGEST_LENGTH_POWER:
+        raise InputError(f"{source} is {value}: wanted 0 (off) to {LARGEST_LENGTH_POWER:g}")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
@@ -51,8 +60,7 @@ class Settings:
             raise InputError(
                 f"n_best is {self.n_best} but a beam holds {self.beam_size}: ask for fewer, or raise beam_size"
             )
-        if self.length_power < 0:
-            raise InputError(f"length_power is {self.length_power}: wanted 0 (off) or more")
+        check_length_power(self.length_power)
         if len({self.pad, self.begin, self.end}) < 3 or min(self.pad, self.begin, self.end) < 0:
             raise InputError(
                 f"pad, begin and end are {self.pad}, {self.begin}, {self.end}: wanted three ids, 0 or more"

@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -23,6 +22,7 @@ from torch import Tensor
 import sct
 from sct.atomic import flush_folder, written_whole
 from sct.checksum import checksum_of
+from sct.decoding.settings import check_length_power
 from sct.errors import InputError
 from sct.language.nouns import NounTable
 from sct.language.vocabulary import Vocabulary
@@ -311,11 +311,10 @@ def _length_power(content: Mapping[str, Any], config: CaptionerConfig, path: Pat
 
 
 def _check_length_power(value: float, config: CaptionerConfig, source: object) -> None:
-    if not isfinite(value) or value < 0:
-        raise InputError(f"{source} has length_power {value}: wanted 0 (off) or more")
+    check_length_power(value, f"{source}: length_power")
     if value and config.mode == "reference":
         raise InputError(
-            f"{source} has length_power {value}, but a captioner in reference mode searches as the authors' code does, "
+            f"{source}: length_power is {value}, but a captioner in reference mode searches as the authors' code does, "
             "which knows none: wanted 0, or another mode"
         )
 

@@ -5,14 +5,13 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from sct.caption_requests import CaptionOptions
+from sct.decoding.settings import LARGEST_LENGTH_POWER
 from sct.errors import InputError
 from sct.regions.records import Box, Control, Region, RegionSet
 from sct.studio.server.refusals import Refusal
 
 REGION_SETS, BOXES, BEAM, MAX_LENGTH, NUMBER, REGIONS, PREDICTIONS = 10, 10, 10, 40, 20, 100, 1000
 """Most region sets, boxes of a set, beam, words, ways to say it, detected regions, captions to score."""
-LENGTH_POWER = 10.0
-"""The largest: more than anybody needs, and 40 words to this power are still a number in single precision."""
 METRICS = ("B1", "B2", "B3", "B4", "R", "C", "NW", "IoU")
 """Those that run without Java."""
 
@@ -57,7 +56,7 @@ class _Saying(PictureMessage):
     length_power: float | None = Field(
         None,
         ge=0,
-        le=LENGTH_POWER,
+        le=LARGEST_LENGTH_POWER,
         description="Rank captions by score / length ** this; 0: as the paper does; null: the model's own.",
     )
     no_repeat: int | None = Field(
@@ -65,7 +64,7 @@ class _Saying(PictureMessage):
         ge=0,
         le=MAX_LENGTH,
         description="Never say the same so many words in a row twice; 0: off; null: 2, or 0 for a model "
-        " that searches as the authors' code does.",
+        "that searches as the authors' code does.",
     )
     classes: Names | None = Field(None, description="Names that a person gives to regions, in the shape of control.")
 
