@@ -53,6 +53,37 @@ def test_finds_the_chunk_of_each_region_set(runs, chunks):
     assert caption.log_prob == -1.5
 
 
+NOUNS = frozenset(["man", "men", "ball", "bat", "soccer", "rides", "play", "water", "girl", "pool", "swimming"])
+
+
+@pytest.mark.parametrize(
+    ("runs", "chunks"),
+    [
+        pytest.param([], [], id="no words"),
+        pytest.param(
+            ["a blue", "ball in the water"], [("a blue ball", (0, 3), 0), ("the water", (4, 6), 1)], id="early"
+        ),
+        pytest.param(["a", "soccer ball in water"], [("a soccer ball", (0, 3), 0), ("water", (4, 5), 1)], id="twice"),
+        pytest.param(
+            ["a soccer", "ball and a bat"], [("a soccer ball", (0, 3), 0), ("a bat", (4, 6), 1)], id="two nouns"
+        ),
+        pytest.param(["a blue", "ball"], [("a blue", (0, 2), 0), ("ball", (2, 3), 1)], id="all that the next one has"),
+        pytest.param(["a man", "rides a bat"], [("a man", (0, 2), 0), ("a bat", (3, 5), 1)], id="a verb like a plural"),
+        pytest.param(
+            ["two men", "play ball"], [("two men", (0, 2), 0), ("play ball", (2, 4), 1)], id="a verb like a noun"
+        ),
+        pytest.param(["a girl", "swimming in water"], [("a girl", (0, 2), 0), ("water", (4, 5), 1)], id="a participle"),
+        pytest.param(
+            ["a girl and", "water in a pool"], [("a girl and", (0, 3), 0), ("a pool", (5, 7), 1)], id="a link"
+        ),
+    ],
+)
+def test_nouns_that_follow_a_chunk_at_once_belong_to_it(runs, chunks):
+    caption = grounded(said(*runs), -1.5, NOUNS)
+    assert [(chunk.text, chunk.words, chunk.region_set) for chunk in caption.chunks] == chunks
+    assert [word.region_set for word in caption.words] == [n for n, run in enumerate(runs) for _ in run.split()]
+
+
 def test_the_boxes_of_a_chunk_are_those_of_its_region_set():
     man, horse, other = Region(Box(0, 0, 5, 9), "man"), Region(Box(5, 0, 9, 9), "horse", 0.5), Region(Box(6, 0, 9, 4))
     control = Control((RegionSet((man,)), RegionSet((horse, other))))

@@ -1,6 +1,6 @@
 """The public face: load a bundle, hand it a control, get grounded captions."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -48,16 +48,19 @@ class Captioner:
         encoder: LayoutEncoder | None = None,
         sorter: SetSorter | None = None,
         vision: Vision | None = None,
+        nouns: Collection[str] = (),
         length_power: float = 0.0,
         device: str = "cpu",
         precision: Precision = "float32",
     ) -> None:
         """Lay the network out for a device: ``float16`` is for GPUs, ``int8`` for CPUs; a sorter stays on the CPU.
 
-        Captions are ranked by score / length ** ``length_power`` wherever options do not say otherwise.
+        Captions are ranked by score / length ** ``length_power`` wherever options do not say otherwise. Where a chunk
+        ends is told by ``nouns`` as well.
         """
         self.vocabulary = vocabulary
         self.encoder = encoder
+        self._nouns = frozenset(nouns)
         self.sorter = sorter
         self.vision = vision
         self.length_power = length_power
@@ -201,7 +204,7 @@ class Captioner:
         log_probs = self.log_probs(decoded, options)
         examples, n_best, _ = decoded.words.shape
         if not isinstance(self._speaker, FusedCaptioner):
-            return _grounded_captions(decoded, None, inputs, self.vocabulary, log_probs)
+            return _grounded_captions(decoded, None, inputs, self.vocabulary, log_probs, self._nouns)
         longest = int(decoded.spoken.sum(-1).max())
         explanation = explain(
             self._speaker,
@@ -211,7 +214,7 @@ class Captioner:
             decoded.shifts.flatten(0, 1)[:, :longest],
             Settings().begin,
         )
-        return _grounded_captions(decoded, explanation, inputs, self.vocabulary, log_probs)
+        return _grounded_captions(decoded, explanation, inputs, self.vocabulary, log_probs, self._nouns)
 
     @property
     def has_manners(self) -> bool:
@@ -315,6 +318,7 @@ def load(folder: str | Path = "default", *, device: str = "cpu", precision: Prec
         encoder=bundle.encoder,
         sorter=bundle.sorter,
         vision=None if bundle.vision is None else bundle.vision.to(home),
+        nouns=() if bundle.nouns is None else bundle.nouns.nouns,
         length_power=bundle.length_power,
         device=device,
         precision=precision,
@@ -342,6 +346,7 @@ def _grounded_captions(
     inputs: ControlInputs,
     vocabulary: Vocabulary,
     log_probs: Float[Tensor, "examples n_best"],
+    nouns: frozenset[str],
 ) -> list[list[GroundedCaption]]:
     """Turn tensors into records; what stands for a caption that could not be found is left out.
 
@@ -380,6 +385,6 @@ def _grounded_captions(
                 if is_said
             ]
             if alive[example][rank]:
-                found.append(grounded(said, scores[example][rank]))
+                found.append(grounded(said, scores[example][rank], nouns))
         captions.append(found)
     return captions

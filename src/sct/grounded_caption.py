@@ -1,12 +1,12 @@
 """A caption and what it rests on: the region set of each chunk, and where each word looked."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
 from sct.errors import InputError
-from sct.language.noun_part import noun_part
+from sct.language.noun_part import goes_on, noun_part
 from sct.regions.records import Control, Region
 
 
@@ -88,23 +88,34 @@ class GroundedCaption:
         return {**content, "control": boxes, "classes": classes}
 
 
-def grounded(words: Sequence[SpokenWord], log_prob: float) -> GroundedCaption:
+def grounded(words: Sequence[SpokenWord], log_prob: float, nouns: Container[str] = frozenset()) -> GroundedCaption:
     """Find the chunk of each region set among the words that were said on it.
 
-    >>> sets = {"a": 0, "man": 0, "rides": 1, "the": 1, "horse": 1}
+    Of ``nouns``, those that follow a chunk at once belong to it, even if the pointer has moved on.
+
+    >>> sets = {"a": 0, "man": 0, "rides": 1, "the": 1, "brown": 1, "horse": 2, "on": 2, "grass": 2}
     >>> said = [SpokenWord(text, region_set, (1.0,), 0.0, 0.0) for text, region_set in sets.items()]
-    >>> [(chunk.text, chunk.region_set) for chunk in grounded(said, -1.0).chunks]
-    [('a man', 0), ('the horse', 1)]
+    >>> [(chunk.text, chunk.region_set) for chunk in grounded(said, -1.0, {"man", "horse", "grass"}).chunks]
+    [('a man', 0), ('the brown horse', 1), ('grass', 2)]
     """
+    runs = [
+        (region_set, [word.text for word in run]) for region_set, run in groupby(words, lambda word: word.region_set)
+    ]
     chunks = []
     start = 0
-    for region_set, run in groupby(words, lambda word: word.region_set):
-        texts = [word.text for word in run]
-        places = noun_part(texts, ends_with_chunk=start + len(texts) < len(words))
+    for number, (region_set, texts) in enumerate(runs):
+        following = runs[number + 1][1] if number + 1 < len(runs) else []
+        places = noun_part(texts, ends_with_chunk=bool(following))
         if places:
-            text = " ".join(texts[places.start : places.stop])
-            chunks.append(GroundedChunk(text, (start + places.start, start + places.stop), region_set))
-        start += len(texts)
+            chunk = texts[places.start : places.stop]
+            first, start = start + places.start, start + len(texts)
+            # What the next set has said on it is left at least one word.
+            while places.stop == len(texts) and len(following) > 1 and goes_on(chunk[-1], following[0], nouns):
+                chunk.append(following.pop(0))
+                start += 1
+            chunks.append(GroundedChunk(" ".join(chunk), (first, first + len(chunk)), region_set))
+        else:
+            start += len(texts)
     return GroundedCaption(tuple(words), tuple(chunks), log_prob)
 
 

@@ -4,7 +4,7 @@ A captioner says lead-up words on a region set too ("riding a brown horse"), sin
 to. Captions are simple enough for a rule: a chunk begins at its determiner.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 DETERMINERS = frozenset({
     "a", "an", "the", "his", "her", "its", "their", "this", "that", "these", "those", "another", "each", "some",
@@ -16,6 +16,9 @@ LINKS = frozenset({
     "into", "is", "it", "near", "next", "of", "off", "on", "onto", "or", "out", "over", "past", "through", "to",
     "toward", "towards", "under", "up", "was", "were", "while", "who", "which", "with", "without", "'s",
 })  # fmt: skip
+
+
+_PLURALS = frozenset({"people", "men", "women", "children"})
 
 
 def noun_part(words: Sequence[str], *, ends_with_chunk: bool) -> range:
@@ -37,6 +40,21 @@ def noun_part(words: Sequence[str], *, ends_with_chunk: bool) -> range:
     while end < len(words) and end not in starts and not _ends_chunk(words, start, end):
         end += 1
     return range(start, end)
+
+
+def goes_on(last: str, word: str, nouns: Container[str]) -> bool:
+    """Whether a chunk that ends with one word goes on with the next: the pointer may have moved on a word early.
+
+    After a noun that next word may as well be a verb ("a man rides", "two men play"), so there both must be singular,
+    as those of "a soccer ball" are.
+
+    >>> nouns = {"soccer", "ball", "man", "rides"}
+    >>> goes_on("blue", "ball", nouns), goes_on("soccer", "ball", nouns), goes_on("man", "rides", nouns)
+    (True, True, False)
+    """
+    if word not in nouns or last in LINKS or _is_participle(word):
+        return False
+    return last not in nouns or not (last in _PLURALS or last.endswith("s") or word.endswith("s"))
 
 
 def _is_determiner(words: Sequence[str], place: int) -> bool:
