@@ -2,7 +2,8 @@
 
     python benchmarks/average_bundles.py runs/a/best runs/b/best runs/c/best runs/mean
 
-Vocabulary, nouns, sorter and what sees are those of the first. Captioners that learned from different first weights
+Vocabulary, nouns, sorter and what sees are those of the first; the length power was chosen for other weights and is
+left out. Captioners that learned from different first weights
 have no mean that speaks: all must have begun ``from`` one bundle, or be bundles of one run.
 """
 
