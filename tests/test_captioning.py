@@ -268,3 +268,14 @@ def test_a_caption_tells_how_likely_it_is_whatever_it_was_ranked_by(lengthy):
     [[caption]] = lengthy.caption_batch([request])
     assert caption.text.split() == lengthy.vocabulary.decode(decoded.words[0, 0].tolist())
     assert caption.log_prob == pytest.approx(20 * decoded.scores[0, 0].item(), rel=1e-5)
+
+
+def test_a_gpu_keeps_the_searches_of_the_last_settings_alone(bundle):
+    captioner = sct.load(bundle)
+    first, *others = (Settings(early_stop=False, length_power=number / 10) for number in range(20))
+    kept = captioner._recorded(first)
+    for settings in others:
+        captioner._recorded(settings)
+        assert captioner._recorded(first) is kept, "it was asked for again"
+    assert captioner._recorded(others[0]) is not captioner._recorded(others[1])
+    assert len(captioner._graphed) == 8

@@ -33,6 +33,8 @@ from sct.sorting import SetSorter
 
 Precision = Literal["float32", "float16", "int8"]
 _PICTURES_AT_ONCE = 8
+_MOST_SEARCHES = 8
+"""Ways of searching that a GPU keeps recordings of, which have memory of their own."""
 
 __all__ = ["CaptionOptions", "CaptionRequest", "Captioner", "PictureRequest", "Precision", "load"]
 
@@ -286,8 +288,16 @@ class Captioner:
             begun = self._speaker.begin_in(inputs, manners.to(self.device))
             return beam_search(self._speaker, begun, settings, constraints)
         if on_gpu and constraints is None:
-            return self._graphed.setdefault(settings, GraphedSearch(self._speaker, settings))(inputs)
+            return self._recorded(settings)(inputs)
         return beam_search(self._speaker, self._speaker.begin(inputs), settings, constraints)
+
+    def _recorded(self, settings: Settings) -> GraphedSearch:
+        """A search on a GPU; those of the last settings are kept, since whoever asks may choose any length power."""
+        search = self._graphed.pop(settings, None) or GraphedSearch(self._speaker, settings)
+        self._graphed[settings] = search  # the last one used stands last
+        if len(self._graphed) > _MOST_SEARCHES:
+            del self._graphed[next(iter(self._graphed))]
+        return search
 
     def _ids(self, words: Sequence[str]) -> tuple[int, ...]:
         for word in words:
