@@ -25,6 +25,14 @@ def pack(source: Path, folder: Path, evaluations: list[Path], length_power: floa
     bundle = load_bundle(source)
     if bundle.sorter is None:
         raise SystemExit(f"{source} has no sorter: wanted one, as sct train recipes/sorter_flickr8k_pointer.toml adds")
+    power = bundle.length_power if length_power is None else length_power
+    scores = [json.loads((evaluation / "scores.json").read_text("utf-8")) for evaluation in evaluations]
+    for evaluation, score in zip(evaluations, scores, strict=True):
+        if score["settings"]["length_power"] != power:
+            raise SystemExit(
+                f"{evaluation} was ranked by the length to the power of {score['settings']['length_power']}, and the "
+                f"bundle says {power}: wanted the same"
+            )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as place:
         captioner, packed = Path(place) / "captioner", Path(place) / "packed"
@@ -36,13 +44,12 @@ def pack(source: Path, folder: Path, evaluations: list[Path], length_power: floa
             precision="int8",
             nouns=bundle.nouns,
             vision=bundle.vision,
-            length_power=bundle.length_power if length_power is None else length_power,
+            length_power=power,
         )
         learned = tomllib.loads((source / "sorter.toml").read_text("utf-8"))["provenance"]
         add_sorter(captioner, bundle.sorter, packed, provenance={**learned, "data": DATA})
         for file in sorted(packed.iterdir()):
             shutil.copyfile(file, folder / file.name)
-    scores = [json.loads((evaluation / "scores.json").read_text("utf-8")) for evaluation in evaluations]
     by_control = {score["settings"]["control"]: score for score in scores}
     (folder / "scores.json").write_text(json.dumps(by_control, indent=1) + "\n", "utf-8")
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6

@@ -49,7 +49,9 @@ def test_a_run_starts_with_what_was_learned_elsewhere(taught, tmp_path):
     ("changes", "message"),
     [
         pytest.param({"language": "nowhere"}, "nowhere does not exist", id="not there"),
-        pytest.param({"hidden_size": 9}, "differ in nothing but their words", id="another size"),
+        pytest.param(
+            {"hidden_size": 9}, r"hidden_size \d+ \(new: 9\): wanted one that differs in its words alone", id="another size"
+        ),
     ],
 )
 def test_a_captioner_that_cannot_be_spoken_like_is_refused(taught, tmp_path, changes, message):

@@ -103,7 +103,7 @@ class Client:
         length_power: float | None = None,
         no_repeat: int | None = None,
     ) -> list[GroundedCaption]:
-        """Captions of other orders and subsets, the likeliest first; ``order.sets`` tells what each talks about."""
+        """Captions of other orders and subsets, the best first; ``order.sets`` tells what each talks about."""
         request = {
             **_control_fields(regions, ordered=ordered),
             "cover": cover,

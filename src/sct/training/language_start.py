@@ -1,6 +1,6 @@
 """A new captioner that speaks already: what another one learned of language, on whatever regions, is taken over."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import torch
 
@@ -18,9 +18,10 @@ def speak_like(captioner: CaptioningSystem, vocabulary: Vocabulary, teacher: Bun
     """
     sizes = replace(teacher.captioner.config, vocabulary_size=captioner.config.vocabulary_size)
     if sizes != captioner.config:
+        theirs, ours = asdict(sizes), asdict(captioner.config)
+        other = [f"{name} {value} (new: {ours.get(name)})" for name, value in theirs.items() if value != ours.get(name)]
         raise InputError(
-            f"{teacher.folder} holds a captioner of {teacher.captioner.config}, and the new one is {captioner.config}: "
-            "wanted two that differ in nothing but their words"
+            f"{teacher.folder} holds a captioner with {', '.join(other)}: wanted one that differs in its words alone"
         )
     shared = [word for word in vocabulary.words if word in teacher.vocabulary.ids]
     here = torch.tensor([vocabulary.ids[word] for word in shared])

@@ -205,6 +205,15 @@ def test_other_ways_to_say_it(studio, captioner):
     assert len(some) == 2
 
 
+def test_other_ways_are_ranked_as_their_search_ranks(studio):
+    request = {"control": [[LEFT], [RIGHT], [SMALL]], "number": 20, "length_power": 1.0}
+    found = captions(studio.send("/v1/ways", PHOTO, request))
+    scores = [caption["log_prob"] / (len(caption["words"]) + 1) for caption in found]
+    assert scores == sorted(scores, reverse=True)
+    log_probs = [caption["log_prob"] for caption in found]
+    assert log_probs != sorted(log_probs, reverse=True), "the two orders differ here"
+
+
 def test_of_a_set_every_order_is_another_way(studio):
     request = {"control": [[LEFT], [RIGHT]], "ordered": False, "number": 20}
     orders = {tuple(caption["order"]["sets"]) for caption in captions(studio.send("/v1/ways", PHOTO, request))}

@@ -173,7 +173,18 @@ class Answerer:
                 captions = self._captioner.caption_batch([row.request for row in some], replace(options, n_best=n_best))
                 for row, best in zip(some, captions, strict=True):
                     found[row.task] += _as_asked(best[: _n_best(tasks[row.task])], row)
-        return {number: _ranked(tasks[number], captions) for number, captions in found.items()}
+        return {number: self._ranked(tasks[number], captions) for number, captions in found.items()}
+
+    def _ranked(self, task: Task, captions: Sequence[GroundedCaption]) -> list[GroundedCaption]:
+        """For other ways to say it the best of each text, as the search ranks them; what came in order stays so."""
+        if not isinstance(task, WaysTask):
+            return list(captions)
+        power = self._captioner.length_power_of(task.options)
+        kept: dict[str, GroundedCaption] = {}
+        # The end counts as a word, as in the search.
+        for caption in sorted(captions, key=lambda caption: -caption.log_prob / (len(caption.words) + 1) ** power):
+            kept.setdefault(caption.text, caption)
+        return list(kept.values())[: task.number]
 
 
 def _options(task: Task) -> CaptionOptions:
@@ -205,13 +216,3 @@ def _as_asked(captions: Sequence[GroundedCaption], row: _Row) -> list[GroundedCa
         return list(captions)
     order = ChosenOrder(row.sets, None)
     return [replace(with_order(caption, order), control=row.whole) for caption in captions]
-
-
-def _ranked(task: Task, captions: Sequence[GroundedCaption]) -> list[GroundedCaption]:
-    """For other ways to say it the likeliest of each text; what came in order stays in order."""
-    if not isinstance(task, WaysTask):
-        return list(captions)
-    kept: dict[str, GroundedCaption] = {}
-    for caption in sorted(captions, key=lambda caption: -caption.log_prob):
-        kept.setdefault(caption.text, caption)
-    return list(kept.values())[: task.number]

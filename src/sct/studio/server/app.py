@@ -104,7 +104,7 @@ def _add_work(app: FastAPI, desk: Desk, captioner: Captioner) -> None:
         summary="Other ways to say it",
     )
     async def ways(request: Request) -> Response:
-        """Captions of other orders of the region sets and of subsets of them, the likeliest first."""
+        """Captions of other orders of the region sets and of subsets of them, the best first."""
         deadline = desk.deadline()
         with desk.taken(request):
             message, subject = await desk.asked(request, messages.WaysMessage, deadline)
