@@ -21,6 +21,7 @@ Variant = Literal[
 OURS: tuple[Variant, ...] = ("ours", "single_sentinel", "no_visual_sentinel")
 """Those with a gate and a pointer; ``sct.baselines`` makes the others."""
 _SEE_WHOLE_IMAGES = ("up_down", "neural_baby_talk", "ag_cvae", "pos")
+_SEE_POOLS = ("controllable_lstm", "controllable_up_down", "fc_2k")
 Mode = Literal["paper", "reference"]
 
 
@@ -62,3 +63,8 @@ class CaptionerConfig:
     def sees_whole_images(self) -> bool:
         """Whether it is shown all regions of an image as one region set, whatever the control."""
         return self.variant in _SEE_WHOLE_IMAGES
+
+    @property
+    def sees_pools(self) -> bool:
+        """Whether the region sets of a control are one to it, as far as it looks at them at all."""
+        return self.variant in _SEE_POOLS

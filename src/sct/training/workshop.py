@@ -12,6 +12,7 @@ from torch import Tensor
 from sct.data.dataset import Dataset
 from sct.data.examples import Examples, examples_of_samples, make_examples
 from sct.data.features import Features, features_for
+from sct.data.pooled_controls import examples_of_pooled_controls
 from sct.data.samples import samples_of
 from sct.data.table import Table
 from sct.data.whole_images import examples_of_whole_images
@@ -98,7 +99,9 @@ def _training_examples(recipe: Recipe, table: Table, bundle: Bundle) -> Examples
         # The authors train with a set for the words after the last chunk, and test without one.
         tail_is_a_set=config.mode == "reference",
     )
-    return examples_of_whole_images(table, examples) if config.sees_whole_images else examples
+    if config.sees_whole_images:
+        return examples_of_whole_images(table, examples)
+    return examples_of_pooled_controls(examples) if config.sees_pools else examples
 
 
 def _validation(
