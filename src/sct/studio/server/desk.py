@@ -179,12 +179,12 @@ class Desk:
             if wait > self.settings.seconds / 2:  # what cannot be answered in time is better sent away at once
                 raise self._busy(wait)
         try:
-            future = asyncio.wrap_future(self._worker.submit(task, deadline))
+            job = self._worker.submit(task, deadline)
         except Full:
             raise self._busy() from None
         except Stopped:
             raise Refusal(503, "the server is stopping: ask another, or later") from None
-        gone = asyncio.ensure_future(_gone(request))
+        future, gone = asyncio.wrap_future(job), asyncio.ensure_future(_gone(request))
         either: set[asyncio.Future[Any]] = {future, gone}
         try:
             await asyncio.wait(either, timeout=deadline - time.monotonic(), return_when=asyncio.FIRST_COMPLETED)
@@ -199,6 +199,7 @@ class Desk:
             raise Refusal(500, "a fault of the server; its log tells more") from error
         finally:
             gone.cancel()
+            job.cancel()  # at once: what wraps it would tell it a turn of the loop later, when it may have begun
             future.cancel()
 
     def _too_late(self) -> Refusal:
