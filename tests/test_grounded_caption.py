@@ -84,6 +84,18 @@ def test_nouns_that_follow_a_chunk_at_once_belong_to_it(runs, chunks):
     assert [word.region_set for word in caption.words] == [n for n, run in enumerate(runs) for _ in run.split()]
 
 
+@pytest.mark.parametrize(
+    ("power", "max_length", "rank"),
+    [
+        pytest.param(0.0, 20, -6.0, id="the sum"),
+        pytest.param(1.0, 20, -2.0, id="the mean, its end counted"),
+        pytest.param(1.0, 2, -3.0, id="cut before its end"),
+    ],
+)
+def test_what_a_search_ranks_by(power, max_length, rank):
+    assert grounded(said("a man"), -6.0).rank(power, max_length) == rank
+
+
 def test_the_boxes_of_a_chunk_are_those_of_its_region_set():
     man, horse, other = Region(Box(0, 0, 5, 9), "man"), Region(Box(5, 0, 9, 9), "horse", 0.5), Region(Box(6, 0, 9, 4))
     control = Control((RegionSet((man,)), RegionSet((horse, other))))

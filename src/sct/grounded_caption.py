@@ -63,6 +63,10 @@ class GroundedCaption:
         """The sentence."""
         return " ".join(word.text for word in self.words)
 
+    def rank(self, length_power: float, max_length: int) -> float:
+        """What a search of these settings ranks it by; its end counts as a word, where there was room for one."""
+        return float(self.log_prob / min(len(self.words) + 1, max_length) ** length_power)
+
     def regions_of(self, part: GroundedChunk | SpokenWord) -> tuple[Region, ...]:
         """The regions that a chunk or a word of this caption talks about."""
         if self.control is None:

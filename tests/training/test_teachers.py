@@ -12,8 +12,8 @@ from sct.model.bundle import Bundle, load_bundle, save_bundle
 from sct.model.network import CaptionNetwork
 from sct.training.loop import train
 from sct.training.losses import masked_mean, words_loss
-from sct.training.objectives import mean_of_teachers
 from sct.training.recipe import Recipe, load_recipe
+from sct.training.teachers import mean_of_teachers
 from sct.training.workshop import Workshop, make_objective, open_workshop
 
 CPU = torch.device("cpu")

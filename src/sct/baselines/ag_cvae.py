@@ -13,13 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sct.baselines.fc_2k import FcState
-from sct.baselines.layers import LateLayer, Layer, Memory, exact, no_memory
+from sct.baselines.layers import LateLayer, Layer, Memory, no_memory
 from sct.baselines.manners import ManneredSystem
 from sct.baselines.region_classes import RegionClasses
 from sct.baselines.word_system import Heard
 from sct.language.vocabulary import PAD
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
+from sct.model.parts import exact, working_dtype
 from sct.model.system import Followed
 
 
@@ -105,8 +106,8 @@ class AgCvae(ManneredSystem):
     def follow(
         self,
         inputs: ControlInputs,
-        words: Int[Tensor, "examples time_and_one"],
-        slots: Int[Tensor, "examples time"],
+        words: Int[Tensor, "captions time_and_one"],
+        slots: Int[Tensor, "captions time"],
         *,
         label_smoothing: float = 0.0,
         is_truth: bool = False,
@@ -114,7 +115,7 @@ class AgCvae(ManneredSystem):
         """Along ground truth, the hidden vector comes from the caption, at the cost of its distance from the prior."""
         if not is_truth:
             return super().follow(inputs, words, slots, label_smoothing=label_smoothing)
-        inputs = inputs.to(words.device, self.working_dtype())
+        inputs = inputs.to(words.device, working_dtype(self.output.weight))
         presence = self.presence(inputs)
         precise = exact(presence.dtype)
         prior = (presence @ self.class_means.to(presence.dtype)).to(precise)

@@ -14,14 +14,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sct.baselines.layers import Memory, exact, repeat_rows
+from sct.baselines.layers import Memory, repeat_rows
 from sct.baselines.region_classes import RegionClasses
 from sct.baselines.up_down import Shown, UpDown, UpDownState, attention
 from sct.decoding.contract import Step
 from sct.errors import InputError
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
-from sct.model.parts import MASKED, Compatibility, Sentinel, SentinelScore
+from sct.model.parts import MASKED, Compatibility, Sentinel, SentinelScore, exact, working_dtype
 from sct.model.system import Followed
 
 _LEAST = 1e-30
@@ -198,8 +198,8 @@ class BabyTalk(UpDown):
     def follow(
         self,
         inputs: ControlInputs,
-        words: Int[Tensor, "examples time_and_one"],
-        slots: Int[Tensor, "examples time"],  # noqa: ARG002
+        words: Int[Tensor, "captions time_and_one"],
+        slots: Int[Tensor, "captions time"],  # noqa: ARG002
         *,
         label_smoothing: float = 0.0,
         is_truth: bool = False,  # noqa: ARG002
@@ -210,7 +210,7 @@ class BabyTalk(UpDown):
         """
         if label_smoothing:
             raise InputError("label smoothing knows one way to each word, and this captioner two: set it to 0")
-        state = self.begin(inputs.to(words.device, self.working_dtype()))
+        state = self.begin(inputs.to(words.device, working_dtype(self.output.weight)))
         walked = self.walk(words[:, :-1], state)
         top = Memory(*(torch.cat(parts) for parts in zip(*walked.top, strict=True)))
         num_rows, num_steps = len(words), len(walked.top)

@@ -81,12 +81,3 @@ def repeat_rows(table: Shaped[Tensor, "rows ..."], times: int) -> Shaped[Tensor,
     [3, 3, 4, 4]
     """
     return table if times == 1 else table.repeat_interleave(times, dim=0)
-
-
-def exact(dtype: torch.dtype) -> torch.dtype:
-    """Float32 at least: half precision is too coarse for what is exponentiated or summed.
-
-    >>> exact(torch.bfloat16), exact(torch.float64)
-    (torch.float32, torch.float64)
-    """
-    return torch.promote_types(dtype, torch.float32)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sct.baselines.layers import exact, repeat_rows
+from sct.baselines.layers import repeat_rows
 from sct.baselines.manners import ManneredSystem
 from sct.baselines.up_down import UpDown, UpDownState
 from sct.baselines.word_system import Heard
@@ -20,6 +20,7 @@ from sct.errors import InputError
 from sct.language.word_tags import NO_TAG, TAGS
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
+from sct.model.parts import exact, working_dtype
 from sct.model.system import Followed
 
 
@@ -127,8 +128,8 @@ class PosCaptioner(UpDown, ManneredSystem):
     def follow(
         self,
         inputs: ControlInputs,
-        words: Int[Tensor, "examples time_and_one"],
-        slots: Int[Tensor, "examples time"],
+        words: Int[Tensor, "captions time_and_one"],
+        slots: Int[Tensor, "captions time"],
         *,
         label_smoothing: float = 0.0,
         is_truth: bool = False,
@@ -136,7 +137,7 @@ class PosCaptioner(UpDown, ManneredSystem):
         """Along ground truth, the template is the one that differs least from the caption, and is to be told itself."""
         if not is_truth:
             return super().follow(inputs, words, slots, label_smoothing=label_smoothing)
-        inputs = inputs.to(words.device, self.working_dtype())
+        inputs = inputs.to(words.device, working_dtype(self.output.weight))
         chosen = self.nearest_template(words)
         lost = self.lost(words, self._begin_along(inputs, chosen), label_smoothing)
         template = functional.cross_entropy(self.template_scores(inputs.image), chosen, reduction="none")[:, None]

@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sct.baselines.layers import LateLayer, Layer, Memory, exact, no_memory, repeat_rows
+from sct.baselines.layers import LateLayer, Layer, Memory, no_memory, repeat_rows
 from sct.baselines.word_system import Heard, WordSystem
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
 from sct.model.late_products import LateProduct
-from sct.model.parts import MASKED, Compatibility
+from sct.model.parts import MASKED, Compatibility, exact
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,11 +8,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sct.baselines.layers import exact
 from sct.baselines.plain_speaker import PlainSpeaker
 from sct.decoding.contract import Step
 from sct.model.config import CaptionerConfig
 from sct.model.inputs import ControlInputs
+from sct.model.parts import exact, working_dtype
 from sct.model.products import DENSE, Products, linear
 from sct.model.system import CaptioningSystem, Followed
 
@@ -73,14 +73,14 @@ class WordSystem(CaptioningSystem):
     def follow(
         self,
         inputs: ControlInputs,
-        words: Int[Tensor, "examples time_and_one"],
-        slots: Int[Tensor, "examples time"],  # noqa: ARG002
+        words: Int[Tensor, "captions time_and_one"],
+        slots: Int[Tensor, "captions time"],  # noqa: ARG002
         *,
         label_smoothing: float = 0.0,
         is_truth: bool = False,  # noqa: ARG002
     ) -> Followed:
         """Hear all words, and tell all at once; of each example there may be several captions, one after the other."""
-        state = self.begin(inputs.to(words.device, self.working_dtype()))
+        state = self.begin(inputs.to(words.device, working_dtype(self.output.weight)))
         return Followed(-self.lost(words, state, label_smoothing), None)
 
     def lost(
@@ -104,11 +104,6 @@ class WordSystem(CaptioningSystem):
             label_smoothing=label_smoothing,
         )
         return lost.view(-1, len(words)).T
-
-    def working_dtype(self) -> torch.dtype:
-        """The precision of products: that of autocast, or of the weights."""
-        device = self.output.weight.device.type
-        return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.output.weight.dtype
 
     def speaker(self, products: Products = DENSE, dtype: torch.dtype = torch.float32) -> PlainSpeaker:
         """A copy in this precision."""

@@ -1,7 +1,7 @@
 """Captions of a split as tables to learn from: small whole numbers, one row a caption, made all at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -45,6 +45,23 @@ class Examples:
     def __len__(self) -> int:
         """Count the captions."""
         return len(self.words)
+
+    def with_one_set(
+        self,
+        starts: Int[np.ndarray, " examples"],
+        sizes: Int[np.ndarray, " examples"],
+        members: Int[np.ndarray, " other_members"],
+    ) -> "Examples":
+        """The same captions, each with one region set out of other members, and nothing to shift to."""
+        return replace(
+            self,
+            slots=np.zeros_like(self.slots),
+            shifts=np.zeros_like(self.shifts),
+            set_starts=starts[:, None].astype(np.int32),
+            set_sizes=sizes[:, None].astype(np.uint8),
+            num_slots=np.ones_like(self.num_slots),
+            members=members.astype(np.int32),
+        )
 
 
 def make_examples(

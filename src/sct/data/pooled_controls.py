@@ -1,7 +1,5 @@
 """What a captioner learns from that sees a control as one pool: its region sets one after the other, as one set."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from sct.data.examples import Examples
@@ -20,12 +18,4 @@ def examples_of_pooled_controls(examples: Examples) -> Examples:
     totals = examples.set_sizes.sum(axis=1, dtype=np.int64)
     place_in_pool = np.arange(totals.sum()) - np.repeat(np.cumsum(totals) - totals, totals)
     kept = np.minimum(totals, MOST_REGIONS)
-    return replace(
-        examples,
-        slots=np.zeros_like(examples.slots),
-        shifts=np.zeros_like(examples.shifts),
-        set_starts=(np.cumsum(kept) - kept)[:, None].astype(np.int32),
-        set_sizes=kept[:, None].astype(np.uint8),
-        num_slots=np.ones_like(examples.num_slots),
-        members=members[place_in_pool < MOST_REGIONS],
-    )
+    return examples.with_one_set(np.cumsum(kept) - kept, kept, members[place_in_pool < MOST_REGIONS])

@@ -32,12 +32,4 @@ def examples_of_whole_images(table: Table, examples: Examples) -> Examples:
     sizes = np.array([len(members) for members in sets])
     starts = np.cumsum(sizes) - sizes
     place = np.searchsorted(images, examples.image)
-    return replace(
-        examples,
-        slots=np.zeros_like(examples.slots),
-        shifts=np.zeros_like(examples.shifts),
-        set_starts=starts[place, None].astype(np.int32),
-        set_sizes=sizes[place, None].astype(np.uint8),
-        num_slots=np.ones_like(examples.num_slots),
-        members=np.concatenate([*sets, np.zeros(0, np.int32)]).astype(np.int32),
-    )
+    return examples.with_one_set(starts[place], sizes[place], np.concatenate([*sets, np.zeros(0, np.int32)]))

@@ -17,7 +17,7 @@ from torch.nn import functional
 from sct.model.inputs import ControlInputs
 from sct.model.late_products import LateProduct
 from sct.model.network import CaptionNetwork, TeacherForced
-from sct.model.parts import MASKED, lstm_step
+from sct.model.parts import MASKED, exact, lstm_step, working_dtype
 from sct.model.products import linear
 from sct.model.system import Followed
 
@@ -67,7 +67,7 @@ def follow(
     log-probability any more, but what such a loss wants. ``wanted`` are probabilities of all words that others give
     them at each step.
     """
-    dtype = _precision(network, words.device.type)
+    dtype = working_dtype(network.output.weight)
     with torch.autocast(words.device.type, enabled=False):
         scores = _follow(network, inputs, words, slots, dtype)
         num_captions, num_steps = slots.shape
@@ -87,16 +87,11 @@ def follow_every_word(
     slots: Int[Tensor, "captions time"],
 ) -> TeacherForced:
     """What ``teacher_forced`` gives, as fast as ``follow``: the last of ``words`` follows nothing and is not read."""
-    dtype = _precision(network, words.device.type)
+    dtype = working_dtype(network.output.weight)
     with torch.autocast(words.device.type, enabled=False):
         scores = _follow(network, inputs, words, slots, dtype)
         log_probs = torch.log_softmax(scores.words, dim=1).view(slots.shape[1], slots.shape[0], -1)
     return TeacherForced(log_probs.transpose(0, 1), scores.shifts)
-
-
-def _precision(network: CaptionNetwork, device: str) -> torch.dtype:
-    """Autocast's where it is on, else that of the weights."""
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else network.output.weight.dtype
 
 
 def _follow(
@@ -252,5 +247,4 @@ def _gate_scores(
 
 
 def _exact(values: Tensor) -> Tensor:
-    """In float32 at least: half precision is too coarse for what is exponentiated or summed."""
-    return values.to(torch.promote_types(values.dtype, torch.float32))
+    return values.to(exact(values.dtype))

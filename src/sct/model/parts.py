@@ -113,6 +113,21 @@ def lstm_step(
     return torch.sigmoid(give) * torch.tanh(memory), memory
 
 
+def exact(dtype: torch.dtype) -> torch.dtype:
+    """Float32 at least: half precision is too coarse for what is exponentiated or summed.
+
+    >>> exact(torch.bfloat16), exact(torch.float64)
+    (torch.float32, torch.float64)
+    """
+    return torch.promote_types(dtype, torch.float32)
+
+
+def working_dtype(weight: Tensor) -> torch.dtype:
+    """The precision of products with a weight: autocast's where it is on, else the weight's own."""
+    device = weight.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+
+
 Gate = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From the sentinel's score, the regions' scores and their mask to log-probabilities of staying and shifting."""
 

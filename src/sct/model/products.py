@@ -40,12 +40,10 @@ class Products:
 
 def dense(weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool = False) -> Product:  # noqa: ARG001
     """Multiply with the weight as it is."""
-    num_outputs = len(weight)
-    if not weight.is_cuda or num_outputs % EVEN == 0:
-        kept = weight.clone().contiguous()
-        return lambda rows: functional.linear(rows, kept, bias)
-    kept, kept_bias = evened(weight, bias)
-    return lambda rows: functional.linear(rows, kept, kept_bias)[:, :num_outputs]
+    num_outputs, kept = len(weight), weight.clone().contiguous()
+    if kept.is_cuda:
+        kept, bias = evened(kept, bias)
+    return lambda rows: functional.linear(rows, kept, bias)[:, :num_outputs]
 
 
 def linear(

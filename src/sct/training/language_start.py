@@ -1,13 +1,25 @@
 """A new captioner that speaks already: what another one learned of language, on whatever regions, is taken over."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import torch
 
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
-from sct.model.bundle import Bundle
+from sct.model.bundle import Bundle, load_bundle
 from sct.model.system import CaptioningSystem
+
+_BY_WORD = ("words.weight", "output.weight", "output.bias")
+"""Weights with a row for each word."""
+
+
+def start_speaking(captioner: CaptioningSystem, vocabulary: Vocabulary, folder: Path) -> int:
+    """Let a new captioner speak like that of a bundle; a refusal names the setting, which may stand in a recipe."""
+    try:
+        return speak_like(captioner, vocabulary, load_bundle(folder))
+    except InputError as error:
+        raise InputError(f"model.language: {error}") from error
 
 
 @torch.no_grad()
@@ -28,7 +40,7 @@ def speak_like(captioner: CaptioningSystem, vocabulary: Vocabulary, teacher: Bun
     there = torch.tensor([teacher.vocabulary.ids[word] for word in shared])
     learned = teacher.captioner.state_dict()
     for name, weight in captioner.state_dict().items():
-        if len(weight) == len(vocabulary) and len(learned[name]) == len(teacher.vocabulary):
+        if name in _BY_WORD:
             weight[here] = learned[name][there]
         else:
             weight.copy_(learned[name])

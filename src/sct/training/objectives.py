@@ -7,14 +7,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sct.language.vocabulary import END
-from sct.model.following import follow_every_word
 from sct.model.network import CaptionNetwork
 from sct.model.system import CaptioningSystem
-from sct.training.feed import Batch, Feed
-from sct.training.losses import Loss, MaskedMean, Taught, masked_mean, words_loss
+from sct.training.feed import Feed
+from sct.training.losses import Loss, MaskedMean, masked_mean, words_loss
 from sct.training.recipe import Objective
 from sct.training.rewards import AlignmentReward, CiderReward, Sentences, repeated_pairs, spoken_words, with_end
 from sct.training.self_critical import say, self_critical_loss
+from sct.training.teachers import mean_of_teachers
 
 LONGEST_REFERENCE = 32
 """Words of a reference that rewards look at; one caption of COCO in 2,000 is longer."""
@@ -53,22 +53,6 @@ class WordsObjective:
             count_padding=self._settings.count_padding,
             mean=self._mean,
         )
-
-
-@torch.no_grad()
-def mean_of_teachers(teachers: Sequence[CaptionNetwork], batch: Batch, weight: float) -> Taught:
-    """What at least one teacher gives words and shifts along a batch's captions: the mean of their probabilities.
-
-    Not of their logarithms: a word that one of them is sure of stays likely, whatever the others think of it.
-    """
-    sums: list[Tensor] = []
-    for teacher in teachers:
-        thought = follow_every_word(teacher, batch.inputs, batch.words, batch.slots)
-        probs = [log_probs.exp() for log_probs in thought]
-        # Added up one by one: all words of all teachers side by side take much memory.
-        sums = [total.add_(more) for total, more in zip(sums, probs, strict=True)] if sums else probs
-    word_probs, shift_probs = (total.div_(len(teachers)) for total in sums)
-    return Taught(word_probs, shift_probs, weight)
 
 
 class RewardObjective:

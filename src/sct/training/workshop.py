@@ -19,14 +19,12 @@ from sct.data.whole_images import examples_of_whole_images
 from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.model.bundle import Bundle, load_bundle
-from sct.model.config import OURS
 from sct.model.network import CaptionNetwork
-from sct.model.system import CaptioningSystem
 from sct.regions.layout import LayoutEncoder
 from sct.regions.sight import NetworkVision, load_vision
 from sct.regions.store import RegionStore
 from sct.training.feed import Feed, RegionTable
-from sct.training.language_start import speak_like
+from sct.training.language_start import start_speaking
 from sct.training.losses import MaskedMean
 from sct.training.new_captioner import learn_classes, new_captioner
 from sct.training.objectives import LONGEST_REFERENCE, RewardObjective, WordsObjective, as_cider_reads
@@ -34,6 +32,7 @@ from sct.training.picture_features import PictureFeatures, Views
 from sct.training.recipe import Recipe
 from sct.training.rewards import CiderReward, NgramWeights, Sentences
 from sct.training.rewards.tables import alignment_reward
+from sct.training.teachers import load_teacher
 from sct.training.validation import Validation, make_validation
 
 logger = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ def open_workshop(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> W
     dataset = Dataset.open(Path(recipe.data))
     store = RegionStore.open(recipe.examples.features) if recipe.examples.features else None
     bundle = _bundle(recipe, dataset, store)
-    teachers = tuple(_teacher(Path(name), bundle, device) for name in recipe.objective.teacher_folders)
+    teachers = tuple(load_teacher(Path(name), bundle, device) for name in recipe.objective.teacher_folders)
     config = bundle.captioner.config
     encoder = None if bundle.encoder is None else bundle.encoder.to(device)
     features = (
@@ -175,42 +174,9 @@ def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bund
     torch.manual_seed(recipe.seed)
     captioner = new_captioner(model, dataset, TRAINING_SPLIT, vocabulary, feature_size)
     if model.language:
-        shared = _spoken_like(captioner, vocabulary, Path(model.language))
+        shared = start_speaking(captioner, vocabulary, Path(model.language))
         logger.info("%s of %s words are known from %s", f"{shared:,}", f"{len(vocabulary):,}", model.language)
     return Bundle(Path(recipe.out), captioner, vocabulary, {}, encoder, dataset.nouns, vision=vision)
-
-
-def _spoken_like(captioner: CaptioningSystem, vocabulary: Vocabulary, folder: Path) -> int:
-    """Take over how another captioner speaks; a refusal names the setting, which may stand in the recipe's file."""
-    try:
-        return speak_like(captioner, vocabulary, load_bundle(folder))
-    except InputError as error:
-        raise InputError(f"model.language: {error}") from error
-
-
-def _teacher(folder: Path, student: Bundle, device: torch.device) -> CaptionNetwork:
-    """A trained captioner that can say of the student's words, on the student's features, what it thinks of them."""
-    try:
-        bundle = load_bundle(folder)
-    except InputError as error:
-        raise InputError(f"objective.teachers: {error}") from error
-    own, learned = bundle.captioner.config, student.captioner.config
-    if not (isinstance(bundle.captioner, CaptionNetwork) and isinstance(student.captioner, CaptionNetwork)):
-        raise InputError(
-            f"objective.teachers: {folder} holds a captioner of the variant {own.variant!r}, and {learned.variant!r} "
-            f"is to learn: both may be {', '.join(OURS)} and no others"
-        )
-    if bundle.vocabulary.words != student.vocabulary.words:
-        raise InputError(
-            f"objective.teachers: {folder} knows {len(bundle.vocabulary):,} words, and the captioner that learns "
-            f"{len(student.vocabulary):,}, which are not the same: wanted one of the same vocabulary"
-        )
-    if (own.feature_size, own.mode) != (learned.feature_size, learned.mode):
-        raise InputError(
-            f"objective.teachers: {folder} reads features of size {own.feature_size} in mode {own.mode!r}, and the "
-            f"captioner that learns {learned.feature_size} in {learned.mode!r}: wanted the same"
-        )
-    return bundle.captioner.to(device).eval().requires_grad_(False)
 
 
 def _eye(bundle: Bundle) -> NetworkVision:

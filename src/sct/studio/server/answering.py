@@ -179,10 +179,9 @@ class Answerer:
         """For other ways to say it the best of each text, as the search ranks them; what came in order stays so."""
         if not isinstance(task, WaysTask):
             return list(captions)
-        power = self._captioner.length_power_of(task.options)
+        power, longest = self._captioner.length_power_of(task.options), task.options.max_length
         kept: dict[str, GroundedCaption] = {}
-        # The end counts as a word, as in the search.
-        for caption in sorted(captions, key=lambda caption: -caption.log_prob / (len(caption.words) + 1) ** power):
+        for caption in sorted(captions, key=lambda caption: -caption.rank(power, longest)):
             kept.setdefault(caption.text, caption)
         return list(kept.values())[: task.number]
 

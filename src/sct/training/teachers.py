@@ -1,0 +1,56 @@
+"""Trained captioners that another learns from: what they would say along its captions."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sct.errors import InputError
+from sct.model.bundle import Bundle, load_bundle
+from sct.model.config import OURS
+from sct.model.following import follow_every_word
+from sct.model.network import CaptionNetwork
+from sct.training.feed import Batch
+from sct.training.losses import Taught
+
+
+def load_teacher(folder: Path, student: Bundle, device: torch.device) -> CaptionNetwork:
+    """A trained captioner that can say of the student's words, on the student's features, what it thinks of them."""
+    try:
+        bundle = load_bundle(folder)
+    except InputError as error:
+        raise InputError(f"objective.teachers: {error}") from error
+    own, learned = bundle.captioner.config, student.captioner.config
+    if not (isinstance(bundle.captioner, CaptionNetwork) and isinstance(student.captioner, CaptionNetwork)):
+        raise InputError(
+            f"objective.teachers: {folder} holds a captioner of the variant {own.variant!r}, and {learned.variant!r} "
+            f"is to learn: both may be {', '.join(OURS)} and no others"
+        )
+    if bundle.vocabulary.words != student.vocabulary.words:
+        raise InputError(
+            f"objective.teachers: {folder} knows {len(bundle.vocabulary):,} words, and the captioner that learns "
+            f"{len(student.vocabulary):,}, which are not the same: wanted one of the same vocabulary"
+        )
+    if (own.feature_size, own.mode) != (learned.feature_size, learned.mode):
+        raise InputError(
+            f"objective.teachers: {folder} reads features of size {own.feature_size} in mode {own.mode!r}, and the "
+            f"captioner that learns {learned.feature_size} in {learned.mode!r}: wanted the same"
+        )
+    return bundle.captioner.to(device).eval().requires_grad_(False)
+
+
+@torch.no_grad()
+def mean_of_teachers(teachers: Sequence[CaptionNetwork], batch: Batch, weight: float) -> Taught:
+    """What at least one teacher gives words and shifts along a batch's captions: the mean of their probabilities.
+
+    Not of their logarithms: a word that one of them is sure of stays likely, whatever the others think of it.
+    """
+    sums: list[Tensor] = []
+    for teacher in teachers:
+        thought = follow_every_word(teacher, batch.inputs, batch.words, batch.slots)
+        probs = [log_probs.exp() for log_probs in thought]
+        # Added up one by one: all words of all teachers side by side take much memory.
+        sums = [total.add_(more) for total, more in zip(sums, probs, strict=True)] if sums else probs
+    word_probs, shift_probs = (total.div_(len(teachers)) for total in sums)
+    return Taught(word_probs, shift_probs, weight)
