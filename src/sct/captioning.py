@@ -375,7 +375,7 @@ def _grounded_captions(
             ]
             for row in range(examples)
         ]
-    sizes = inputs.set_mask.sum(-1).tolist()
+    sizes, num_sets = inputs.set_mask.sum(-1).tolist(), inputs.num_slots.tolist()
     pointer, attention = explanation.pointer.tolist(), explanation.attention.tolist()
     sentinel, shift = explanation.sentinel_weight.tolist(), explanation.shift_probability.tolist()
     captions = []
@@ -383,18 +383,21 @@ def _grounded_captions(
         found = []
         for rank in range(n_best):
             row = example * n_best + rank
-            said = [
-                SpokenWord(
-                    vocabulary.words[words[example][rank][time]],
-                    pointer[row][time],
-                    tuple(attention[row][time][: sizes[example][pointer[row][time]]]),
-                    sentinel[row][time],
-                    shift[row][time],
+            times = [time for time, is_said in enumerate(spoken[example][rank]) if is_said]
+            said = []
+            for time in times:
+                region_set = min(pointer[row][time], num_sets[example] - 1)
+                said.append(
+                    SpokenWord(
+                        vocabulary.words[words[example][rank][time]],
+                        region_set,
+                        tuple(attention[row][time][: sizes[example][region_set]]),
+                        sentinel[row][time],
+                        shift[row][time],
+                    )
                 )
-                for time, is_said in enumerate(spoken[example][rank])
-                if is_said
-            ]
+            num_tail = sum(pointer[row][time] >= num_sets[example] for time in times)
             if alive[example][rank]:
-                found.append(grounded(said, scores[example][rank], nouns))
+                found.append(grounded(said, scores[example][rank], nouns, num_tail=num_tail))
         captions.append(found)
     return captions

@@ -16,7 +16,7 @@ class SpokenWord:
 
     text: str
     region_set: int
-    """Which set of the control the pointer was on."""
+    """Which set of the control the pointer was on, or came from, where it saw that the control was over."""
     attention: tuple[float, ...]
     """Weight of each region of that set."""
     sentinel_weight: float
@@ -92,29 +92,38 @@ class GroundedCaption:
         return {**content, "control": boxes, "classes": classes}
 
 
-def grounded(words: Sequence[SpokenWord], log_prob: float, nouns: Container[str] = frozenset()) -> GroundedCaption:
+def grounded(
+    words: Sequence[SpokenWord], log_prob: float, nouns: Container[str] = frozenset(), *, num_tail: int = 0
+) -> GroundedCaption:
     """Find the chunk of each region set among the words that were said on it.
 
-    Of ``nouns``, those that follow a chunk at once belong to it, even if the pointer has moved on.
+    Of ``nouns``, those that follow a chunk at once belong to it, even if the pointer has moved on. The last
+    ``num_tail`` words were said when the control was over, and are grounded nowhere.
 
     >>> sets = {"a": 0, "man": 0, "rides": 1, "the": 1, "brown": 1, "horse": 2, "on": 2, "grass": 2}
     >>> said = [SpokenWord(text, region_set, (1.0,), 0.0, 0.0) for text, region_set in sets.items()]
     >>> [(chunk.text, chunk.region_set) for chunk in grounded(said, -1.0, {"man", "horse", "grass"}).chunks]
     [('a man', 0), ('the brown horse', 1), ('grass', 2)]
+    >>> [(chunk.text, chunk.region_set) for chunk in grounded(said, -1.0, {"man", "horse"}, num_tail=3).chunks]
+    [('a man', 0), ('the brown horse', 1)]
     """
+    num_led = len(words) - num_tail
     runs = [
-        (region_set, [word.text for word in run]) for region_set, run in groupby(words, lambda word: word.region_set)
+        (region_set, [word.text for word in run])
+        for region_set, run in groupby(words[:num_led], lambda word: word.region_set)
     ]
+    tail = [word.text for word in words[num_led:]]
     chunks = []
     start = 0
     for number, (region_set, texts) in enumerate(runs):
-        following = runs[number + 1][1] if number + 1 < len(runs) else []
+        following = runs[number + 1][1] if number + 1 < len(runs) else tail
         places = noun_part(texts, ends_with_chunk=bool(following))
         if places:
             chunk = texts[places.start : places.stop]
             first, start = start + places.start, start + len(texts)
             # What the next set has said on it is left at least one word.
-            while places.stop == len(texts) and len(following) > 1 and goes_on(chunk[-1], following[0], nouns):
+            kept = 0 if following is tail else 1
+            while places.stop == len(texts) and len(following) > kept and goes_on(chunk[-1], following[0], nouns):
                 chunk.append(following.pop(0))
                 start += 1
             chunks.append(GroundedChunk(" ".join(chunk), (first, first + len(chunk)), region_set))

@@ -83,8 +83,31 @@ def test_a_chunk_without_region_looks_at_the_likeliest(scores, likeliest):
 
 def test_words_after_the_last_chunk_may_be_a_set_of_their_own():
     table, vocabulary = table_of(image_of(caption_of([0, None], [(2,)])))
-    examples = make_examples(table, "train", vocabulary, tail_is_a_set=True)
+    examples = make_examples(table, "train", vocabulary, tail="likeliest")
     assert (sets_of(examples, 0), examples.shifts[0, :2].tolist()) == ([[2], [0, 1, 2]], [1, 0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "slots_of_words", "shifts"),
+    [
+        pytest.param([0, 0, 1], [0, 0, 1, 2], [0, 1, 1, 0], id="the END alone comes after the last chunk"),
+        pytest.param([0, None, 1, None, None], [0, 1, 1, 2, 2, 2], [1, 0, 1, 0, 0, 0], id="words come after it"),
+    ],
+)
+def test_the_end_of_the_control_may_be_a_slot_without_a_set(labels, slots_of_words, shifts):
+    table, vocabulary = table_of(image_of(caption_of(labels, [(2,), (0, 1)])))
+    examples = make_examples(table, "train", vocabulary, tail="end")
+    assert sets_of(examples, 0) == [[2], [0, 1]]
+    assert examples.slots[0].tolist() == slots_of_words + [2] * (19 - len(slots_of_words))
+    assert examples.shifts[0].tolist() == shifts + [0] * (19 - len(shifts))
+
+
+@pytest.mark.parametrize("max_length", [5, 20], ids=["cut", "whole"])
+def test_too_many_sets_end_too(max_length):
+    table, vocabulary = table_of(image_of(caption_of([0, 1, 2, None], [(0,), (1,), (2,)])))
+    examples = make_examples(table, "train", vocabulary, max_slots=2, max_length=max_length, tail="end")
+    assert (sets_of(examples, 0), examples.slots[0, :4].tolist()) == ([[0], [1]], [0, 1, 1, 2])
+    assert examples.shifts[0, :4].tolist() == [1, 0, 1, 0]
 
 
 def test_too_many_sets_end_on_the_last_slot():

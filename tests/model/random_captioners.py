@@ -1,5 +1,6 @@
 """Small captioners with random weights, and controls for them."""
 
+import pytest
 import torch
 
 from sct.model.assembly import assemble
@@ -9,6 +10,16 @@ from sct.model.network import CaptionNetwork
 
 VARIANTS = ["ours", "single_sentinel", "no_visual_sentinel"]
 MODES = ["paper", "reference"]
+EVERY_ASSEMBLY = [
+    pytest.param({"variant": variant, "mode": mode, **more}, id=f"{variant}-{mode}{name}")
+    for variant in VARIANTS
+    for mode in MODES
+    for name, more in (
+        ("", {}),
+        ("-image in top layer", {"image_in_top_layer": True}),
+        *([("-sees the end", {"sees_end": True})] if mode == "paper" else []),
+    )
+]
 SIZES = {"vocabulary_size": 11, "feature_size": 6, "word_size": 5, "hidden_size": 8, "attention_size": 4}
 
 

@@ -56,6 +56,14 @@ def test_comes_back_the_same(variant, mode, tmp_path):
         assert torch.equal(ours, theirs)
 
 
+def test_a_bundle_that_does_not_name_the_end_is_of_a_captioner_that_never_saw_one(bundle):
+    config = bundle / "config.toml"
+    text = config.read_text("utf-8")
+    assert "sees_end = false\n" in text
+    config.write_text(text.replace("sees_end = false\n", ""), "utf-8")
+    assert not load_bundle(bundle).captioner.config.sees_end
+
+
 def test_a_loaded_captioner_can_be_trained_on(bundle):
     captioner = load_bundle(bundle).captioner
     assert all(weight.requires_grad and weight.device.type == "cpu" for weight in captioner.parameters())

@@ -19,9 +19,11 @@ def test_sizes_are_the_papers_unless_said_otherwise():
         pytest.param({"word_size": 0}, "word_size is 0", id="no embedding"),
         pytest.param({"hidden_size": 0}, "hidden_size is 0", id="no memory"),
         pytest.param({"attention_size": 0}, "attention_size is 0", id="no attention"),
+        pytest.param({"sees_end": True, "mode": "reference"}, "sees_end of .* in mode 'reference'", id="authors' end"),
+        pytest.param({"sees_end": True, "variant": "up_down"}, "wanted one that has a pointer, ours,", id="no pointer"),
     ],
 )
-def test_refuses_sizes_that_are_no_sizes(choices, message):
+def test_refuses_what_cannot_be(choices, message):
     with pytest.raises(InputError, match=message):
         CaptionerConfig(**({"vocabulary_size": 10} | choices))
 

@@ -1,18 +1,11 @@
 import pytest
 import torch
-from random_captioners import MODES, VARIANTS, random_captioner, random_inputs, random_walk
+from random_captioners import EVERY_ASSEMBLY, random_captioner, random_inputs, random_walk
 
 from sct.model.following import Followed, follow, follow_every_word
 from sct.model.inputs import ControlInputs
 from sct.model.late_products import LateProduct
 from sct.model.network import CaptionNetwork
-
-every_assembly = [
-    pytest.param({"variant": variant, "mode": mode, "image_in_top_layer": image}, id=f"{variant}-{mode}{name}")
-    for variant in VARIANTS
-    for mode in MODES
-    for image, name in ((False, ""), (True, "-image in top layer"))
-]
 
 
 def random_captions(seed: int, num_slots: torch.Tensor, num_steps: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -33,7 +26,7 @@ def repeated(inputs: ControlInputs, times: int) -> ControlInputs:
     return ControlInputs(inputs.regions, *(table.repeat_interleave(times, dim=0) for table in tables))
 
 
-@pytest.mark.parametrize("choices", every_assembly)
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 @pytest.mark.parametrize("with_empty_set", [False, True], ids=["", "an empty set"])
 @pytest.mark.parametrize("times", [1, 3], ids=["", "three captions each"])
 def test_follows_as_the_captioner_steps_and_learns_the_same(choices, with_empty_set, times):
@@ -42,7 +35,7 @@ def test_follows_as_the_captioner_steps_and_learns_the_same(choices, with_empty_
     if with_empty_set:
         inputs.set_mask[1] = False
     each = repeated(inputs, times)
-    words, slots = random_captions(1, each.num_slots)
+    words, slots = random_captions(1, each.num_slots + int(network.config.sees_end))
     wanted, found = step_by_step(network, each, words, slots), follow(network, inputs, words, slots)
     torch.testing.assert_close(found.word_log_probs, wanted.word_log_probs)
     torch.testing.assert_close(found.shift_log_probs, wanted.shift_log_probs)
@@ -57,10 +50,10 @@ def test_follows_as_the_captioner_steps_and_learns_the_same(choices, with_empty_
         torch.testing.assert_close(late, right, msg=lambda text, name=name: f"{name}: {text}")
 
 
-@pytest.mark.parametrize("choices", every_assembly)
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 def test_every_word_is_followed_as_the_captioner_steps(choices):
     network, inputs = random_captioner(**choices).double(), random_inputs(1).to("cpu", torch.float64)
-    words, slots = random_captions(1, inputs.num_slots)
+    words, slots = random_captions(1, inputs.num_slots + int(network.config.sees_end))
     right = network.teacher_forced(inputs, words[:, :-1], slots)
     found = follow_every_word(network, inputs, words, slots)
     torch.testing.assert_close(found.word_log_probs, right.word_log_probs)

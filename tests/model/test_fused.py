@@ -1,19 +1,12 @@
 import pytest
 import torch
-from random_captioners import MODES, VARIANTS, random_captioner, random_inputs, random_walk
+from random_captioners import EVERY_ASSEMBLY, MODES, VARIANTS, random_captioner, random_inputs, random_walk
 
 from sct.decoding import Settings, StepModel, beam_search
 from sct.model.fused import FusedCaptioner
 from sct.model.inputs import ControlInputs
 from sct.model.network import CaptionNetwork
 from sct.model.products import INT8
-
-every_assembly = [
-    pytest.param({"variant": variant, "mode": mode, "image_in_top_layer": image}, id=f"{variant}-{mode}{name}")
-    for variant in VARIANTS
-    for mode in MODES
-    for image, name in ((False, ""), (True, "-image in top layer"))
-]
 
 
 def largest_error(
@@ -43,14 +36,14 @@ def largest_error(
     return error
 
 
-@pytest.mark.parametrize("choices", every_assembly)
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 def test_says_what_the_captioner_says(choices):
     for seed in range(4):
         captioner = random_captioner(seed, **choices)
         assert largest_error(captioner, FusedCaptioner(captioner), random_inputs(seed), seed) < 1e-5
 
 
-@pytest.mark.parametrize("choices", every_assembly)
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 def test_an_empty_set_is_the_same_too(choices):
     captioner, inputs = random_captioner(**choices), random_inputs(1)
     inputs.set_mask[1] = False
@@ -69,7 +62,7 @@ def test_half_precision_is_close(variant, mode, dtype):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="a GPU has a cell of its own, and there is no GPU")
-@pytest.mark.parametrize("choices", every_assembly)
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 @pytest.mark.parametrize(("dtype", "allowed"), [(torch.float32, 1e-5), (torch.float16, 0.05)], ids=str)
 def test_says_the_same_on_a_gpu(choices, dtype, allowed):
     captioner = random_captioner(**choices).cuda()
@@ -84,7 +77,7 @@ def test_weights_of_8_bits_are_close(variant, mode):
     assert 0 < largest_error(captioner, FusedCaptioner(captioner, INT8), random_inputs()) < 0.1
 
 
-@pytest.mark.parametrize("choices", every_assembly)
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 def test_changes_of_the_original_do_not_reach_it(choices):
     captioner, inputs = random_captioner(**choices), random_inputs()
     fused = FusedCaptioner(captioner)
@@ -105,7 +98,7 @@ def test_changes_of_the_original_do_not_reach_it(choices):
     assert torch.equal(said(), before)
 
 
-@pytest.mark.parametrize("choices", every_assembly)
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 def test_a_search_finds_the_same_words(choices):
     captioner, inputs = random_captioner(5, **choices), random_inputs(5, num_examples=6)
     fused = FusedCaptioner(captioner)

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from sct.errors import InputError
+from sct.model.config import CaptionerConfig
 from sct.model.inputs import pack_controls
 
 FEATURES = torch.tensor([[1.0, 10.0], [2.0, 20.0], [6.0, 60.0]])
@@ -44,3 +45,12 @@ def test_to_changes_the_precision_of_features_alone():
     assert torch.equal(moved.set_mask, packed.set_mask)
     assert torch.equal(moved.num_slots, packed.num_slots)
     assert packed.to("cpu").regions.dtype == torch.float32
+
+
+def test_an_empty_set_ends_the_control_of_who_should_see_it():
+    packed = pack_controls(FEATURES, torch.zeros(2, 2), [[[2]], [[0, 1], [1]]])
+    seen = packed.seen_by(CaptionerConfig(vocabulary_size=5, sees_end=True))
+    assert seen.num_slots.tolist() == [2, 3]
+    assert seen.set_mask.sum(-1).tolist() == [[1, 0, 0], [2, 1, 0]]
+    assert torch.equal(seen.set_rows[:, :2], packed.set_rows)
+    assert packed.seen_by(CaptionerConfig(vocabulary_size=5)) is packed

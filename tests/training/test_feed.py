@@ -28,8 +28,8 @@ def test_a_batch_is_what_its_captions_say(workshop):
     assert set(batch.words[1, 7:].tolist()) == {PAD}
     assert batch.spoken[1].tolist() == [True] * 6 + [False]
     assert batch.inside[1].tolist() == [True] * 5 + [False] * 2
-    assert batch.slots[1, :6].tolist() == [0, 0, 1, 1, 1, 1]
-    assert batch.shifts[1].tolist() == [0, 1, 0, 0, 0, 0, 0]
+    assert batch.slots[1, :6].tolist() == [0, 0, 1, 1, 1, 2]
+    assert batch.shifts[1].tolist() == [0, 1, 0, 0, 1, 0, 0]
     assert (batch.words[:, 0] == BEGIN).all()
     assert (batch.words == END).sum(1).tolist() == [1, 1, 1]
 

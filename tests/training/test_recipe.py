@@ -276,7 +276,7 @@ def test_the_resolved_text_holds_every_setting():
     text = recipe_text(Recipe(data="d", out="o", start="x"))
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
-    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 11 + 9 + 11 + 5 + 14 + 6
+    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 11 + 10 + 11 + 5 + 14 + 6
 
 
 @pytest.mark.parametrize(

@@ -161,8 +161,9 @@ def test_a_teacher_of_other_words_is_refused(school, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param({"feature_size": 9}, "size 8 in mode 'paper', .* learns 9 in 'paper'", id="other features"),
-        pytest.param({"mode": "reference"}, "mode 'paper', .* learns 8 in 'reference'", id="another mode"),
+        pytest.param({"feature_size": 9}, "feature_size 8, .* learns feature_size 9,", id="other features"),
+        pytest.param({"mode": "reference"}, "mode paper, .* learns .* mode reference", id="another mode"),
+        pytest.param({"sees_end": False}, "sees_end True, .* learns .* sees_end False", id="another end"),
         pytest.param({"variant": "fc_2k"}, "'ours', and 'fc_2k' is to learn", id="a student that cannot be taught"),
     ],
 )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int, UInt8, UInt16
@@ -14,8 +15,10 @@ from sct.data.table import NO_CHUNK, Table
 from sct.errors import InputError
 from sct.language.vocabulary import BEGIN, END, PAD, Vocabulary
 
+Tail = Literal["last", "likeliest", "end"]
+"""What words after the last chunk look at."""
 _TAIL = NO_CHUNK - 1
-"""Label of words after the last chunk, where they are a region set of their own."""
+"""Label of words after the last chunk, where they do not stay on it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,13 +75,14 @@ def make_examples(
     max_length: int = 20,
     max_slots: int = 10,
     max_members: int = 20,
-    tail_is_a_set: bool = False,
+    tail: Tail = "last",
 ) -> Examples:
     """Lay out all usable captions of a split, each in ``max_length`` tokens, BEGIN and END included.
 
     A word that the captioner's vocabulary lacks becomes UNKNOWN. A chunk without a region looks at the image's
     likeliest ones (section 4.1). Where a caption has more region sets than ``max_slots``, the last serves for the rest.
-    ``tail_is_a_set`` is the authors' way with words after the last chunk: they look at the likeliest regions too.
+    ``tail`` is what words after the last chunk, and the END, look at: the last region set still, the image's likeliest
+    regions if there are such words (the authors' way), or nothing, in a slot of its own that is past the last set.
     """
     if not 3 <= max_length <= 255 or not 1 <= max_slots <= 255 or not 1 <= max_members <= 255:
         raise InputError(
@@ -102,15 +106,19 @@ def make_examples(
     words[:, 1:][is_word] = ids[is_word]
     words[np.arange(len(chosen)), num_words + 1] = END
 
-    labels = _filled_labels(table, tail_is_a_set=tail_is_a_set)[place]
+    labels = _filled_labels(table, stays_on_last=tail == "last")[place]
+    is_over = ~is_word | ((labels == _TAIL) if tail == "end" else False)
     moves = np.zeros_like(is_word)
-    moves[:, 1:] = (labels[:, 1:] != labels[:, :-1]) & is_word[:, 1:]
+    moves[:, 1:] = (labels[:, 1:] != labels[:, :-1]) & ~is_over[:, 1:]
     slots = np.minimum(np.cumsum(moves, axis=1), max_slots - 1)
+    num_slots = slots.max(axis=1, initial=0) + 1
+    if tail == "end":
+        slots = np.where(is_over, num_slots[:, None], slots)
     shifts = np.zeros_like(slots)
     shifts[:, :-1] = slots[:, 1:] != slots[:, :-1]
 
     set_starts, set_sizes, members = _sets(table, max_members)
-    first_of_slot = is_word & (moves | (steps == 0)) & (np.cumsum(moves, axis=1) < max_slots)
+    first_of_slot = ~is_over & (moves | (steps == 0)) & (np.cumsum(moves, axis=1) < max_slots)
     row, step = np.nonzero(first_of_slot)
     label = labels[row, step]
     has_chunk = label < _TAIL
@@ -129,7 +137,7 @@ def make_examples(
         caption=chosen.astype(np.int32),
         set_starts=starts_of_slots,
         set_sizes=sizes_of_slots,
-        num_slots=(slots.max(axis=1, initial=0) + 1).astype(np.uint8),
+        num_slots=num_slots.astype(np.uint8),
         members=members,
     )
 
@@ -174,8 +182,11 @@ class _PerSet:
     of_image: Int[np.ndarray, " images"]
 
 
-def _filled_labels(table: Table, *, tail_is_a_set: bool) -> Int[np.ndarray, " words"]:
-    """The chunk that each word of the dataset belongs to: its own, or the one it leads up to (``language.shifts``)."""
+def _filled_labels(table: Table, *, stays_on_last: bool) -> Int[np.ndarray, " words"]:
+    """The chunk that each word of the dataset belongs to: its own, or the one it leads up to (``language.shifts``).
+
+    Words after the last chunk stay with it, or have a label of their own.
+    """
     columns = table.columns
     label = columns["word_chunk"].astype(np.int64)
     lengths = np.diff(columns["caption_word"])
@@ -186,7 +197,7 @@ def _filled_labels(table: Table, *, tail_is_a_set: bool) -> Int[np.ndarray, " wo
     filled = np.full(len(label), _TAIL)
     is_led_up = following < end
     filled[is_led_up] = label[following[is_led_up]]
-    if not tail_is_a_set:
+    if stays_on_last:
         is_after = ~is_led_up & (previous >= begin)
         filled[is_after] = label[previous[is_after]]
     return filled

@@ -47,6 +47,8 @@ DEFAULT_FOLDER = Path(__file__).parents[1] / "bundles" / "default"
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
 """Of the weights on disk, int8 with a scale for each row; they are always loaded as float32."""
 
+_LATER = {"sees_end": False}
+"""Settings of captioners that bundles of earlier releases do not name."""
 _SORTER_FILES = (SORTER, SORTER_WEIGHTS)
 _TABLES = ("captioner", "provenance", "files")
 _SPEAKING = "speaking"
@@ -283,7 +285,11 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _captioner_config(table: dict[str, Any], path: Path) -> CaptionerConfig:
-    """The settings of the captioner; every one must be there, as a default may change from release to release."""
+    """The settings of the captioner; every one must be there, as a default may change from release to release.
+
+    All but those that came later than the format: what a captioner was made without, it has not.
+    """
+    table = _LATER | table
     kind = _config_kind(table.get("variant"), path)
     _check_keys(table, [field.name for field in fields(kind)], path)
     for field in fields(kind):

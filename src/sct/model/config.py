@@ -43,6 +43,8 @@ class CaptionerConfig:
     """The equations as printed, or what the authors' released code computes."""
     image_in_top_layer: bool = False
     """Whether the second LSTM sees the image descriptor too (the authors' ``img_second_lstm``)."""
+    sees_end: bool = False
+    """Whether an empty region set follows the last one, so that it can be seen that the control is over."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that are no sizes."""
@@ -58,6 +60,11 @@ class CaptionerConfig:
             raise InputError(f"mode {self.mode!r}: wanted paper or reference")
         if self.mode == "reference" and self.variant not in OURS:
             raise InputError(f"variant {self.variant!r} in mode 'reference': the authors released no such captioner")
+        if self.sees_end and (self.mode == "reference" or self.variant not in OURS):
+            raise InputError(
+                f"sees_end of a captioner of variant {self.variant!r} in mode {self.mode!r}: wanted one that has a pointer, "
+                f"{', '.join(OURS)}, in mode 'paper'"
+            )
 
     @property
     def sees_whole_images(self) -> bool:

@@ -97,6 +97,7 @@ def follow_every_word(
 def _follow(
     network: CaptionNetwork, inputs: ControlInputs, words: Tensor, slots: Tensor, dtype: torch.dtype
 ) -> _Scores:
+    inputs = inputs.seen_by(network.config)
     num_captions, num_steps = slots.shape
     times = num_captions // len(inputs.image)
     size, features = network.config.hidden_size, network.config.feature_size

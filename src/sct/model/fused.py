@@ -139,7 +139,7 @@ class FusedCaptioner:
     @torch.inference_mode()
     def begin(self, inputs: ControlInputs) -> FusedState:
         """The state before the first word, one row for each example."""
-        inputs = inputs.to(inputs.image.device, self.dtype)
+        inputs = inputs.seen_by(self.config).to(inputs.image.device, self.dtype)
         num_examples, device = len(inputs.image), inputs.image.device
         statics = FusedStatics(
             inputs,

@@ -1,13 +1,15 @@
 """What a captioner sees: a table of region features and, for each example, small tables of indices into it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from sct.errors import InputError
+from sct.model.config import CaptionerConfig
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +23,7 @@ class ControlInputs:
     set_rows: Int[Tensor, "examples slots members"]
     """Rows of ``regions`` that make up each region set, in the order of the control."""
     set_mask: Bool[Tensor, "examples slots members"]
-    """Which members are real; what it leaves out may hold any valid row."""
+    """Which members are real; what it leaves out may hold any valid row. Past the last region set none is."""
     num_slots: Int[Tensor, " examples"]
     """How many region sets each control has; the pointer never goes past the last."""
 
@@ -33,6 +35,17 @@ class ControlInputs:
             self.set_rows.to(device),
             self.set_mask.to(device),
             self.num_slots.to(device),
+        )
+
+    def seen_by(self, config: CaptionerConfig) -> "ControlInputs":
+        """The region sets that the pointer of a captioner walks along: an empty one ends them for whom it should."""
+        if not config.sees_end:
+            return self
+        return replace(
+            self,
+            set_rows=functional.pad(self.set_rows, (0, 0, 0, 1)),
+            set_mask=functional.pad(self.set_mask, (0, 0, 0, 1)),
+            num_slots=self.num_slots + 1,
         )
 
 

@@ -104,6 +104,7 @@ class CaptionNetwork(CaptioningSystem):
 
     def begin(self, inputs: ControlInputs) -> CaptionerState:
         """The state before the first word, one row for each example."""
+        inputs = inputs.seen_by(self.config)
         num_examples = len(inputs.image)
         device = inputs.image.device
         zeros = inputs.image.new_zeros(num_examples, self.config.hidden_size)

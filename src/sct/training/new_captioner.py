@@ -16,6 +16,7 @@ from sct.data.slot_words import slot_words
 from sct.data.table import NO_CLASS, Table
 from sct.data.tag_sequences import tag_sequences, word_tags
 from sct.language.vocabulary import Vocabulary
+from sct.model.config import OURS
 from sct.model.system import CaptioningSystem
 from sct.model.systems import make_system, system_kind
 from sct.training.recipe import ModelSettings
@@ -38,6 +39,7 @@ def new_captioner(
         variant=model.variant,
         mode=model.mode,
         image_in_top_layer=model.image_in_top_layer,
+        sees_end=model.sees_end and model.mode == "paper" and model.variant in OURS,
         **_of_dataset(model, dataset, split, vocabulary),
     )
     return make_system(config)

@@ -62,6 +62,9 @@ class ModelSettings(Settings):
     """Of a region's features where they are made of its class and geometry; a region store brings its own size."""
     image_in_top_layer: bool = False
     """Whether the second LSTM sees the image descriptor too."""
+    sees_end: bool = True
+    """Whether an empty region set follows the last one, so that it can be seen that the control is over; of ours in
+    paper mode alone."""
     min_count: int = 5
     """How often the training split must use a word for the captioner to know it."""
     language: str = ""

@@ -14,6 +14,9 @@ from sct.model.network import CaptionNetwork
 from sct.training.feed import Batch
 from sct.training.losses import Taught
 
+_ALIKE = ("feature_size", "mode", "sees_end")
+"""What decides on which regions a captioner looks at, and when."""
+
 
 def load_teacher(folder: Path, student: Bundle, device: torch.device) -> CaptionNetwork:
     """A trained captioner that can say of the student's words, on the student's features, what it thinks of them."""
@@ -32,10 +35,10 @@ def load_teacher(folder: Path, student: Bundle, device: torch.device) -> Caption
             f"objective.teachers: {folder} knows {len(bundle.vocabulary):,} words, and the captioner that learns "
             f"{len(student.vocabulary):,}, which are not the same: wanted one of the same vocabulary"
         )
-    if (own.feature_size, own.mode) != (learned.feature_size, learned.mode):
+    if any(getattr(own, name) != getattr(learned, name) for name in _ALIKE):
+        theirs, ours = (", ".join(f"{name} {getattr(each, name)}" for name in _ALIKE) for each in (own, learned))
         raise InputError(
-            f"objective.teachers: {folder} reads features of size {own.feature_size} in mode {own.mode!r}, and the "
-            f"captioner that learns {learned.feature_size} in {learned.mode!r}: wanted the same"
+            f"objective.teachers: {folder} has {theirs}, and the captioner that learns {ours}: wanted the same"
         )
     return bundle.captioner.to(device).eval().requires_grad_(False)
 

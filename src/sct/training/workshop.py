@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from sct.data.dataset import Dataset
-from sct.data.examples import Examples, examples_of_samples, make_examples
+from sct.data.examples import Examples, Tail, examples_of_samples, make_examples
 from sct.data.features import Features, features_for
 from sct.data.pooled_controls import examples_of_pooled_controls
 from sct.data.samples import samples_of
@@ -19,6 +19,7 @@ from sct.data.whole_images import examples_of_whole_images
 from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.model.bundle import Bundle, load_bundle
+from sct.model.config import CaptionerConfig
 from sct.model.network import CaptionNetwork
 from sct.regions.layout import LayoutEncoder
 from sct.regions.sight import NetworkVision, load_vision
@@ -95,12 +96,17 @@ def _training_examples(recipe: Recipe, table: Table, bundle: Bundle) -> Examples
         max_length=recipe.examples.max_length,
         max_slots=recipe.examples.max_slots,
         max_members=recipe.examples.max_members,
-        # The authors train with a set for the words after the last chunk, and test without one.
-        tail_is_a_set=config.mode == "reference",
+        tail=_tail(config),
     )
     if config.sees_whole_images:
         return examples_of_whole_images(table, examples)
     return examples_of_pooled_controls(examples) if config.sees_pools else examples
+
+
+def _tail(config: CaptionerConfig) -> Tail:
+    if config.mode == "reference":
+        return "likeliest"  # the authors train with a set for the words after the last chunk, and test without one
+    return "end" if config.sees_end else "last"
 
 
 def _validation(
