@@ -71,6 +71,22 @@ def test_says_a_grounded_caption(captioner):
     assert json.loads(json.dumps(caption.as_dict()))["text"] == caption.text
 
 
+def test_what_is_said_after_the_control_is_grounded_nowhere(bundle, tmp_path):
+    network = assemble(replace(load_bundle(bundle).captioner.config, sees_end=True))
+    network.load_state_dict(load_bundle(bundle).captioner.state_dict())
+    save_bundle(tmp_path / "sees end", network, load_bundle(bundle).vocabulary)
+    options = CaptionOptions(cover=True, min_length=8, max_length=9, n_best=5)
+    [captions] = sct.load(tmp_path / "sees end").caption_batch([CaptionRequest(control(1, 3))], options)
+    after = [[word.sentinel_weight == 1 for word in caption.words] for caption in captions]
+    assert any(map(any, after)), "some words are said with nothing to look at"
+    for caption, is_after in zip(captions, after, strict=True):
+        assert is_after == sorted(is_after)
+        for word in caption.words:
+            assert len(word.attention) == (1, 3)[word.region_set]
+            assert sum(word.attention) + word.sentinel_weight == pytest.approx(1, abs=1e-5)
+        assert all(not any(is_after[slice(*chunk.words)]) for chunk in caption.chunks)
+
+
 def test_a_caption_in_a_batch_is_the_caption_alone(captioner):
     requests = [
         CaptionRequest(control(1)),

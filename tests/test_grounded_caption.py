@@ -114,3 +114,21 @@ def test_of_features_alone_no_regions_are_known():
     assert set(caption.as_dict()) == {"text", "words", "chunks", "log_prob", "order"}
     with pytest.raises(InputError, match="without regions"):
         caption.regions_of(caption.chunks[0])
+
+
+@pytest.mark.parametrize(
+    ("over_at", "chunk"),
+    [
+        pytest.param(None, ("the sun", (1, 3), 0), id="never"),
+        pytest.param(6, ("a mountain", (4, 6), 0), id="after the last word"),
+        pytest.param(3, ("the sun", (1, 3), 0), id="before other things are said"),
+    ],
+)
+def test_the_last_chunk_ends_where_the_control_was_seen_to_be_over(over_at, chunk):
+    [found] = grounded(said("with the sun behind a mountain"), -1.0, over_at=over_at).chunks
+    assert (found.text, found.words, found.region_set) == chunk
+
+
+def test_a_chunk_goes_on_into_what_was_said_after_the_control():
+    [found] = grounded(said("with a soccer ball"), -1.0, {"soccer", "ball"}, over_at=3).chunks
+    assert (found.text, found.words) == ("a soccer ball", (1, 4))

@@ -383,9 +383,8 @@ def _grounded_captions(
         found = []
         for rank in range(n_best):
             row = example * n_best + rank
-            times = [time for time, is_said in enumerate(spoken[example][rank]) if is_said]
             said = []
-            for time in times:
+            for time in range(sum(spoken[example][rank])):
                 region_set = min(pointer[row][time], num_sets[example] - 1)
                 said.append(
                     SpokenWord(
@@ -396,8 +395,10 @@ def _grounded_captions(
                         shift[row][time],
                     )
                 )
-            num_tail = sum(pointer[row][time] >= num_sets[example] for time in times)
+            # With the step after the last word, which says the end.
+            is_over = [place >= num_sets[example] for place in pointer[row][: len(said) + 1]]
+            over_at = is_over.index(True) if True in is_over else None
             if alive[example][rank]:
-                found.append(grounded(said, scores[example][rank], nouns, num_tail=num_tail))
+                found.append(grounded(said, scores[example][rank], nouns, over_at=over_at))
         captions.append(found)
     return captions

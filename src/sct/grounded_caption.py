@@ -93,36 +93,34 @@ class GroundedCaption:
 
 
 def grounded(
-    words: Sequence[SpokenWord], log_prob: float, nouns: Container[str] = frozenset(), *, num_tail: int = 0
+    words: Sequence[SpokenWord], log_prob: float, nouns: Container[str] = frozenset(), *, over_at: int | None = None
 ) -> GroundedCaption:
     """Find the chunk of each region set among the words that were said on it.
 
-    Of ``nouns``, those that follow a chunk at once belong to it, even if the pointer has moved on. The last
-    ``num_tail`` words were said when the control was over, and are grounded nowhere.
+    Of ``nouns``, those that follow a chunk at once belong to it, even if the pointer has moved on. From
+    the word ``over_at`` on the captioner saw that the control was over: those words are grounded nowhere.
 
     >>> sets = {"a": 0, "man": 0, "rides": 1, "the": 1, "brown": 1, "horse": 2, "on": 2, "grass": 2}
     >>> said = [SpokenWord(text, region_set, (1.0,), 0.0, 0.0) for text, region_set in sets.items()]
     >>> [(chunk.text, chunk.region_set) for chunk in grounded(said, -1.0, {"man", "horse", "grass"}).chunks]
     [('a man', 0), ('the brown horse', 1), ('grass', 2)]
-    >>> [(chunk.text, chunk.region_set) for chunk in grounded(said, -1.0, {"man", "horse"}, num_tail=3).chunks]
+    >>> [(chunk.text, chunk.region_set) for chunk in grounded(said, -1.0, {"man", "horse"}, over_at=5).chunks]
     [('a man', 0), ('the brown horse', 1)]
     """
-    num_led = len(words) - num_tail
-    runs = [
-        (region_set, [word.text for word in run])
-        for region_set, run in groupby(words[:num_led], lambda word: word.region_set)
-    ]
-    tail = [word.text for word in words[num_led:]]
+    led = words if over_at is None else words[:over_at]
+    runs = [(region_set, [word.text for word in run]) for region_set, run in groupby(led, lambda word: word.region_set)]
+    tail = [word.text for word in words[len(led) :]]
     chunks = []
     start = 0
     for number, (region_set, texts) in enumerate(runs):
-        following = runs[number + 1][1] if number + 1 < len(runs) else tail
-        places = noun_part(texts, ends_with_chunk=bool(following))
+        is_last = number + 1 == len(runs)
+        following = tail if is_last else runs[number + 1][1]
+        places = noun_part(texts, ends_with_chunk=over_at is not None or not is_last)
         if places:
             chunk = texts[places.start : places.stop]
             first, start = start + places.start, start + len(texts)
             # What the next set has said on it is left at least one word.
-            kept = 0 if following is tail else 1
+            kept = 0 if is_last else 1
             while places.stop == len(texts) and len(following) > kept and goes_on(chunk[-1], following[0], nouns):
                 chunk.append(following.pop(0))
                 start += 1

@@ -102,6 +102,20 @@ def test_the_end_of_the_control_may_be_a_slot_without_a_set(labels, slots_of_wor
     assert examples.shifts[0].tolist() == shifts + [0] * (19 - len(shifts))
 
 
+@pytest.mark.parametrize(
+    ("labels", "slots_of_words", "shifts"),
+    [
+        pytest.param([0, 0, 1, 1], [0, 0, 1, 1], [0, 1, 0, 0], id="in a chunk"),
+        pytest.param([0, 0, None, 1], [0, 0, 1, 1], [0, 1, 0, 0], id="on the way to a chunk"),
+        pytest.param([0, 1, 1, None], [0, 1, 1, 2], [1, 0, 1, 0], id="after the last chunk"),
+    ],
+)
+def test_a_control_is_not_over_where_its_caption_is_cut_before_the_last_chunk(labels, slots_of_words, shifts):
+    table, vocabulary = table_of(image_of(caption_of(labels, [(2,), (0, 1)])))
+    examples = make_examples(table, "train", vocabulary, tail="end", max_length=5)
+    assert (examples.slots[0].tolist(), examples.shifts[0].tolist()) == (slots_of_words, shifts)
+
+
 @pytest.mark.parametrize("max_length", [5, 20], ids=["cut", "whole"])
 def test_too_many_sets_end_too(max_length):
     table, vocabulary = table_of(image_of(caption_of([0, 1, 2, None], [(0,), (1,), (2,)])))

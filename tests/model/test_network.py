@@ -5,7 +5,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_captioners import MODES, SIZES, VARIANTS, random_captioner, random_controls, random_inputs, random_walk
+from random_captioners import (
+    EVERY_ASSEMBLY,
+    MODES,
+    SIZES,
+    VARIANTS,
+    random_captioner,
+    random_controls,
+    random_inputs,
+    random_walk,
+)
 from torch import Tensor
 
 from sct.decoding import StepModel
@@ -174,16 +183,15 @@ def among_mates(values: Tensor, padding: Padding) -> Tensor:
     return torch.nn.functional.pad(values, (padding.mates_before, padding.mates_after))
 
 
-def slots_along(inputs: ControlInputs, shifts: Tensor) -> Tensor:
-    return torch.minimum(shifts.cumsum(0), inputs.num_slots - 1)
+def slots_along(captioner: CaptionNetwork, inputs: ControlInputs, shifts: Tensor) -> Tensor:
+    return torch.minimum(shifts.cumsum(0), inputs.seen_by(captioner.config).num_slots - 1)
 
 
-@every_variant
-@every_mode
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 @settings(max_examples=25, deadline=None)
 @given(padding=paddings())
-def test_padding_changes_nothing(variant, mode, padding):
-    captioner = random_captioner(padding.seed % 7, variant=variant, mode=mode)
+def test_padding_changes_nothing(choices, padding):
+    captioner = random_captioner(padding.seed % 7, **choices)
     inputs = random_inputs(padding.seed % 101)
     more = padded(inputs, padding)
     num_examples = len(inputs.image)
@@ -199,7 +207,7 @@ def test_padding_changes_nothing(variant, mode, padding):
         assert torch.allclose(more_step.word_log_probs[own], step.word_log_probs, atol=1e-5)
         assert torch.allclose(more_step.shift_log_probs[own], step.shift_log_probs, atol=1e-5)
 
-    slots = slots_along(inputs, shifts)
+    slots = slots_along(captioner, inputs, shifts)
     forced = captioner.teacher_forced(inputs, tokens.T, slots.T)
     more_forced = captioner.teacher_forced(more, among_mates(tokens, padding).T, among_mates(slots, padding).T)
     assert torch.allclose(more_forced.word_log_probs[own], forced.word_log_probs, atol=1e-5)
@@ -213,13 +221,12 @@ def gradients(captioner: CaptionNetwork, inputs: ControlInputs, tokens: Tensor, 
     return {name: parameter.grad.clone() for name, parameter in captioner.named_parameters()}
 
 
-@every_variant
-@every_mode
-def test_padding_changes_no_gradient(variant, mode):
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
+def test_padding_changes_no_gradient(choices):
     padding = Padding(2, 1, 2, 1, mates_before=0, mates_after=0, garbage=1e30, seed=5)
-    captioner, inputs = random_captioner(2, variant=variant, mode=mode), random_inputs(3)
+    captioner, inputs = random_captioner(2, **choices), random_inputs(3)
     tokens, shifts = random_walk(4, 3)
-    slots = slots_along(inputs, shifts)
+    slots = slots_along(captioner, inputs, shifts)
     wanted = gradients(captioner, inputs, tokens.T, slots.T)
     found = gradients(captioner, padded(inputs, padding), tokens.T, slots.T)
     for name, gradient in wanted.items():
@@ -240,7 +247,7 @@ def test_an_empty_set_gives_finite_numbers(variant, mode):
         for values in (step.word_log_probs, step.shift_log_probs):
             assert values.isfinite().all()
             assert torch.allclose(values.exp().sum(1), torch.ones(3))
-    found = gradients(captioner, inputs, tokens.T, slots_along(inputs, shifts).T)
+    found = gradients(captioner, inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
     assert all(gradient.isfinite().all() for gradient in found.values())
 
 
@@ -283,7 +290,7 @@ def test_a_shift_changes_what_is_attended(mode):
 def test_teacher_forcing_says_what_steps_say(mode):
     captioner, inputs = random_captioner(mode=mode), random_inputs()
     tokens, shifts = random_walk(1, 3)
-    forced = captioner.teacher_forced(inputs, tokens.T, slots_along(inputs, shifts).T)
+    forced = captioner.teacher_forced(inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
     state = captioner.begin(inputs)
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
@@ -322,7 +329,7 @@ def test_gradients_reach_every_parameter(variant, mode, image_in_top_layer):
     captioner = random_captioner(variant=variant, mode=mode, image_in_top_layer=image_in_top_layer)
     inputs = random_inputs()
     tokens, shifts = random_walk(1, 3)
-    found = gradients(captioner, inputs, tokens.T, slots_along(inputs, shifts).T)
+    found = gradients(captioner, inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
     assert set(found) == {name for name, _ in captioner.named_parameters()}
     assert [name for name, gradient in found.items() if not gradient.abs().sum() > 1e-9] == []
 

@@ -24,9 +24,11 @@ def rewards(words: Tensor, example: Tensor) -> dict[str, Tensor]:
     return {"worth": (WORTH[words] * ~after_end).sum(1) * (1 + example)}
 
 
-def captioner(seed: int = 1):
+def captioner(seed: int = 1, *, sees_end: bool = False):
     torch.manual_seed(seed)
-    config = CaptionerConfig(vocabulary_size=WORDS, feature_size=3, word_size=4, hidden_size=4, attention_size=3)
+    config = CaptionerConfig(
+        vocabulary_size=WORDS, feature_size=3, word_size=4, hidden_size=4, attention_size=3, sees_end=sees_end
+    )
     network = assemble(config)
     with torch.no_grad():
         for weight in network.parameters():
@@ -34,9 +36,9 @@ def captioner(seed: int = 1):
     return network
 
 
-def controls(num_examples: int = 1):
+def controls(num_examples: int = 1, sets: tuple[list[int], ...] = ([0, 1], [2])):
     torch.manual_seed(2)
-    return pack_controls(torch.randn(4, 3), torch.randn(num_examples, 3), [[[0, 1], [2]]] * num_examples)
+    return pack_controls(torch.randn(4, 3), torch.randn(num_examples, 3), [list(sets)] * num_examples)
 
 
 def expected_reward(network, inputs, reward=rewards) -> Tensor:
@@ -51,7 +53,7 @@ def expected_reward(network, inputs, reward=rewards) -> Tensor:
             if (moved.bool() & (is_end | (is_end.cumsum(1) > 0))).any():
                 continue
             tokens = torch.cat([torch.full((1, 1), BEGIN), said], dim=1)
-            followed = follow(network, inputs, tokens, slots_of(moved, inputs.num_slots))
+            followed = follow(network, inputs, tokens, slots_of(moved, inputs.num_slots + network.config.sees_end))
             spoken = is_end.cumsum(1) - is_end.long() == 0
             chosen = followed.shift_log_probs.gather(2, moved[..., None]).squeeze(2).masked_fill(is_end, 0.0)
             log_prob = ((followed.word_log_probs + chosen) * spoken).sum()
@@ -65,18 +67,25 @@ def test_probabilities_of_all_captions_sum_to_one():
 
 
 @pytest.mark.parametrize(
-    ("baseline", "samples", "center"),
-    [("greedy", 1, False), ("greedy", 1, True), ("others", 3, False), ("others", 3, True)],
+    ("baseline", "samples", "center", "sees_end"),
+    [
+        ("greedy", 1, False, False),
+        ("greedy", 1, True, False),
+        ("others", 3, False, False),
+        ("others", 3, True, False),
+        ("others", 3, True, True),
+    ],
 )
-def test_the_mean_gradient_is_that_of_the_expected_reward(baseline, samples, center):
+def test_the_mean_gradient_is_that_of_the_expected_reward(baseline, samples, center, sees_end):
     """Over a large batch of one control; the loss is a mean over steps, so it is put back to one over captions."""
-    network, num_examples = captioner(), 60_000 // samples
+    network, num_examples = captioner(sees_end=sees_end), 60_000 // samples
+    sets = [[0, 1]] if sees_end else [[0, 1], [2]]  # so few that the second word may come after them
     weights = [weight for weight in network.parameters() if weight.requires_grad]
-    wanted = torch.autograd.grad(expected_reward(network, controls()), weights)
+    wanted = torch.autograd.grad(expected_reward(network, controls(sets=tuple(sets))), weights)
     torch.manual_seed(3)
     noise = torch.rand(num_examples, samples, TIME, 2)
     one = controls()
-    inputs = pack_controls(one.regions, one.image.expand(num_examples, -1), [[[0, 1], [2]]] * num_examples)
+    inputs = pack_controls(one.regions, one.image.expand(num_examples, -1), [sets] * num_examples)
 
     def worth(words: Tensor, example: Tensor) -> dict[str, Tensor]:
         return rewards(words, torch.zeros_like(example))

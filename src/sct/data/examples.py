@@ -25,7 +25,8 @@ _TAIL = NO_CHUNK - 1
 class Examples:
     """What a captioner is to say, and what it is to look at while it says it.
 
-    At step t it has said ``words[:, t]`` and looks at region set ``slots[:, t]``; it should say ``words[:, t + 1]`` and
+    At step t it has said ``words[:, t]`` and looks at region set ``slots[:, t]``, or at none where that is
+    ``num_slots``; it should say ``words[:, t + 1]`` and
     then shift where ``shifts[:, t]`` is 1. Region set s of an example is
     ``members[set_starts[:, s] : set_starts[:, s] + set_sizes[:, s]]``, rows of the dataset's regions.
     """
@@ -95,7 +96,8 @@ def make_examples(
     chosen = usable_captions(table, split)
     image = image_of_caption(table)[chosen]
     starts = columns["caption_word"].astype(np.int64)
-    num_words = np.minimum(np.diff(starts)[chosen], max_length - 2)
+    whole_length = np.diff(starts)[chosen]
+    num_words = np.minimum(whole_length, max_length - 2)
     steps = np.arange(max_length - 1)
     is_word = steps < num_words[:, None]
     place = np.where(is_word, starts[chosen][:, None] + steps, 0)
@@ -106,19 +108,23 @@ def make_examples(
     words[:, 1:][is_word] = ids[is_word]
     words[np.arange(len(chosen)), num_words + 1] = END
 
-    labels = _filled_labels(table, stays_on_last=tail == "last")[place]
-    is_over = ~is_word | ((labels == _TAIL) if tail == "end" else False)
+    all_labels = _filled_labels(table, stays_on_last=tail == "last")
+    labels = all_labels[place]
+    is_led = is_word & (labels != _TAIL) if tail == "end" else is_word
     moves = np.zeros_like(is_word)
-    moves[:, 1:] = (labels[:, 1:] != labels[:, :-1]) & ~is_over[:, 1:]
+    moves[:, 1:] = (labels[:, 1:] != labels[:, :-1]) & is_led[:, 1:]
     slots = np.minimum(np.cumsum(moves, axis=1), max_slots - 1)
     num_slots = slots.max(axis=1, initial=0) + 1
     if tail == "end":
-        slots = np.where(is_over, num_slots[:, None], slots)
+        # What is cut off before its last chunk ends, but its control is not over.
+        is_cut = whole_length > num_words
+        is_over = ~is_cut | (all_labels[np.where(is_cut, starts[chosen] + num_words, 0)] == _TAIL)
+        slots = np.where(~is_led & is_over[:, None], num_slots[:, None], slots)
     shifts = np.zeros_like(slots)
     shifts[:, :-1] = slots[:, 1:] != slots[:, :-1]
 
     set_starts, set_sizes, members = _sets(table, max_members)
-    first_of_slot = ~is_over & (moves | (steps == 0)) & (np.cumsum(moves, axis=1) < max_slots)
+    first_of_slot = is_led & (moves | (steps == 0)) & (np.cumsum(moves, axis=1) < max_slots)
     row, step = np.nonzero(first_of_slot)
     label = labels[row, step]
     has_chunk = label < _TAIL

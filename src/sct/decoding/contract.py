@@ -40,7 +40,8 @@ class StepModel(Protocol):
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
         """Take the previous word and the previous shift of each row, and say what comes next.
 
-        A row's pointer moves by its ``shifts`` before the next word is thought of, and never past its last region set.
+        A row's pointer moves by its ``shifts`` before the next word is thought of, and never past its last region set,
+        or past an empty one after it for who sees where a control is over.
         A row that has ended goes on being asked, with padding for its word; what comes of it is not looked at.
         """
         ...

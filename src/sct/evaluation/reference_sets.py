@@ -56,7 +56,7 @@ def with_overwritten_tails(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _without_repeated_end(sets: Sequence[tuple[int, ...]]) -> RegionSets:
-    """Leave out what repeats the last set at the end: a captioner stays on the last one anyway."""
+    """Leave out what repeats the last set at the end: the authors' captioner stays on the last one."""
     end = len(sets)
     while end > 1 and sets[end - 2] == sets[-1]:
         end -= 1

@@ -62,8 +62,8 @@ class CaptionerConfig:
             raise InputError(f"variant {self.variant!r} in mode 'reference': the authors released no such captioner")
         if self.sees_end and (self.mode == "reference" or self.variant not in OURS):
             raise InputError(
-                f"sees_end of a captioner of variant {self.variant!r} in mode {self.mode!r}: wanted one that has a pointer, "
-                f"{', '.join(OURS)}, in mode 'paper'"
+                f"sees_end of a captioner of variant {self.variant!r} in mode {self.mode!r}: wanted one that has a "
+                f"pointer, {', '.join(OURS)}, in mode 'paper'"
             )
 
     @property

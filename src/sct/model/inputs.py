@@ -23,9 +23,9 @@ class ControlInputs:
     set_rows: Int[Tensor, "examples slots members"]
     """Rows of ``regions`` that make up each region set, in the order of the control."""
     set_mask: Bool[Tensor, "examples slots members"]
-    """Which members are real; what it leaves out may hold any valid row. Past the last region set none is."""
+    """Which members are real; what it leaves out may hold any valid row."""
     num_slots: Int[Tensor, " examples"]
-    """How many region sets each control has; the pointer never goes past the last."""
+    """How many region sets each control has; the pointer never goes past the last, or past an empty one after it."""
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "ControlInputs":
         """The same on another device, features in another precision."""
@@ -41,10 +41,11 @@ class ControlInputs:
         """The region sets that the pointer of a captioner walks along: an empty one ends them for whom it should."""
         if not config.sees_end:
             return self
+        is_set = torch.arange(self.set_mask.shape[1], device=self.num_slots.device) < self.num_slots[:, None]
         return replace(
             self,
             set_rows=functional.pad(self.set_rows, (0, 0, 0, 1)),
-            set_mask=functional.pad(self.set_mask, (0, 0, 0, 1)),
+            set_mask=functional.pad(self.set_mask & is_set[..., None], (0, 0, 0, 1)),
             num_slots=self.num_slots + 1,
         )
 

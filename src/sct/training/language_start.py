@@ -28,9 +28,11 @@ def speak_like(captioner: CaptioningSystem, vocabulary: Vocabulary, teacher: Bun
 
     Words that it does not know keep their fresh weights.
     """
-    sizes = replace(teacher.captioner.config, vocabulary_size=captioner.config.vocabulary_size)
-    if sizes != captioner.config:
-        theirs, ours = asdict(sizes), asdict(captioner.config)
+    own = captioner.config
+    # Where a control is over is seen, or not, with the same weights.
+    sizes = replace(teacher.captioner.config, vocabulary_size=own.vocabulary_size, sees_end=own.sees_end)
+    if sizes != own:
+        theirs, ours = asdict(sizes), asdict(own)
         other = [f"{name} {value} (new: {ours.get(name)})" for name, value in theirs.items() if value != ours.get(name)]
         raise InputError(
             f"{teacher.folder} holds a captioner with {', '.join(other)}: wanted one that differs in its words alone"

@@ -95,6 +95,8 @@ def policy_loss(
 def slots_of(shifts: Int[Tensor, "samples time"], num_slots: Int[Tensor, " samples"]) -> Int[Tensor, "samples time"]:
     """Where the pointer is at each step: it moves after the step that shifts, and never past the last set (Eq. 1).
 
+    For who sees where a control is over, the empty set after it counts as one of ``num_slots``.
+
     >>> slots_of(torch.tensor([[1, 0, 1, 0]]), torch.tensor([2])).tolist()
     [[0, 1, 1, 1]]
     """
