@@ -1,0 +1,31 @@
+"""Do captions name as many things as people's? Shares of captions with as many nouns as a reference, fewer, and more.
+
+    python benchmarks/noun_counts.py build/coco_layout/nouns.safetensors evaluation/NAME/predictions.jsonl...
+
+Nouns are those of a dataset's noun table; a caption is compared with each of its references.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from sct.evaluation.predictions import read_predictions
+from sct.language.nouns import NounTable
+from sct.metrics.noun_pairs import nouns_of
+from sct.metrics.pairs import pair
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nouns", type=Path)
+    parser.add_argument("predictions", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    table = NounTable.load(arguments.nouns)
+    print("| captions | nouns | a reference's | as many | fewer | more |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+    for path in arguments.predictions:
+        lines = read_predictions(path)
+        nouns = nouns_of(pair([line.prediction for line in lines], [line.references for line in lines]), table)
+        said, wanted = nouns.num_candidate_nouns(), nouns.references.lengths()
+        shares = (100 * np.mean(test) for test in (said == wanted, said < wanted, said > wanted))
+        cells = " | ".join(f"{share:.1f} %" for share in shares)
+        print(f"| {path.parent} | {said.mean():.2f} | {wanted.mean():.2f} | {cells} |")
