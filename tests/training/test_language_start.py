@@ -36,10 +36,11 @@ def test_words_that_both_know_are_taken_over_by_name(taught, tmp_path):
     assert torch.equal(new.captioner.top.weight_hh, teacher.captioner.top.weight_hh)
 
 
-def test_a_run_starts_with_what_was_learned_elsewhere(taught, tmp_path):
+@pytest.mark.parametrize("sees_end", [True, False], ids=["", "without the end that its teacher saw"])
+def test_a_run_starts_with_what_was_learned_elsewhere(taught, tmp_path, sees_end):
     data, folder = taught
     recipe = tiny_recipe(data, tmp_path)
-    recipe = replace(recipe, model=replace(recipe.model, language=str(folder)))
+    recipe = replace(recipe, model=replace(recipe.model, language=str(folder), sees_end=sees_end))
     bundle = open_workshop(recipe, torch.device("cpu"), torch.float32).bundle
     learned = load_bundle(folder).captioner.state_dict()
     assert all(torch.equal(weight, learned[name]) for name, weight in bundle.captioner.state_dict().items())
@@ -52,6 +53,7 @@ def test_a_run_starts_with_what_was_learned_elsewhere(taught, tmp_path):
         pytest.param(
             {"hidden_size": 9}, r"hidden_size \d+ \(new: 9\): wanted one that differs in its", id="another size"
         ),
+        pytest.param({"variant": "fc_2k"}, r"variant ours \(new: fc_2k\)", id="another system"),
     ],
 )
 def test_a_captioner_that_cannot_be_spoken_like_is_refused(taught, tmp_path, changes, message):

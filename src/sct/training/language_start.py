@@ -1,6 +1,6 @@
 """A new captioner that speaks already: what another one learned of language, on whatever regions, is taken over."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -12,6 +12,8 @@ from sct.model.system import CaptioningSystem
 
 _BY_WORD = ("words.weight", "output.weight", "output.bias")
 """Weights with a row for each word."""
+_MAY_DIFFER = ("vocabulary_size", "sees_end")
+"""Settings that leave all other weights alike."""
 
 
 def start_speaking(captioner: CaptioningSystem, vocabulary: Vocabulary, folder: Path) -> int:
@@ -28,12 +30,10 @@ def speak_like(captioner: CaptioningSystem, vocabulary: Vocabulary, teacher: Bun
 
     Words that it does not know keep their fresh weights.
     """
-    own = captioner.config
-    # Where a control is over is seen, or not, with the same weights.
-    sizes = replace(teacher.captioner.config, vocabulary_size=own.vocabulary_size, sees_end=own.sees_end)
-    if sizes != own:
-        theirs, ours = asdict(sizes), asdict(own)
-        other = [f"{name} {value} (new: {ours.get(name)})" for name, value in theirs.items() if value != ours.get(name)]
+    theirs, ours = asdict(teacher.captioner.config), asdict(captioner.config)
+    differing = [name for name, value in theirs.items() if value != ours.get(name) and name not in _MAY_DIFFER]
+    if differing:
+        other = [f"{name} {theirs[name]} (new: {ours.get(name)})" for name in differing]
         raise InputError(
             f"{teacher.folder} holds a captioner with {', '.join(other)}: wanted one that differs in its words alone"
         )
