@@ -102,8 +102,7 @@ def self_critical_loss(
     first = int(with_greedy)
     words, shifts, spoken = (values[:, first:].flatten(0, 1) for values in (said.words, said.shifts, said.spoken))
     begin = torch.full_like(words[:, :1], BEGIN)
-    num_slots = inputs.num_slots + int(network.config.sees_end)
-    slots = slots_of(shifts, num_slots.repeat_interleave(num_samples))
+    slots = slots_of(shifts, inputs.seen_by(network.config).num_slots.repeat_interleave(num_samples))
     followed = network.follow(inputs, torch.cat([begin, words], dim=1), slots)
     if count_padding:
         spoken = torch.ones_like(spoken)
