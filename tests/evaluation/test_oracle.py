@@ -99,11 +99,11 @@ def test_batches_do_not_matter(captioner, dataset):
     ]
 
 
-def test_an_image_of_one_set_gives_what_the_beam_has(captioner, tmp_path):
+def test_an_image_of_one_set_is_searched_with_as_wide_a_beam_as_captions_are_wanted(captioner, tmp_path):
     dataset = small_dataset(tmp_path / "data", [annotated("1", ("dog",))])
     pools, features = region_pools(dataset.table, "val"), layout_features(captioner, dataset)
-    [captions] = oracle_captions(captioner, features, pools, 20, options=CaptionOptions(max_length=1))
-    assert 1 < len(captions) <= 5, "a beam of five, which may say one text with other shifts"
+    [captions] = oracle_captions(captioner, features, pools, 20, options=CaptionOptions(max_length=2))
+    assert 5 < len(captions) <= 20, "a beam of twenty, which may say one text with other shifts"
     assert len({caption.text for caption in captions}) == len(captions)
 
 

@@ -113,8 +113,8 @@ def oracle_captions(
 
     A captioner that has manners of its own says one in each of so many manners, and is shown all sets as they are.
 
-    An image with few region sets may have fewer orders than captions are wanted: then the next best captions that the
-    beam found for an order follow, and where these do not suffice either there are fewer.
+    An image with few region sets may have fewer orders than captions are wanted: then its beam is made wide enough, the
+    next best captions that it found for an order follow, and where some of these are the same there are fewer.
     """
     if number < 1:
         raise InputError(f"{number} captions of an image were asked for: wanted at least 1")
@@ -139,6 +139,7 @@ class _Job(NamedTuple):
     """Of its image among the pools."""
     order: RegionSets
     manner: int
+    beam_size: int
 
 
 def _said(
@@ -152,26 +153,34 @@ def _said(
 ) -> Iterator[tuple[int, int, OracleCaption]]:
     """Every caption of every order: place of its image, rank in the beam, caption."""
     options = options or CaptionOptions()
-    options = replace(options, n_best=options.beam_size)
-    jobs = [
-        _Job(place, order, 0)
-        for place, pool in enumerate(pools)
-        for order in candidate_orders(pool.sets, most, pool.image)
-    ]
-    if captioner.has_manners:
-        jobs = [_Job(place, pool.sets, manner) for place, pool in enumerate(pools) for manner in range(number)]
+    jobs: list[_Job] = []
+    for place, pool in enumerate(pools):
+        if captioner.has_manners:
+            jobs += [_Job(place, pool.sets, manner, options.beam_size) for manner in range(number)]
+            continue
+        orders = candidate_orders(pool.sets, most, pool.image)
+        beam_size = max(options.beam_size, -(-number // len(orders)))
+        jobs += [_Job(place, order, 0, beam_size) for order in orders]
     most_members = MOST_REGIONS if captioner.config.sees_whole_images else MOST_MEMBERS
-    for numbers in alike([job.order for job in jobs], batch_size):
-        batch = [jobs[number] for number in numbers]
+    for batch in _batches(jobs, batch_size, options.beam_size):
         images = [pools[job.place].image for job in batch]
         inputs = pack(features, images, [job.order for job in batch], most_members=most_members)
         check_features(inputs, captioner)
         manners = torch.tensor([job.manner for job in batch]) if captioner.has_manners else None
-        decoded = captioner.search(inputs, options, manners=manners)
-        found = (decoded.words.tolist(), captioner.log_probs(decoded, options).tolist(), decoded.scores.tolist())
-        for (place, order, _), *hypotheses in zip(batch, *found, strict=True):
+        wide = replace(options, beam_size=batch[0].beam_size, n_best=batch[0].beam_size)
+        decoded = captioner.search(inputs, wide, manners=manners)
+        found = (decoded.words.tolist(), captioner.log_probs(decoded, wide).tolist(), decoded.scores.tolist())
+        for (place, order, *_), *hypotheses in zip(batch, *found, strict=True):
             for rank, (ids, log_prob, score) in enumerate(zip(*hypotheses, strict=True)):
                 yield place, rank, OracleCaption(" ".join(captioner.vocabulary.decode(ids)), order, log_prob, score)
+
+
+def _batches(jobs: Sequence[_Job], batch_size: int, usual_beam_size: int) -> Iterator[list[_Job]]:
+    """Jobs of one width of the beam and about one size of control; the wider the beam, the fewer at once."""
+    for beam_size in sorted({job.beam_size for job in jobs}):
+        some = [job for job in jobs if job.beam_size == beam_size]
+        for numbers in alike([job.order for job in some], max(1, batch_size * usual_beam_size // beam_size)):
+            yield [some[number] for number in numbers]
 
 
 def _likeliest(best: Sequence[OracleCaption], others: Sequence[OracleCaption], number: int) -> list[OracleCaption]:
