@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from made_rows import RECIPES, some_rows
-from tiny_data import SMALL, tiny_dataset
+from tiny_data import SMALL, silent, tiny_dataset
 
 import sct
 from sct.cli.main import run
@@ -17,6 +17,7 @@ from sct.errors import InputError
 from sct.metrics.report import Report
 from sct.reproduction import scores
 from sct.reproduction.plan import REPEATED
+from sct.reproduction.predictions import Speaker
 from sct.reproduction.published import SYSTEM_NAMES
 from sct.reproduction.request import Request
 from sct.reproduction.runs import LOG, REPORT, Workplace
@@ -53,10 +54,6 @@ def copy(trained, tmp_path):
     """The runs, for a test to spoil."""
     shutil.copytree(trained[0] / "runs", tmp_path / "runs", symlinks=True)
     return tmp_path
-
-
-def silent(line):
-    """Say nothing."""
 
 
 def figures(made):
@@ -269,6 +266,41 @@ def test_a_bundle_that_is_damaged_is_a_fault_of_its_row(copy, data):
     (copy / "runs" / OURS / "best" / "weights.safetensors").write_bytes(b"nothing")
     made = reproduce(TABLE, request_in(copy, data), silent)
     assert "weights.safetensors is cut short" in made.failures()[OURS]
+    assert figures(made)["controllable_up_down"]["C"] is not None
+
+
+def _speak_without_memory(monkeypatch, times, error=torch.OutOfMemoryError):
+    """Let the first captions of ours find no memory so many times."""
+    say, left = Speaker.say, [None] * times
+
+    def starving(self, place, best, sorter):
+        if place.run.name == OURS and left:
+            left.pop()
+            raise error("CUDA out of memory.")
+        say(self, place, best, sorter)
+
+    monkeypatch.setattr(Speaker, "say", starving)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
+def test_captions_without_memory_are_said_when_another_run_has_ended(error, copy, data, trained, monkeypatch):
+    shutil.rmtree(copy / "runs" / OURS / "evaluation")
+    shutil.rmtree(copy / "runs" / RIVAL)
+    _speak_without_memory(monkeypatch, times=1, error=error)
+    said = []
+    made = reproduce(TABLE, request_in(copy, data), said.append)
+    assert said.count(f"captioning with {copy}/runs/{OURS}/best, sequence") == 2
+    assert f"no captions of {OURS} for now: CUDA out of memory." in said
+    assert made.failures() == {}
+    assert figures(made) == figures(trained[1])
+
+
+def test_captions_without_memory_to_the_end_are_a_fault_of_their_row(copy, data, monkeypatch):
+    shutil.rmtree(copy / "runs" / OURS / "evaluation")
+    shutil.rmtree(copy / "runs" / RIVAL)
+    _speak_without_memory(monkeypatch, times=2)
+    made = reproduce(TABLE, request_in(copy, data), silent)
+    assert made.failures() == {OURS: "CUDA out of memory."}
     assert figures(made)["controllable_up_down"]["C"] is not None
 
 

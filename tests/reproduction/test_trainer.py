@@ -2,13 +2,14 @@
 
 import json
 import signal
+import sys
 import time
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 from made_rows import RECIPES
-from tiny_data import SMALL, tiny_dataset
+from tiny_data import SMALL, silent, tiny_dataset
 
 from sct.atomic import lock
 from sct.reproduction.plan import planned_run
@@ -32,12 +33,12 @@ def place(tmp_path):
 
 
 def test_nothing_to_train_ends_at_once(place):
-    assert list(Trainer(place, 2, "data").train([])) == []
+    assert list(Trainer(place, 2, "data", silent).train([])) == []
 
 
 def test_what_is_under_way_is_stopped_and_goes_on_later(place):
     endless = replace(place, settings=(*place.settings, *ENDLESS))
-    with closing(Trainer(endless, 2, "data").train([[SORTER], [WORDS]])) as outcomes:
+    with closing(Trainer(endless, 2, "data", silent).train([[SORTER], [WORDS]])) as outcomes:
         assert next(outcomes) == Outcome(SORTER)
         while not place.is_begun(WORDS):
             time.sleep(0.05)
@@ -50,7 +51,7 @@ def test_what_is_under_way_is_stopped_and_goes_on_later(place):
     # Steps may be limited otherwise when a run goes on, and this one has taken more than two.
     spent = load_checkpoint(folder / CHECKPOINT).facts.seconds
     timed = replace(place, settings=(*place.settings, "words:max_seconds=1000"))
-    assert list(Trainer(timed, 1, "data").train([[WORDS]])) == [Outcome(WORDS)]
+    assert list(Trainer(timed, 1, "data", silent).train([[WORDS]])) == [Outcome(WORDS)]
     assert place.is_done(WORDS)
     made = load_recipe(folder / RECIPE)
     assert (made.max_steps, made.max_seconds) == (2, 1000 - spent), "it has what is left of its time"
@@ -79,15 +80,47 @@ def test_a_checkpoint_that_is_damaged_is_a_fault_of_its_run(place):
     place.folder(WORDS).mkdir(parents=True)
     (place.folder(WORDS) / CHECKPOINT).write_bytes(b"nothing")
     timed = replace(place, settings=("words:max_seconds=60",))
-    [outcome] = Trainer(timed, 1, "data").train([[WORDS]])
+    [outcome] = Trainer(timed, 1, "data", silent).train([[WORDS]])
     assert "checkpoint.safetensors is damaged" in outcome.fault
+
+
+def _python_without_memory(folder, monkeypatch, run, *, forever):
+    """Let processes that train ``run`` end as one does for which its GPU has no memory, once or always."""
+    script = folder / "python"
+    script.write_text(
+        f"#!/bin/sh\n"
+        f'case "$*" in *out=*/{run.name}*) if {"true" if forever else f"[ ! -e {folder}/starved ]"}; then\n'
+        f"  echo x >> {folder}/starved; echo 'sct: OutOfMemoryError: CUDA out of memory.' >&2; exit 1; fi;;\n"
+        f"esac\n"
+        f'exec {sys.executable} "$@"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+
+def test_a_run_without_memory_beside_others_is_trained_after_them(tmp_path, monkeypatch, place):
+    _python_without_memory(tmp_path, monkeypatch, WORDS, forever=False)
+    said = []
+    outcomes = list(Trainer(place, 2, "data", said.append).train([[WORDS], [SORTER]]))
+    assert outcomes == [Outcome(SORTER), Outcome(WORDS)]
+    assert said == [f"{WORDS.name} finds no memory beside the others, and is left to them"]
+    assert place.is_done(WORDS)
+
+
+@pytest.mark.parametrize(("others", "tries"), [([], 1), ([[SORTER]], 2)], ids=["alone", "beside another"])
+def test_a_run_without_memory_when_it_is_alone_has_failed(others, tries, tmp_path, monkeypatch, place):
+    _python_without_memory(tmp_path, monkeypatch, WORDS, forever=True)
+    *before, last = Trainer(place, 2, "data", silent).train([[WORDS], *others])
+    assert last == Outcome(WORDS, "sct train ended with 1: sct: OutOfMemoryError: CUDA out of memory.")
+    assert before == [Outcome(run) for [run] in others]
+    assert (tmp_path / "starved").read_text() == "x\n" * tries
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_signals_stop_all_as_ctrl_c_does(number, place):
     before = signal.signal(number, signal.SIG_DFL)  # whoever runs tests with nohup has one of them ignored
     try:
-        with closing(Trainer(place, 1, "data").train([[SORTER]])) as outcomes:
+        with closing(Trainer(place, 1, "data", silent).train([[SORTER]])) as outcomes:
             next(outcomes)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(number)
@@ -99,7 +132,7 @@ def test_signals_stop_all_as_ctrl_c_does(number, place):
 def test_a_signal_that_is_ignored_stays_so(place):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
-        with closing(Trainer(place, 1, "data").train([[SORTER]])) as outcomes:
+        with closing(Trainer(place, 1, "data", silent).train([[SORTER]])) as outcomes:
             next(outcomes)
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:

@@ -25,6 +25,10 @@ SMALL = (
 """Settings that let any recipe train on it in a moment."""
 
 
+def silent(line: str) -> None:
+    """Say nothing."""
+
+
 def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout", pictures: Path | None = None) -> Path:
     """An image has so many things, and two captions, which name them from left to right and the other way round.
 

@@ -136,7 +136,7 @@ def _trained(
     if chains:
         number = sum(map(len, chains))
         say(f"training {number} runs, {request.jobs} at a time; their logs are {request.place.runs}/RUN/{LOG}")
-        with closing(Trainer(request.place, request.jobs, data.digest).train(chains)) as outcomes:
+        with closing(Trainer(request.place, request.jobs, data.digest, say).train(chains)) as outcomes:
             for outcome in outcomes:
                 say(f"{outcome.run.name} {f'failed: {outcome.fault}' if outcome.fault else 'is trained'}")
                 if outcome.fault:

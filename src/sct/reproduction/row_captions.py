@@ -7,6 +7,7 @@ import torch
 
 from sct.errors import InputError
 from sct.reproduction.figures import NOT_RUN, RunResult
+from sct.reproduction.memory import tells_of_no_memory
 from sct.reproduction.origin import commands_of, other_data, refusal
 from sct.reproduction.plan import SORTER, PlannedRun, planned_run
 from sct.reproduction.predictions import CaptionProtocol, PredictionPlace, Speaker
@@ -28,6 +29,7 @@ class RowCaptions:
         self._speaker = Speaker(data, request.split, device=request.device, pictures=place.pictures)
         self._sorter = planned_run(RowKey(data.kind, SORTER, "")) if protocol == "set" else None
         self._faults = {run.name: fault for run in runs if (fault := refusal(place, run, data))}
+        self._starved: dict[str, str] = {}
         if self._sorter is not None and (of_sorter := other_data(place, self._sorter, data)):
             self._faults = {run.name: f"its sorter cannot be taken: {of_sorter}" for run in runs} | self._faults
         self._missing = {
@@ -45,7 +47,10 @@ class RowCaptions:
         return [self._sorter] if self._sorter is not None and self.missing(list(self._missing.values())) else []
 
     def settle(self, faults: Mapping[str, str]) -> None:
-        """Have every run caption that is done by now; ``faults`` are those of training."""
+        """Have every run caption that is done by now; ``faults`` are those of training.
+
+        One that finds no memory beside those that train is asked again when the next of them has ended.
+        """
         self._faults |= faults
         place = self._request.place
         if self._sorter is not None and not place.is_done(self._sorter):
@@ -54,11 +59,17 @@ class RowCaptions:
             self._say(f"captioning with {place.best(run)}, {self._protocol}")
             try:
                 self._speaker.say(self._place_of(run), place.best(run), self._sorter_folder())
-            except (InputError, OSError, torch.OutOfMemoryError) as error:
+            except RuntimeError as error:
+                if not tells_of_no_memory(str(error)):
+                    raise
+                self._starved[run.name] = str(error)
+                self._say(f"no captions of {run.name} for now: {error}")
+            except (InputError, OSError) as error:
                 self._faults[run.name] = str(error)
                 self._say(f"{run.name} failed: {error}")
             else:
                 del self._missing[run.name]
+            torch.cuda.empty_cache()  # for those that train
 
     def result(self, run: PlannedRun, metrics: Sequence[str]) -> RunResult:
         """The figures of a run, or why there are none."""
@@ -73,7 +84,8 @@ class RowCaptions:
                 reasons=scores.reasons,
             )
         of_sorter = self._faults.get(self._sorter.name, "") if self._sorter is not None else ""
-        fault = self._faults.get(run.name) or (of_sorter and f"its sorter failed: {of_sorter}")
+        fault = self._faults.get(run.name) or self._starved.get(run.name)
+        fault = fault or (of_sorter and f"its sorter failed: {of_sorter}")
         reason = fault or NOT_RUN
         if not fault and self._place_of(run).file.exists():
             reason = f"{NOT_RUN}: the captions in {self._place_of(run).folder} are of something else than what is here"

@@ -1,6 +1,7 @@
 """Trains what is missing, some chains of runs at a time, each run a process of its own.
 
-A run that fails takes down what would have started from it, and nothing else.
+A run that fails takes down what would have started from it, and nothing else. One that finds no memory beside the
+others is left to them, and from then on there is one fewer at a time.
 """
 
 import json
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +20,9 @@ from types import FrameType
 
 from sct.atomic import written_whole
 from sct.errors import InputError
+from sct.reproduction.memory import tells_of_no_memory
 from sct.reproduction.plan import PlannedRun
+from sct.reproduction.request import Say
 from sct.reproduction.runs import LOG, REPORT, Workplace, saved_report
 
 _LINES_SHOWN = 5
@@ -38,24 +42,36 @@ class Outcome:
     """Why it failed; empty if it did not."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Why a try failed."""
+
+    text: str
+    is_of_memory: bool = False
+
+
 class Trainer:
     """Trains chains of runs, ``jobs`` at a time."""
 
-    def __init__(self, place: Workplace, jobs: int, dataset: str) -> None:
+    def __init__(self, place: Workplace, jobs: int, dataset: str, say: Say) -> None:
         """Begin nothing yet; ``dataset`` is the checksum of the dataset, which is put down with every run."""
-        self._place, self._jobs, self._dataset = place, jobs, dataset
+        self._place, self._jobs, self._dataset, self._say = place, jobs, dataset, say
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._guard = threading.Lock()
         self._is_stopping = False
+        self._waiting: deque[Sequence[PlannedRun]] = deque()
+        self._num_workers = 0
 
     def train(self, chains: Sequence[Sequence[PlannedRun]]) -> Generator[Outcome, None, None]:
         """Train every run of every chain and tell of each as soon as it has ended.
 
         Whoever closes the iterator early stops the runs that are under way.
         """
+        self._waiting.extend(chains)
+        self._num_workers = min(self._jobs, len(chains))
         with _terminated_like_interrupted(), ThreadPoolExecutor(self._jobs) as pool:
-            futures = [pool.submit(self._train_chain, chain) for chain in chains]
+            futures = [pool.submit(self._work) for _ in range(self._num_workers)]
             try:
                 for _ in range(sum(map(len, chains))):
                     yield self._next_outcome(futures)
@@ -71,48 +87,81 @@ class Trainer:
                     if future.done():
                         future.result()  # a fault of ours, which nobody would hear of otherwise
 
-    def _train_chain(self, chain: Sequence[PlannedRun]) -> None:
-        failed: set[str] = set()
-        for run in chain:
-            if run.start is not None and run.start.name in failed:
-                fault = f"it would have started from {run.start.name}, which failed"
-            else:
-                fault = self._fault_of(run)
-            if fault:
-                failed.add(run.name)
-            self._outcomes.put(Outcome(run, fault))
+    def _work(self) -> None:
+        """Train chains until none is waiting, or until one finds no memory beside those of others."""
+        while chain := self._next_chain():
+            if rest := self._train_chain(chain):
+                self._say(f"{rest[0].name} finds no memory beside the others, and is left to them")
+                return
 
-    def _fault_of(self, run: PlannedRun) -> str:
+    def _next_chain(self) -> Sequence[PlannedRun]:
+        with self._guard:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._num_workers -= 1
+            return ()
+
+    def _train_chain(self, chain: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
+        """Train one run after another, and give those that are left to others for want of memory."""
+        failed: set[str] = set()
+        for number, run in enumerate(chain):
+            if run.start is not None and run.start.name in failed:
+                fault: _Fault | None = _Fault(f"it would have started from {run.start.name}, which failed")
+            else:
+                has_company = self._num_workers > 1
+                fault = self._fault_of(run)
+                if fault is not None and fault.is_of_memory and has_company:
+                    if self._leave(chain[number:]):
+                        return chain[number:]
+                    fault = self._fault_of(run)  # the others have ended meanwhile
+            if fault is not None:
+                failed.add(run.name)
+            self._outcomes.put(Outcome(run, "" if fault is None else fault.text))
+        return ()
+
+    def _leave(self, chain: Sequence[PlannedRun]) -> bool:
+        """Leave runs to the others, if there are any."""
+        with self._guard:
+            if self._num_workers == 1:
+                return False
+            self._num_workers -= 1
+            self._waiting.append(chain)
+            return True
+
+    def _fault_of(self, run: PlannedRun) -> _Fault | None:
         """Train a run and say what went wrong, if anything did."""
         try:
             return self._train(run)
         except (InputError, OSError) as error:  # a damaged checkpoint, a full disk, a folder that may not be written to
-            return str(error)
+            return _Fault(str(error))
 
-    def _train(self, run: PlannedRun) -> str:
+    def _train(self, run: PlannedRun) -> _Fault | None:
         place, folder = self._place, self._place.folder(run)
         resume = [*place.time_left(run), "--resume"] if place.is_begun(run) else []
         words = ["train", str(place.recipe(run)), *place.planned_settings(run), *resume, "--json"]
         folder.mkdir(parents=True, exist_ok=True)
         (folder / REPORT).unlink(missing_ok=True)
         with (folder / LOG).open("ab") as log:
+            log_size = log.tell()
             process = self._begin([sys.executable, "-m", "sct", *words], log.fileno())
             if process is None:
-                return "it was not begun, as all were asked to stop"
+                return _Fault("it was not begun, as all were asked to stop")
             said, _ = process.communicate()
             with self._guard:
                 self._processes.discard(process)
         if process.returncode != 0:
-            return f"sct train ended with {process.returncode}: {self._last_lines(run)}"
+            logged = (folder / LOG).read_bytes()[log_size:].decode("utf-8", errors="replace")
+            last_lines = " / ".join(line.strip() for line in logged.splitlines()[-_LINES_SHOWN:])
+            return _Fault(f"sct train ended with {process.returncode}: {last_lines}", tells_of_no_memory(logged))
         report = json.loads(said.splitlines()[-1])
         kept = saved_report(report, place.time_allowed(run), self._dataset)
         if kept is None:
-            return f"{report['reason']}: call sct reproduce again to go on"
+            return _Fault(f"{report['reason']}: call sct reproduce again to go on")
         if not place.best(run).is_dir():
-            return f"it left no bundle ({report['reason']}): let it go on until its first validation"
+            return _Fault(f"it left no bundle ({report['reason']}): let it go on until its first validation")
         with written_whole(folder / REPORT) as file:
             file.write(kept)
-        return ""
+        return None
 
     def _begin(self, command: Sequence[str], log: int) -> subprocess.Popen[bytes] | None:
         threads = max(1, (os.cpu_count() or 1) // self._jobs)
@@ -126,10 +175,6 @@ class Trainer:
             )
             self._processes.add(process)
             return process
-
-    def _last_lines(self, run: PlannedRun) -> str:
-        text = (self._place.folder(run) / LOG).read_text(encoding="utf-8", errors="replace")
-        return " / ".join(line.strip() for line in text.splitlines()[-_LINES_SHOWN:])
 
     def _stop(self) -> None:
         """Ask the runs that are under way to save themselves; those that do not in time are killed."""
