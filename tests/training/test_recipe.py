@@ -49,6 +49,7 @@ def test_the_defaults_are_the_papers():
     assert (recipe.batch_size, recipe.patience) == (100, 5)
     assert (recipe.optimiser.learning_rate, recipe.optimiser.decay, recipe.optimiser.decay_every) == (5e-4, 0.8, 1)
     assert recipe.objective.shift_weight == pytest.approx(0.8 / 0.2)
+    assert recipe.objective.end_is_word  # the paper says nothing; Rennie et al., whose training it takes over, do
     assert (recipe.model.word_size, recipe.model.hidden_size, recipe.model.attention_size) == (1000, 1000, 512)
 
 
@@ -98,6 +99,7 @@ def test_the_reference_recipes_have_the_authors_choices():
         assert (recipe.optimiser.learning_rate, recipe.optimiser.decay_every) == (5e-5, 0)
         assert (recipe.objective.baseline, recipe.objective.documents) == ("epoch_greedy", "caption")
         assert (recipe.objective.collapse_repeats, recipe.objective.center) == (True, False)
+        assert not recipe.objective.end_is_word
     assert nouns.objective.noun_weight == 4
 
 

@@ -26,9 +26,8 @@ class Examples:
     """What a captioner is to say, and what it is to look at while it says it.
 
     At step t it has said ``words[:, t]`` and looks at region set ``slots[:, t]``, or at none where that is
-    ``num_slots``; it should say ``words[:, t + 1]`` and
-    then shift where ``shifts[:, t]`` is 1. Region set s of an example is
-    ``members[set_starts[:, s] : set_starts[:, s] + set_sizes[:, s]]``, rows of the dataset's regions.
+    ``num_slots``; it should say ``words[:, t + 1]`` and then shift where ``shifts[:, t]`` is 1. Region set s of an
+    example is ``members[set_starts[:, s] : set_starts[:, s] + set_sizes[:, s]]``, rows of the dataset's regions.
     """
 
     words: UInt16[np.ndarray, "examples steps_and_one"]

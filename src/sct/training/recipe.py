@@ -181,9 +181,9 @@ class Objective(Settings):
 
     Repeating words then costs nothing, and a captioner that is scored as it speaks unlearns to say each once.
     """
-    end_is_word: bool = False
-    """Whether the end of a caption is a word of it when CIDEr rewards it; else one that breaks off ("in front of a")
-    loses nothing."""
+    end_is_word: bool = True
+    """Whether the end of a caption is a word of it when CIDEr rewards it, as in Rennie et al. 2017; else, as in the
+    authors' code, one that breaks off ("in front of a") loses nothing."""
     repeat_cost: float = 0.0
     """What a caption loses for every two words in a row that it says again, beyond those that its reference does."""
 
