@@ -43,5 +43,5 @@ if __name__ == "__main__":
     print("| captions | how many | words | say two words again | break off |\n| --- | ---: | ---: | ---: | ---: |")
     for path in parser.parse_args().predictions:
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        tell(f"{path.parent.name}", [row["prediction"].split() for row in rows])
+        tell(f"{path.parent}", [row["prediction"].split() for row in rows])
         tell("people", [row["references"][0].lower().rstrip(" .").split() for row in rows])
