@@ -177,6 +177,7 @@ def in_a_process(recipe: Recipe, folder: Path, *, resume: bool = False, processe
         "from sct.training.loop import train; from sct.training.recipe import load_recipe\n"
         "print('begun', flush=True)\n"
         f"train(load_recipe(Path({str(path)!r})), resume={resume})\n"
+        "assert not torch.distributed.is_initialized(), 'the processes have not parted: one may abort at its exit'\n"
     )
     script = folder / "train.py"
     script.write_text(code)

@@ -17,7 +17,7 @@ from sct.training.interrupts import Interrupts
 from sct.training.journal import Journal
 from sct.training.objectives import RewardObjective
 from sct.training.order import Order, noise_of
-from sct.training.processes import Processes
+from sct.training.processes import Processes, launched
 from sct.training.progress import Pace, Progress, ProgressLog, ShowProgress
 from sct.training.recipe import DeviceSettings, Recipe
 from sct.training.run_folder import RunFolder
@@ -53,27 +53,24 @@ class TrainingReport:
 def train(recipe: Recipe, *, resume: bool = False, show: ShowProgress | None = None) -> TrainingReport:
     """Train one stage; ``show`` is told how it gets on (logged if not given)."""
     arithmetic = arithmetic_of(recipe)
-    fabric = _fabric(recipe.device, arithmetic)
-    writes = fabric.is_global_zero
     folder_of = RunFolder.resume if resume else RunFolder.create
     with (
+        launched(_fabric(recipe.device, arithmetic)) as fabric,
         products_in(arithmetic),
-        folder_of(Path(recipe.out), recipe, writes=writes) as folder,
+        folder_of(Path(recipe.out), recipe, writes=fabric.is_global_zero) as folder,
         folder.journal() as journal,
     ):
         return _Run(recipe, fabric, folder, journal, show or ProgressLog()).go()
 
 
 def _fabric(settings: DeviceSettings, arithmetic: Arithmetic) -> Fabric:
-    fabric = Fabric(
+    return Fabric(
         accelerator=settings.accelerator,
         devices=settings.devices,
         num_nodes=settings.nodes,
         strategy=settings.strategy,
         precision="bf16-mixed" if arithmetic == "bf16-mixed" else "32-true",
     )
-    fabric.launch()
-    return fabric
 
 
 class _Run:

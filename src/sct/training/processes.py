@@ -1,5 +1,8 @@
 """What processes that train together must agree on: one that decides by itself leaves the others waiting for ever."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 import torch.distributed
 from jaxtyping import Bool, Float
@@ -7,6 +10,20 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from sct.training.losses import masked_mean
+
+
+@contextmanager
+def launched(fabric: Fabric) -> Iterator[Fabric]:
+    """Begin to talk with the other processes, and part from them when all is done.
+
+    A process that exits without parting may abort: threads of the gloo backend still hold what Python frees. After an
+    error it does not part, as that waits for the others, and they wait for it; whoever started them ends them.
+    """
+    is_ours = not torch.distributed.is_initialized()
+    fabric.launch()
+    yield fabric
+    if is_ours and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 class Processes:
