@@ -98,6 +98,48 @@ def test_captions_that_were_brought_home_do_without_bundles(copy, data, trained)
     assert [line.rpartition(": ")[2] for line in said] == ["B4, R, C"] * 2
 
 
+def figures_alone(folder: Path) -> None:
+    """Leave of a run what a repository may keep."""
+    shutil.rmtree(folder / "bundles")
+    (folder / "best").unlink()
+    (folder / "evaluation" / "sequence-val" / "predictions.jsonl").unlink()
+
+
+def test_figures_that_were_kept_do_without_captions(copy, data, trained):
+    for name in (OURS, RIVAL):
+        figures_alone(copy / "runs" / name)
+    said = []
+    again = reproduce(TABLE, request_in(copy, data, metrics=(*METRICS, "NW")), said.append)
+    assert said == []
+    for system, found in figures(again).items():
+        assert found == {**figures(trained[1])[system], "NW": None}
+    [ours, _] = (again.results[row.key].runs[0] for row in again.table.rows())
+    assert ours.reasons == {"NW": "its captions are not here"}
+    assert again.commands() == [command.replace(str(trained[0]), str(copy)) for command in trained[1].commands()]
+
+
+def test_captions_that_were_lost_are_said_again_where_the_bundle_is(copy, data, trained):
+    file = copy / "runs" / OURS / "evaluation" / "sequence-val" / "predictions.jsonl"
+    before = file.read_bytes()
+    file.unlink()
+    said = []
+    again = reproduce(TABLE, request_in(copy, data, train=False), said.append)
+    assert said == [f"captioning with {copy}/runs/{OURS}/best, sequence"]
+    assert file.read_bytes() == before
+    assert figures(again) == figures(trained[1])
+
+
+def test_figures_of_another_dataset_are_not_taken(copy, tmp_path):
+    figures_alone(copy / "runs" / OURS)
+    for name in ("recipe.toml", REPORT):  # so that nothing but the figures says what they are of
+        (copy / "runs" / OURS / name).unlink()
+    other = tiny_dataset(tmp_path / "other", num_sets=3)
+    made = reproduce(some_rows("table2", ("ours",)), request_in(copy, other, train=False), silent)
+    [row] = made.results.values()
+    assert row.runs[0].absent.startswith("not run: the captions in ")
+    assert row.runs[0].figures == {}
+
+
 def test_captions_of_another_dataset_are_not_taken(copy, tmp_path):
     folder = copy / "runs" / OURS
     shutil.rmtree(folder / "bundles")

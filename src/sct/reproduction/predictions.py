@@ -1,8 +1,9 @@
 """Captions of a finished run, kept beside it with what they were made of.
 
-``RUN/evaluation/PROTOCOL-SPLIT/`` has ``predictions.jsonl`` and ``made_of.json``. Where the run's bundle is at hand,
-the captions must be of it and of this sct; where it is not, because captions were brought from another machine and
-bundles were not, they are taken at their word. They must be of the dataset, and searched for as now, in any case.
+``RUN/evaluation/PROTOCOL-SPLIT/`` has ``predictions.jsonl`` and ``made_of.json``, and ``scores.json`` once they were
+judged. Where the run's bundle is at hand, the captions must be of it and of this sct; where it is not, because
+captions, or figures alone, were brought from another machine, they are taken at their word. They must be of the
+dataset, and searched for as now, in any case.
 """
 
 import json
@@ -24,7 +25,7 @@ from sct.data.samples import ControlKind
 from sct.errors import InputError
 from sct.evaluation.predict import DatasetSorter
 from sct.evaluation.predictions import write_predictions
-from sct.evaluation.protocol import PREDICTIONS, EvaluationSettings, Evaluator
+from sct.evaluation.protocol import PREDICTIONS, SCORES, EvaluationSettings, Evaluator
 from sct.model.bundle import CONFIG, VISION
 from sct.regions.sight import NetworkVision
 from sct.reproduction.stand_in import StandIn
@@ -56,6 +57,11 @@ class PredictionPlace:
         return self.folder / PREDICTIONS
 
     @property
+    def scores(self) -> Path:
+        """What the metrics say of them."""
+        return self.folder / SCORES
+
+    @property
     def settings(self) -> EvaluationSettings:
         """How they are said: by the paper's search, whatever a bundle's own is."""
         control: ControlKind = "set" if self.protocol == "set" else "sequence"
@@ -80,9 +86,13 @@ class Speaker:
         self._seen: dict[str, Features] = {}
 
     def has_said(self, place: PredictionPlace, best: Path, sorter: Path | None) -> bool:
-        """Whether the captions of a run are there, of its bundle as it is now if it is there, and of this dataset."""
+        """Whether the captions of a run are there, of its bundle as it is now if it is there, and of this dataset.
+
+        Where there is no bundle to say them again, their figures do.
+        """
         path = place.folder / MADE_OF
-        if not (path.is_file() and place.file.is_file()):
+        is_kept = place.file.is_file() or (place.scores.is_file() and not best.is_dir())
+        if not (path.is_file() and is_kept):
             return False
         made_of = json.loads(path.read_text(encoding="utf-8"))
         wanted = self._made_of(place, best, sorter if best.is_dir() else None)

@@ -87,7 +87,7 @@ class RowCaptions:
         fault = self._faults.get(run.name) or self._starved.get(run.name)
         fault = fault or (of_sorter and f"its sorter failed: {of_sorter}")
         reason = fault or NOT_RUN
-        if not fault and self._place_of(run).file.exists():
+        if not fault and self._place_of(run).folder.is_dir():
             reason = f"{NOT_RUN}: the captions in {self._place_of(run).folder} are of something else than what is here"
         return RunResult(name=run.name, commands=commands, absent=reason, has_failed=bool(fault))
 

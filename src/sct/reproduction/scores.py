@@ -12,7 +12,6 @@ from sct.atomic import written_whole
 from sct.checksum import checksum_of
 from sct.evaluation.diversity import diversity_report
 from sct.evaluation.predictions import Prediction, read_predictions
-from sct.evaluation.protocol import SCORES
 from sct.metrics.report import METRICS, score
 from sct.reproduction.predictions import PredictionPlace
 from sct.reproduction.request import Say
@@ -36,9 +35,10 @@ class Scores:
 
 def scores_of(place: PredictionPlace, metrics: Sequence[str], say: Say) -> Scores:
     """Figures of captions by the wanted metrics; only those that are not known yet are computed."""
+    if not place.file.is_file():
+        return _without_captions(_read(place.scores), metrics)
     predictions = checksum_of(place.file)
-    path = place.folder / SCORES
-    saved = _read(path, predictions)
+    saved = _read(place.scores, predictions)
     known, vectors = dict(saved.figures), saved.vectors
     reasons: dict[str, str] = {}
     lines: list[Prediction] = []
@@ -51,8 +51,15 @@ def scores_of(place: PredictionPlace, metrics: Sequence[str], say: Say) -> Score
             known |= {name: value for name, value in found.figures.items() if value is not None}
             reasons |= found.reasons
             vectors = found.vectors or vectors
-            _write(path, predictions, Scores(known, vectors=vectors))
+            _write(place.scores, predictions, Scores(known, vectors=vectors))
     return Scores({name: known.get(name) for name in metrics}, reasons, vectors)
+
+
+def _without_captions(saved: Scores, metrics: Sequence[str]) -> Scores:
+    """Figures that were brought here without the captions that they are of."""
+    figures = {name: saved.figures.get(name) for name in metrics}
+    reasons = {name: "its captions are not here" for name, value in figures.items() if value is None}
+    return Scores(figures, reasons, saved.vectors)
 
 
 def _corpus(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
@@ -70,10 +77,10 @@ def _oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
     return Scores({**report.oracle, **report.diversity}, report.unavailable)
 
 
-def _read(path: Path, predictions: str) -> Scores:
-    """Figures that are known already, of the same captions."""
+def _read(path: Path, predictions: str | None = None) -> Scores:
+    """Figures that are known already, of the same captions if their checksum is given."""
     content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if content.get("predictions") != predictions:
+    if not content or (predictions is not None and content["predictions"] != predictions):
         return Scores()
     return Scores(content["figures"], vectors=content.get("vectors"))
 
