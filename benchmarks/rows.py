@@ -5,12 +5,12 @@ r"""Train and caption the rows of the tables on coco-layout, several systems at 
     nvidia-cuda-mps-control -d                                # so that kernels of several runs share the GPU
     python benchmarks/rows.py build/coco_layout runs/sorter_coco_layout build/rows [--systems ours,pos] [KEY=VALUE ...]
     cp -r build/rows/*/runs/coco_layout_* runs/
-    sct reproduce table2 --data build/coco_layout --no-train  # and tableA3, table4, table7
+    sct reproduce table2 --data build/coco_layout --no-train  # and tableA3, table4, and table7 with --seeds 1
 
 One ``sct reproduce`` for all would caption one run after the other. Here every system has a folder of runs and a
 process of its own, so that some caption while others train; what is printed says which began and ended, and after how
-many seconds. Systems that failed, as for want of memory beside the others, are asked again one by one at the end. The
-settings are those of docs/results.md; KEY=VALUE goes over them, as in ``sct reproduce``.
+many seconds. Systems that failed, as for want of memory beside the others, are asked again one by one at the end.
+KEY=VALUE goes over SETTINGS, and these over the recipes', as in ``sct reproduce``.
 """
 
 import argparse
@@ -22,12 +22,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sct.reproduction.plan import number_of_seeds
-from sct.reproduction.published import PublishedTable, table_named
+from sct.reproduction.plan import SORTER, number_of_seeds, planned_run
+from sct.reproduction.published import PublishedTable, RowKey, table_named
+from sct.training.sorter_results import BEST
 
 SEEDS = 3
-TABLES = ("table2", "tableA3", "table7")
-"""Control by a sequence, by a set, and diversity; table4 has some of tableA3's rows."""
+SORTER_RUN = planned_run(RowKey("coco", SORTER, "")).name
+TABLES = ("table2", "tableA3", "table4", "table7")
+"""Control by a sequence, by a set, and diversity."""
 SYSTEMS = (
     "ours",
     "controllable_up_down",
@@ -67,9 +69,9 @@ class Work:
 
     def begin(self, system: str) -> subprocess.Popen[bytes]:
         """Train a system, and have it caption by the protocol of every table that it is in."""
-        sorter = self.out / system / "runs" / self.sorter.name
-        sorter.parent.mkdir(parents=True, exist_ok=True)
-        if not sorter.exists():
+        runs = self.out / system / "runs"
+        runs.mkdir(parents=True, exist_ok=True)
+        if not (sorter := runs / SORTER_RUN).exists():
             sorter.symlink_to(self.sorter.resolve())
         commands = [self._command(table, system) for table in map(table_named, TABLES) if system in _systems(table)]
         script = " && ".join(map(shlex.join, commands))
@@ -128,6 +130,8 @@ if __name__ == "__main__":
     systems = given.systems.split(",")
     if unknown := set(systems) - set(SYSTEMS):
         parser.error(f"no system {min(unknown)!r}: wanted some of {', '.join(SYSTEMS)}")
+    if not (given.sorter / BEST).is_dir():
+        parser.error(f"{given.sorter} has no {BEST}: wanted a sorter that sct train made")
     work = Work(given.data, given.sorter, given.out, (*SETTINGS, *given.settings))
     if train_all(work, train_all(work, systems, given.slots), slots=1):
         raise SystemExit(1)

@@ -100,9 +100,13 @@ def test_captions_that_were_brought_home_do_without_bundles(copy, data, trained)
 
 def figures_alone(folder: Path) -> None:
     """Leave of a run what a repository may keep."""
-    shutil.rmtree(folder / "bundles")
-    (folder / "best").unlink()
-    (folder / "evaluation" / "sequence-val" / "predictions.jsonl").unlink()
+    kept = {"recipe.toml", REPORT, "made_of.json", "scores.json"}
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.name not in kept:
+            path.unlink()
 
 
 def test_figures_that_were_kept_do_without_captions(copy, data, trained):
@@ -113,8 +117,10 @@ def test_figures_that_were_kept_do_without_captions(copy, data, trained):
     assert said == []
     for system, found in figures(again).items():
         assert found == {**figures(trained[1])[system], "NW": None}
-    [ours, _] = (again.results[row.key].runs[0] for row in again.table.rows())
-    assert ours.reasons == {"NW": "its captions are not here"}
+        assert found["C"] is not None
+    assert again.reasons() == {
+        "NW": f"there is no {copy}/runs/{OURS}/evaluation/sequence-val/predictions.jsonl to judge"
+    }
     assert again.commands() == [command.replace(str(trained[0]), str(copy)) for command in trained[1].commands()]
 
 
@@ -129,15 +135,36 @@ def test_captions_that_were_lost_are_said_again_where_the_bundle_is(copy, data, 
     assert figures(again) == figures(trained[1])
 
 
-def test_figures_of_another_dataset_are_not_taken(copy, tmp_path):
+def change(path: Path, **changes) -> None:
+    """A file of JSON with other values."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda folder: change(folder / "made_of.json", data="0" * 64), id="of another dataset"),
+        pytest.param(lambda folder: change(folder / "made_of.json", search={"beam": 1}), id="of another search"),
+        pytest.param(lambda folder: change(folder / "scores.json", predictions="0" * 64), id="of other captions"),
+        pytest.param(lambda folder: (folder / "scores.json").write_text('{"C": 1.0}'), id="somebody else's"),
+    ],
+)
+def test_figures_of_something_else_are_not_taken(spoil, copy, data):
     figures_alone(copy / "runs" / OURS)
-    for name in ("recipe.toml", REPORT):  # so that nothing but the figures says what they are of
-        (copy / "runs" / OURS / name).unlink()
-    other = tiny_dataset(tmp_path / "other", num_sets=3)
-    made = reproduce(some_rows("table2", ("ours",)), request_in(copy, other, train=False), silent)
+    spoil(copy / "runs" / OURS / "evaluation" / "sequence-val")
+    made = reproduce(some_rows("table2", ("ours",)), request_in(copy, data, train=False), silent)
     [row] = made.results.values()
     assert row.runs[0].absent.startswith("not run: the captions in ")
     assert row.runs[0].figures == {}
+
+
+def test_a_run_that_is_trained_anew_for_the_next_stage_captions_anew(copy, data):
+    figures_alone(copy / "runs" / OURS)
+    said = []
+    request = request_in(copy, data, systems=("ours",), settings=(*SMALL, "words:optimiser.learning_rate=0.1"))
+    made = reproduce(some_rows("table2", ("ours",), ("words", "cider")), request, said.append)
+    assert made.failures() == {}
+    assert f"captioning with {copy}/runs/{OURS}/best, sequence" in said
 
 
 def test_captions_of_another_dataset_are_not_taken(copy, tmp_path):
@@ -245,11 +272,6 @@ def test_figures_are_kept_with_the_name_of_the_word_vectors(copy, data, monkeypa
     assert (content["figures"]["NW"], content["vectors"]) == (0.5, "four random numbers")
 
 
-def change_made_of(folder: Path, key: str, value: object) -> None:
-    path = folder / "made_of.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
-
-
 def test_captions_say_how_they_were_searched_for(trained):
     folder = trained[0] / "runs" / OURS / "evaluation" / "sequence-val"
     made_of = json.loads((folder / "made_of.json").read_text())
@@ -263,8 +285,8 @@ def test_captions_say_how_they_were_searched_for(trained):
         pytest.param(lambda folder: (folder / "made_of.json").unlink(), id="captions cut off"),
         pytest.param(lambda folder: (folder / "made_of.json").write_text('{"data": "other"}'), id="of another dataset"),
         pytest.param(lambda folder: (folder / "predictions.jsonl").unlink(), id="captions removed"),
-        pytest.param(lambda folder: change_made_of(folder, "sct", "0.0.1"), id="of another sct"),
-        pytest.param(lambda folder: change_made_of(folder, "search", {"beam_size": 3}), id="searched for otherwise"),
+        pytest.param(lambda folder: change(folder / "made_of.json", sct="0.0.1"), id="of another sct"),
+        pytest.param(lambda folder: change(folder / "made_of.json", search={"beam_size": 3}), id="searched otherwise"),
     ],
 )
 def test_captions_that_are_not_of_the_run_are_said_again(copy, data, trained, spoil):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,16 +169,23 @@ def test_the_order_is_the_seed_s(data, tmp_path):
     assert losses_of(tmp_path / "one") != losses_of(tmp_path / "other")
 
 
-def in_a_process(recipe: Recipe, folder: Path, *, resume: bool = False, processes: int = 1) -> subprocess.Popen:
-    """Train as the command line does, with one thread, so that many fit on a small machine."""
+def in_a_process(
+    recipe: Recipe, folder: Path, *, resumes: Sequence[bool] = (False,), processes: int = 1
+) -> subprocess.Popen:
+    """Train as the command line does, once or several times, with one thread, so that many fit on a small machine."""
     path = folder / "recipe.toml"
     path.write_text(recipe_text(recipe))
     code = (
-        "import sys, torch; from pathlib import Path; torch.set_num_threads(1)\n"
+        "import atexit, os, sys, torch; from pathlib import Path; torch.set_num_threads(1)\n"
         "from sct.training.loop import train; from sct.training.recipe import load_recipe\n"
+        "@atexit.register\n"
+        "def have_parted():\n"  # registered first, called last
+        "    if torch.distributed.is_initialized():\n"
+        "        print('the processes have not parted: one of them may abort', flush=True)\n"
+        "        os._exit(1)\n"
         "print('begun', flush=True)\n"
-        f"train(load_recipe(Path({str(path)!r})), resume={resume})\n"
-        "assert not torch.distributed.is_initialized(), 'the processes have not parted: one may abort at its exit'\n"
+        f"for resume in {list(resumes)}:\n"
+        f"    train(load_recipe(Path({str(path)!r})), resume=resume)\n"
     )
     script = folder / "train.py"
     script.write_text(code)
@@ -203,6 +211,13 @@ def test_two_processes_get_the_losses_of_one(data, spoken, tmp_path, stage):
         torch.testing.assert_close(theirs[name], tensor, rtol=1e-4, atol=1e-6, msg=name)
     last = max(losses_of(tmp_path / "one"))
     assert losses_of(tmp_path / "two")[last] == pytest.approx(losses_of(tmp_path / "one")[last], rel=1e-4)
+
+
+def test_two_processes_train_twice_and_part_at_the_end(data, tmp_path):
+    recipe = tiny_recipe(data, tmp_path / "run", max_steps=2, devices=2)
+    process = in_a_process(recipe, tmp_path, resumes=(False, True), processes=2)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
 
 
 def test_machines_that_share_no_folder_are_refused(data, tmp_path):
@@ -233,7 +248,7 @@ def test_killed_at_any_instant_it_goes_on(data, tmp_path):
     chance = random.Random(1)
     reached = []
     for number in range(20):
-        with in_a_process(long, tmp_path, resume=number > 0) as process:
+        with in_a_process(long, tmp_path, resumes=[number > 0]) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "begun\n"
             time.sleep(chance.uniform(0.0, 1.0))

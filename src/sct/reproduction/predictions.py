@@ -62,6 +62,11 @@ class PredictionPlace:
         return self.folder / SCORES
 
     @property
+    def has_any(self) -> bool:
+        """Whether there are captions or figures, of whatever they may be."""
+        return self.file.is_file() or self.scores.is_file()
+
+    @property
     def settings(self) -> EvaluationSettings:
         """How they are said: by the paper's search, whatever a bundle's own is."""
         control: ControlKind = "set" if self.protocol == "set" else "sequence"
@@ -90,11 +95,11 @@ class Speaker:
 
         Where there is no bundle to say them again, their figures do.
         """
-        path = place.folder / MADE_OF
-        is_kept = place.file.is_file() or (place.scores.is_file() and not best.is_dir())
-        if not (path.is_file() and is_kept):
-            return False
-        made_of = json.loads(path.read_text(encoding="utf-8"))
+        made_of = _read(place.folder / MADE_OF)
+        if not place.file.is_file():
+            judged = _read(place.scores).get("predictions")
+            if best.is_dir() or judged is None or judged != made_of.get("captions"):
+                return False
         wanted = self._made_of(place, best, sorter if best.is_dir() else None)
         return all(made_of.get(name) == value for name, value in wanted.items() if value is not None)
 
@@ -109,8 +114,9 @@ class Speaker:
         place.folder.mkdir(parents=True, exist_ok=True)
         (place.folder / MADE_OF).unlink(missing_ok=True)  # it is not of what is written now
         write_predictions(place.file, lines)
+        made_of = {**self._made_of(place, best, sorter), "captions": checksum_of(place.file)}
         with written_whole(place.folder / MADE_OF) as file:
-            file.write(json.dumps(self._made_of(place, best, sorter), indent=1).encode("utf-8"))
+            file.write(json.dumps(made_of, indent=1).encode("utf-8"))
 
     def _made_of(self, place: PredictionPlace, best: Path, sorter: Path | None) -> Mapping[str, object]:
         """What captions are made of, by checksums, and how; none for what is not at hand."""
@@ -142,6 +148,11 @@ class Speaker:
         images = np.flatnonzero(is_here).tolist()
         features = PictureFeatures(eye, self._data.dataset, self._pictures, torch.device(self._device))
         return _Remembered(features(images), images)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a file of JSON says; nothing where there is none."""
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 class _Remembered:

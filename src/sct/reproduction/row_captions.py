@@ -32,11 +32,8 @@ class RowCaptions:
         self._starved: dict[str, str] = {}
         if self._sorter is not None and (of_sorter := other_data(place, self._sorter, data)):
             self._faults = {run.name: f"its sorter cannot be taken: {of_sorter}" for run in runs} | self._faults
-        self._missing = {
-            run.name: run
-            for run in runs
-            if not self._speaker.has_said(self._place_of(run), place.best(run), self._sorter_folder())
-        }
+        self._runs = runs
+        self._missing = self._unsaid()
 
     def missing(self, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
         """Those of the runs whose captions are missing and can be had."""
@@ -49,9 +46,11 @@ class RowCaptions:
     def settle(self, faults: Mapping[str, str]) -> None:
         """Have every run caption that is done by now; ``faults`` are those of training.
 
-        One that finds no memory beside those that train is asked again when the next of them has ended.
+        One that finds no memory beside those that train is asked again when the next of them has ended, and one of
+        which captions were kept may have been trained anew, for the next stage to start from.
         """
         self._faults |= faults
+        self._missing = self._unsaid()
         place = self._request.place
         if self._sorter is not None and not place.is_done(self._sorter):
             return
@@ -87,9 +86,17 @@ class RowCaptions:
         fault = self._faults.get(run.name) or self._starved.get(run.name)
         fault = fault or (of_sorter and f"its sorter failed: {of_sorter}")
         reason = fault or NOT_RUN
-        if not fault and self._place_of(run).folder.is_dir():
+        if not fault and self._place_of(run).has_any:
             reason = f"{NOT_RUN}: the captions in {self._place_of(run).folder} are of something else than what is here"
         return RunResult(name=run.name, commands=commands, absent=reason, has_failed=bool(fault))
+
+    def _unsaid(self) -> dict[str, PlannedRun]:
+        """The runs of which no captions are there, or others than they would say."""
+        best = self._request.place.best
+        sorter = self._sorter_folder()
+        return {
+            run.name: run for run in self._runs if not self._speaker.has_said(self._place_of(run), best(run), sorter)
+        }
 
     def _place_of(self, run: PlannedRun) -> PredictionPlace:
         return PredictionPlace(self._request.place.folder(run), self._protocol, self._request.split)

@@ -36,7 +36,7 @@ class Scores:
 def scores_of(place: PredictionPlace, metrics: Sequence[str], say: Say) -> Scores:
     """Figures of captions by the wanted metrics; only those that are not known yet are computed."""
     if not place.file.is_file():
-        return _without_captions(_read(place.scores), metrics)
+        return _without_captions(place, metrics)
     predictions = checksum_of(place.file)
     saved = _read(place.scores, predictions)
     known, vectors = dict(saved.figures), saved.vectors
@@ -55,11 +55,12 @@ def scores_of(place: PredictionPlace, metrics: Sequence[str], say: Say) -> Score
     return Scores({name: known.get(name) for name in metrics}, reasons, vectors)
 
 
-def _without_captions(saved: Scores, metrics: Sequence[str]) -> Scores:
+def _without_captions(place: PredictionPlace, metrics: Sequence[str]) -> Scores:
     """Figures that were brought here without the captions that they are of."""
+    saved = _read(place.scores)
     figures = {name: saved.figures.get(name) for name in metrics}
-    reasons = {name: "its captions are not here" for name, value in figures.items() if value is None}
-    return Scores(figures, reasons, saved.vectors)
+    missing = [name for name, value in figures.items() if value is None]
+    return Scores(figures, dict.fromkeys(missing, f"there is no {place.file} to judge"), saved.vectors)
 
 
 def _corpus(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
@@ -80,7 +81,7 @@ def _oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
 def _read(path: Path, predictions: str | None = None) -> Scores:
     """Figures that are known already, of the same captions if their checksum is given."""
     content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if not content or (predictions is not None and content["predictions"] != predictions):
+    if "figures" not in content or predictions not in (None, content.get("predictions")):
         return Scores()
     return Scores(content["figures"], vectors=content.get("vectors"))
 

@@ -17,7 +17,7 @@ from sct.training.interrupts import Interrupts
 from sct.training.journal import Journal
 from sct.training.objectives import RewardObjective
 from sct.training.order import Order, noise_of
-from sct.training.processes import Processes, launched
+from sct.training.processes import Processes, launch
 from sct.training.progress import Pace, Progress, ProgressLog, ShowProgress
 from sct.training.recipe import DeviceSettings, Recipe
 from sct.training.run_folder import RunFolder
@@ -53,9 +53,10 @@ class TrainingReport:
 def train(recipe: Recipe, *, resume: bool = False, show: ShowProgress | None = None) -> TrainingReport:
     """Train one stage; ``show`` is told how it gets on (logged if not given)."""
     arithmetic = arithmetic_of(recipe)
+    fabric = _fabric(recipe.device, arithmetic)
+    launch(fabric)
     folder_of = RunFolder.resume if resume else RunFolder.create
     with (
-        launched(_fabric(recipe.device, arithmetic)) as fabric,
         products_in(arithmetic),
         folder_of(Path(recipe.out), recipe, writes=fabric.is_global_zero) as folder,
         folder.journal() as journal,

@@ -1,7 +1,6 @@
 """What processes that train together must agree on: one that decides by itself leaves the others waiting for ever."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import atexit
 
 import torch
 import torch.distributed
@@ -12,17 +11,20 @@ from torch import Tensor
 from sct.training.losses import masked_mean
 
 
-@contextmanager
-def launched(fabric: Fabric) -> Iterator[Fabric]:
-    """Begin to talk with the other processes, and part from them when all is done.
+def launch(fabric: Fabric) -> None:
+    """Begin to talk with the other processes, and see to it that they part before Python ends.
 
-    A process that exits without parting may abort: threads of the gloo backend still hold what Python frees. After an
-    error it does not part, as that waits for the others, and they wait for it; whoever started them ends them.
+    A process that exits without parting may abort: threads of the gloo backend still hold what Python frees. Parting
+    any earlier would leave the next training in the same process with nobody to talk to.
     """
-    is_ours = not torch.distributed.is_initialized()
+    was_talking = torch.distributed.is_initialized()
     fabric.launch()
-    yield fabric
-    if is_ours and torch.distributed.is_initialized():
+    if torch.distributed.is_initialized() and not was_talking:
+        atexit.register(_part)
+
+
+def _part() -> None:
+    if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
