@@ -190,8 +190,14 @@ def _stored(captioner: CaptioningSystem, precision: Precision) -> dict[str, Tens
 
 
 def _unpacked(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights by their own names, if they were packed."""
-    return unpack(weights) if any(weight.dtype == torch.int8 for weight in weights.values()) else weights
+    """Weights by their own names, if they were packed, and in memory of their own.
+
+    In that of a file they lie wherever the one before ends, where some processors sum up in another order: the last bit
+    of what a captioner computes would depend on how it was loaded.
+    """
+    if any(weight.dtype == torch.int8 for weight in weights.values()):
+        return unpack(weights)
+    return {name: weight.clone() for name, weight in weights.items()}
 
 
 def _load_vision(path: Path) -> BundledVision:

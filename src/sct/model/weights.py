@@ -21,14 +21,9 @@ def weight_shapes(config: CaptionerConfig) -> dict[str, tuple[int, ...]]:
 
 
 def captioner_of(config: CaptionerConfig, weights: Mapping[str, Tensor]) -> CaptioningSystem:
-    """The captioner with these weights, in float32 and ready to caption; they must have passed ``check_weights``.
-
-    They are copied to memory of its own: in that of a file they lie wherever the one before ends, where some processors
-    sum up in another order, and the last bit of what a captioner computes would depend on how it was loaded.
-    """
+    """The captioner with these weights, in float32 and ready to caption; they must have passed ``check_weights``."""
     captioner = _without_memory(config)
-    own = {name: weight.to(torch.float32, copy=True) for name, weight in weights.items()}
-    captioner.load_state_dict(own, strict=True, assign=True)
+    captioner.load_state_dict({name: weight.float() for name, weight in weights.items()}, strict=True, assign=True)
     return captioner.eval()
 
 
