@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from made_rows import RECIPES, some_rows
-from tiny_data import SMALL, tiny_dataset
+from tiny_data import SMALL, silent, tiny_dataset
+from tiny_rows import figures_alone
 
 from sct.data.dataset import Dataset, write_dataset
 from sct.reproduction.published import TABLES
@@ -92,6 +93,19 @@ def test_how_different_captions_are_can_be_asked_for_alone(metric, data, runs, t
         [row] = made.results.values()
         assert 0 <= row.runs[0].figures[metric] <= 1
     assert [line for line in said if line.endswith(f"diversity-val: {metric}")] == said[-1:], "it was computed once"
+
+
+@pytest.mark.parametrize(("name", "metric"), [("tableA3", "C"), ("table7", "self-CIDEr")])
+def test_figures_of_sets_and_of_diversity_are_kept_too(name, metric, data, runs, tmp_path):
+    shutil.copytree(runs, tmp_path / "runs", symlinks=True)
+    request = request_for(data, tmp_path / "runs", metrics=(metric,), train=False)
+    [before] = reproduce(some_rows(name, ("ours",)), request, silent).results.values()
+    figures_alone(tmp_path / "runs" / "coco_layout_words")
+    said = []
+    [after] = reproduce(some_rows(name, ("ours",)), request, said.append).results.values()
+    assert said == []
+    assert after.runs[0].figures == before.runs[0].figures
+    assert after.runs[0].figures[metric] is not None
 
 
 def test_sorters_of_the_dataset_at_hand_are_trained_but_no_order_by_chance(data, runs, tmp_path):

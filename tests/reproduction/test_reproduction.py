@@ -4,60 +4,20 @@ import json
 import shlex
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from made_rows import RECIPES, some_rows
-from tiny_data import SMALL, silent, tiny_dataset
+from tiny_data import SMALL, silent
+from tiny_rows import OURS, RIVAL, TABLE, figures, request_in
 
-import sct
 from sct.cli.main import run
 from sct.errors import InputError
-from sct.metrics.report import Report
-from sct.reproduction import scores
 from sct.reproduction.plan import REPEATED
 from sct.reproduction.predictions import Speaker
 from sct.reproduction.published import SYSTEM_NAMES
-from sct.reproduction.request import Request
-from sct.reproduction.runs import LOG, REPORT, Workplace
+from sct.reproduction.runs import LOG, REPORT
 from sct.reproduction.table import reproduce
-
-METRICS = ("B4", "R", "C")
-TABLE = some_rows("table2", ("ours", "controllable_up_down"))
-OURS, RIVAL = "coco_layout_words", "coco_layout_controllable_up_down_words"
-
-
-def request_in(folder: Path, data: Path, **changes) -> Request:
-    place = Workplace(
-        data=data, runs=folder / "runs", recipes=RECIPES, settings=changes.pop("settings", SMALL), accelerator="cpu"
-    )
-    return Request(**({"place": place, "seeds": 1, "metrics": METRICS} | changes))
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return tiny_dataset(tmp_path_factory.mktemp("reproduction") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory, data):
-    """Both rows, trained at the same time."""
-    folder, said = tmp_path_factory.mktemp("trained"), []
-    made = reproduce(TABLE, request_in(folder, data, jobs=2), said.append)
-    assert made.failures() == {}
-    return folder, made, said
-
-
-@pytest.fixture
-def copy(trained, tmp_path):
-    """The runs, for a test to spoil."""
-    shutil.copytree(trained[0] / "runs", tmp_path / "runs", symlinks=True)
-    return tmp_path
-
-
-def figures(made):
-    return {row.key.system: made.results[row.key].runs[0].figures for row in made.table.rows()}
 
 
 def test_two_rows_are_trained_captioned_and_scored(trained):
@@ -87,148 +47,6 @@ def test_what_is_there_is_neither_trained_nor_captioned_nor_scored_again(copy, d
     assert figures(again) == figures(trained[1])
 
 
-def test_captions_that_were_brought_home_do_without_bundles(copy, data, trained):
-    for name in (OURS, RIVAL):
-        shutil.rmtree(copy / "runs" / name / "bundles")
-        (copy / "runs" / name / "best").unlink()
-        (copy / "runs" / name / "evaluation" / "sequence-val" / "scores.json").unlink()
-    said = []
-    again = reproduce(TABLE, request_in(copy, data, train=False), said.append)
-    assert figures(again) == figures(trained[1])
-    assert [line.rpartition(": ")[2] for line in said] == ["B4, R, C"] * 2
-
-
-def figures_alone(folder: Path) -> None:
-    """Leave of a run what a repository may keep."""
-    kept = {"recipe.toml", REPORT, "made_of.json", "scores.json"}
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_dir() and not path.is_symlink():
-            if not any(path.iterdir()):
-                path.rmdir()
-        elif path.name not in kept:
-            path.unlink()
-
-
-def test_figures_that_were_kept_do_without_captions(copy, data, trained):
-    for name in (OURS, RIVAL):
-        figures_alone(copy / "runs" / name)
-    said = []
-    again = reproduce(TABLE, request_in(copy, data, metrics=(*METRICS, "NW")), said.append)
-    assert said == []
-    for system, found in figures(again).items():
-        assert found == {**figures(trained[1])[system], "NW": None}
-        assert found["C"] is not None
-    assert again.reasons() == {
-        "NW": f"there is no {copy}/runs/{OURS}/evaluation/sequence-val/predictions.jsonl to judge"
-    }
-    assert again.commands() == [command.replace(str(trained[0]), str(copy)) for command in trained[1].commands()]
-
-
-def test_captions_that_were_lost_are_said_again_where_the_bundle_is(copy, data, trained):
-    file = copy / "runs" / OURS / "evaluation" / "sequence-val" / "predictions.jsonl"
-    before = file.read_bytes()
-    file.unlink()
-    said = []
-    again = reproduce(TABLE, request_in(copy, data, train=False), said.append)
-    assert said == [f"captioning with {copy}/runs/{OURS}/best, sequence"]
-    assert file.read_bytes() == before
-    assert figures(again) == figures(trained[1])
-
-
-def change(path: Path, **changes) -> None:
-    """A file of JSON with other values."""
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        pytest.param(lambda folder: change(folder / "made_of.json", data="0" * 64), id="of another dataset"),
-        pytest.param(lambda folder: change(folder / "made_of.json", search={"beam": 1}), id="of another search"),
-        pytest.param(lambda folder: change(folder / "scores.json", predictions="0" * 64), id="of other captions"),
-        pytest.param(lambda folder: (folder / "scores.json").write_text('{"C": 1.0}'), id="somebody else's"),
-    ],
-)
-def test_figures_of_something_else_are_not_taken(spoil, copy, data):
-    figures_alone(copy / "runs" / OURS)
-    spoil(copy / "runs" / OURS / "evaluation" / "sequence-val")
-    made = reproduce(some_rows("table2", ("ours",)), request_in(copy, data, train=False), silent)
-    [row] = made.results.values()
-    assert row.runs[0].absent.startswith("not run: the captions in ")
-    assert row.runs[0].figures == {}
-
-
-def test_a_run_that_is_trained_anew_for_the_next_stage_captions_anew(copy, data):
-    figures_alone(copy / "runs" / OURS)
-    said = []
-    request = request_in(copy, data, systems=("ours",), settings=(*SMALL, "words:optimiser.learning_rate=0.1"))
-    made = reproduce(some_rows("table2", ("ours",), ("words", "cider")), request, said.append)
-    assert made.failures() == {}
-    assert f"captioning with {copy}/runs/{OURS}/best, sequence" in said
-
-
-def test_captions_of_another_dataset_are_not_taken(copy, tmp_path):
-    folder = copy / "runs" / OURS
-    shutil.rmtree(folder / "bundles")
-    for name in ("best", "recipe.toml", REPORT):  # so that nothing but the captions says what they are of
-        (folder / name).unlink()
-    other = tiny_dataset(tmp_path / "other", num_sets=3)
-    made = reproduce(some_rows("table2", ("ours",)), request_in(copy, other, train=False), silent)
-    [row] = made.results.values()
-    assert row.runs[0].absent == (
-        f"not run: the captions in {folder}/evaluation/sequence-val are of something else than what is here"
-    )
-
-
-def without_checksum(folder: Path) -> None:
-    report = json.loads((folder / REPORT).read_text())
-    del report["dataset"]
-    (folder / REPORT).write_text(json.dumps(report))
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        pytest.param(lambda _: None, id="by its checksum"),
-        pytest.param(without_checksum, id="by the path in its recipe"),
-        pytest.param(lambda folder: shutil.rmtree(folder / "bundles"), id="brought home without a bundle"),
-    ],
-)
-def test_a_run_of_another_dataset_is_refused(copy, data, tmp_path, spoil):
-    spoil(copy / "runs" / OURS)
-    other = tiny_dataset(tmp_path / "other", num_sets=3)
-    table = some_rows("table2", ("ours",), ("words", "cider"))
-    made = reproduce(table, request_in(copy, other), silent)
-    refused = f"{copy}/runs/{OURS} was trained on {data}, and --data is {other}: remove it to have it trained again"
-    faults = made.failures()
-    assert faults[OURS].startswith(refused)
-    assert faults["coco_layout_cider"].startswith(f"it would start from another run: {refused}")
-    assert not (copy / "runs" / "coco_layout_cider").exists()
-
-
-def test_a_dataset_that_was_moved_is_the_same(copy, data, trained):
-    moved = copy / "moved"
-    shutil.copytree(data, moved)
-    for name in (OURS, RIVAL):
-        without_checksum(copy / "runs" / name)
-    assert figures(reproduce(TABLE, request_in(copy, moved), silent)) == figures(trained[1])
-
-
-@pytest.mark.parametrize(
-    ("named", "is_taken"),
-    [
-        pytest.param("/on/another/machine/tiny", True, id="a folder of the same name"),
-        pytest.param("/on/another/machine/big", False, id="a folder of another name"),
-    ],
-)
-def test_a_dataset_that_is_not_here_is_known_by_its_name(copy, data, named, is_taken):
-    without_checksum(copy / "runs" / OURS)
-    recipe = copy / "runs" / OURS / "recipe.toml"
-    recipe.write_text(recipe.read_text().replace(f'data = "{data}"', f'data = "{named}"'))
-    made = reproduce(TABLE, request_in(copy, data), silent)
-    assert (OURS not in made.failures()) == is_taken
-
-
 def test_a_recipe_of_an_older_sct_is_a_fault_of_its_row(copy, data):
     recipe = copy / "runs" / OURS / "recipe.toml"
     recipe.write_text(f"forgotten = 1\n{recipe.read_text()}")
@@ -247,54 +65,6 @@ def test_only_the_systems_that_are_named_are_trained(copy, data):
     }
     with pytest.raises(InputError, match="table2 has no system 'pos': wanted some of controllable_up_down, ours"):
         reproduce(TABLE, request_in(copy, data, systems=("pos",)), silent)
-
-
-def test_a_metric_that_is_missing_is_asked_for_again(copy, data, monkeypatch):
-    monkeypatch.setenv("SCT_METEOR_JAR", str(copy / "nowhere.jar"))
-    made = reproduce(TABLE, request_in(copy, data, metrics=("C", "M")), silent)
-    assert figures(made)["ours"]["M"] is None
-    assert "nowhere.jar" in made.reasons()["M"]
-    saved = copy / "runs" / OURS / "evaluation" / "sequence-val" / "scores.json"
-    content = json.loads(saved.read_text())
-    assert "M" not in content["figures"]
-    saved.write_text(json.dumps({**content, "figures": {**content["figures"], "M": 20.0}}))  # as another machine would
-    made = reproduce(TABLE, request_in(copy, data, metrics=("C", "M")), silent)
-    assert figures(made)["ours"]["M"] == 20.0
-
-
-def test_figures_are_kept_with_the_name_of_the_word_vectors(copy, data, monkeypatch):
-    saved = copy / "runs" / OURS / "evaluation" / "sequence-val" / "scores.json"
-    assert json.loads(saved.read_text())["vectors"] is None
-    report = Report(corpus={"NW": 0.5}, per_caption={}, groups=6, vectors="four random numbers")
-    monkeypatch.setattr(scores, "score", lambda *_: report)
-    reproduce(TABLE, request_in(copy, data, metrics=("NW",)), silent)
-    content = json.loads(saved.read_text())
-    assert (content["figures"]["NW"], content["vectors"]) == (0.5, "four random numbers")
-
-
-def test_captions_say_how_they_were_searched_for(trained):
-    folder = trained[0] / "runs" / OURS / "evaluation" / "sequence-val"
-    made_of = json.loads((folder / "made_of.json").read_text())
-    assert made_of["sct"] == sct.__version__
-    assert made_of["search"].items() >= {"beam_size": 5, "captions_of_an_image": 1, "control": "sequence"}.items()
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        pytest.param(lambda folder: (folder / "made_of.json").unlink(), id="captions cut off"),
-        pytest.param(lambda folder: (folder / "made_of.json").write_text('{"data": "other"}'), id="of another dataset"),
-        pytest.param(lambda folder: (folder / "predictions.jsonl").unlink(), id="captions removed"),
-        pytest.param(lambda folder: change(folder / "made_of.json", sct="0.0.1"), id="of another sct"),
-        pytest.param(lambda folder: change(folder / "made_of.json", search={"beam_size": 3}), id="searched otherwise"),
-    ],
-)
-def test_captions_that_are_not_of_the_run_are_said_again(copy, data, trained, spoil):
-    spoil(copy / "runs" / OURS / "evaluation" / "sequence-val")
-    said = []
-    again = reproduce(TABLE, request_in(copy, data), said.append)
-    assert said == [f"captioning with {copy}/runs/{OURS}/best, sequence"]
-    assert figures(again) == figures(trained[1])
 
 
 def test_rows_that_nobody_trained_are_not_run_and_have_no_figures(tmp_path, data):

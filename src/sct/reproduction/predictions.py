@@ -28,6 +28,7 @@ from sct.evaluation.predictions import write_predictions
 from sct.evaluation.protocol import PREDICTIONS, SCORES, EvaluationSettings, Evaluator
 from sct.model.bundle import CONFIG, VISION
 from sct.regions.sight import NetworkVision
+from sct.reproduction.kept import read_kept
 from sct.reproduction.stand_in import StandIn
 from sct.sorting import load_sorter
 from sct.sorting.saving import CONFIG as SORTER_CONFIG
@@ -95,9 +96,9 @@ class Speaker:
 
         Where there is no bundle to say them again, their figures do.
         """
-        made_of = _read(place.folder / MADE_OF)
+        made_of = read_kept(place.folder / MADE_OF)
         if not place.file.is_file():
-            judged = _read(place.scores).get("predictions")
+            judged = read_kept(place.scores).get("predictions")
             if best.is_dir() or judged is None or judged != made_of.get("captions"):
                 return False
         wanted = self._made_of(place, best, sorter if best.is_dir() else None)
@@ -148,11 +149,6 @@ class Speaker:
         images = np.flatnonzero(is_here).tolist()
         features = PictureFeatures(eye, self._data.dataset, self._pictures, torch.device(self._device))
         return _Remembered(features(images), images)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """What a file of JSON says; nothing where there is none."""
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 class _Remembered:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sct.errors import InputError
+from sct.reproduction.kept import read_kept
 from sct.reproduction.plan import RUN_KINDS, PlannedRun
 from sct.training.checkpoint import load_checkpoint
 from sct.training.journal import METRICS
@@ -90,8 +91,7 @@ class Workplace:
 
     def report(self, run: PlannedRun) -> dict[str, Any]:
         """What ``saved_report`` kept of a run; nothing of one that is not done, or was not begun here."""
-        path = self.folder(run) / REPORT
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        return read_kept(self.folder(run) / REPORT)
 
     def recipe(self, run: PlannedRun) -> Path:
         """The file of a run's recipe."""

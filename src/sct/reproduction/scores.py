@@ -13,6 +13,7 @@ from sct.checksum import checksum_of
 from sct.evaluation.diversity import diversity_report
 from sct.evaluation.predictions import Prediction, read_predictions
 from sct.metrics.report import METRICS, score
+from sct.reproduction.kept import read_kept
 from sct.reproduction.predictions import PredictionPlace
 from sct.reproduction.request import Say
 
@@ -80,7 +81,7 @@ def _oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
 
 def _read(path: Path, predictions: str | None = None) -> Scores:
     """Figures that are known already, of the same captions if their checksum is given."""
-    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    content = read_kept(path)
     if "figures" not in content or predictions not in (None, content.get("predictions")):
         return Scores()
     return Scores(content["figures"], vectors=content.get("vectors"))
