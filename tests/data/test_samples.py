@@ -3,7 +3,7 @@
 import pytest
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.samples import caption_text, likeliest_regions, samples_of, unordered
+from sct.data.samples import caption_text, likeliest_regions, region_sets_of_images, samples_of, unordered
 from sct.data.table import pack
 from sct.errors import InputError
 from sct.regions import Box, Region
@@ -86,6 +86,29 @@ def test_only_captions_of_the_split_with_regions_throughout_count():
     # In training a caption with a gap is of use, but it has no control.
     table = pack([image(caption(DOG, gap), caption(CAT), split="train")])
     assert [sample.captions for sample in samples_of(table, "train")] == [(1,)]
+
+
+WHOLE, GAP = (0, 1, 2, 3), Chunk(None, ())
+
+
+@pytest.mark.parametrize(
+    ("captions", "sets"),
+    [
+        pytest.param([caption()], (WHOLE,), id="no chunk"),
+        pytest.param([caption(DOG, CAT), caption(CAT, PIGS, CAT)], ((1,), (0,), (2, 3)), id="each once"),
+        pytest.param([caption(DOG, GAP), caption(GAP)], ((0,), WHOLE), id="a chunk without a region, twice"),
+        pytest.param(
+            [caption(Chunk("all", WHOLE), GAP)], (WHOLE, WHOLE), id="a chunk without one beside a chunk of all regions"
+        ),
+    ],
+)
+def test_an_image_has_the_sets_of_all_its_captions(captions, sets):
+    other = image(caption(DOG), image_id="2", split="train")
+    assert region_sets_of_images(pack([other, image(*captions)]), "val") == {1: sets}
+
+
+def test_images_without_a_region_or_a_caption_are_left_out():
+    assert region_sets_of_images(pack([image(caption(GAP), regions=()), image(image_id="2")]), "val") == {}
 
 
 def test_the_order_of_a_set_tells_nothing_of_captions():

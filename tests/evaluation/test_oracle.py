@@ -36,6 +36,14 @@ def test_orders_are_all_or_a_bounded_number_of_different_ones(num_sets, most, wa
         assert set(order) <= set(sets(num_sets))
 
 
+@pytest.mark.parametrize("most", [10**6, 100, 30, 5])
+def test_two_sets_of_the_same_members_make_no_order_twice(most):
+    found = candidate_orders(((0,), (0,), (1,), (2,)), most, "image")
+    assert len(found) == len(set(found)) <= most
+    # One of three; two: six of different members and two zeros; three: six without, six with two zeros; four: twelve.
+    assert len(found) == min(most, 3 + 7 + 12 + 12)
+
+
 def test_every_number_of_sets_gets_its_share():
     lengths = [len(order) for order in candidate_orders(sets(10), 100, "image")]
     assert {lengths.count(length) for length in range(1, 11)} == {10}

@@ -168,8 +168,15 @@ def test_nothing_to_evaluate_is_said(captioner, dataset):
         evaluator(captioner, dataset, split="test").caption()
 
 
-def test_a_split_without_a_control_is_refused(captioner, tmp_path):
+def test_a_split_without_a_control_is_captioned_often_alone(captioner, tmp_path):
     dataset = small_dataset(tmp_path / "data", [annotated("1", ()), annotated("2", CLASSES, split="train")])
-    for caption in (lambda each: each.caption(), lambda each: each.caption_often(2)):
-        with pytest.raises(InputError, match="no caption of split 'val'"):
-            caption(evaluator(captioner, dataset))
+    with pytest.raises(InputError, match="no caption of split 'val'"):
+        evaluator(captioner, dataset).caption()
+    [line] = evaluator(captioner, dataset).caption_often(2)
+    assert len(line.predictions) == 2
+
+
+def test_a_split_without_a_caption_is_refused(captioner, tmp_path):
+    dataset = small_dataset(tmp_path / "data", [annotated("1"), annotated("2", CLASSES, split="train")])
+    with pytest.raises(InputError, match="no image of split 'val' has a region and a caption"):
+        evaluator(captioner, dataset).caption_often(2)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from sct.data.mentions import Mentions, image_of_caption, mentions_of
+from sct.data.mentions import Mentions, image_of_caption, mentions_of, split_number
 from sct.data.statistics import usable_captions
 from sct.data.table import NO_CLASS, Table
 from sct.errors import InputError
@@ -66,6 +66,27 @@ def samples_of(
             control_sets = (likeliest_regions(table, image),)
         samples.append(Sample(image, control_sets, tuple(rows)))
     return samples
+
+
+def region_sets_of_images(table: Table, split: str) -> dict[int, RegionSets]:
+    """All region sets that captions of an image talk about, ``unordered``, of every image with a region and a caption.
+
+    Captions with a chunk that has no region count as well. For such chunks there is one set more, the image's likeliest
+    regions, as in training; it may have the members of another one. So it is for an image whose captions have no chunk.
+    """
+    columns, mentions = table.columns, mentions_of(table)
+    is_here = columns["image_split"] == split_number(table, split)
+    is_here &= (np.diff(columns["image_region"]) > 0) & (np.diff(columns["image_caption"]) > 0)
+    image_of_mention = image_of_caption(table)[mentions.caption]
+    of_split = is_here[image_of_mention]
+    sets = _numbered_sets(table, mentions.chunk[of_split])
+    talked_of: dict[int, dict[tuple[int, ...], None]] = {image: {} for image in np.flatnonzero(is_here).tolist()}
+    for image, number in zip(image_of_mention[of_split].tolist(), sets.numbers, strict=True):
+        talked_of[image].setdefault(sets.members[number])
+    return {
+        image: unordered(table, image, tuple(members or likeliest_regions(table, image) for members in found or [()]))
+        for image, found in talked_of.items()
+    }
 
 
 def unordered(table: Table, image: int, sets: RegionSets) -> RegionSets:

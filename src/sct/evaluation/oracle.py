@@ -17,7 +17,7 @@ import torch
 
 from sct.captioning import Captioner, CaptionOptions
 from sct.data.features import Features
-from sct.data.samples import MOST_MEMBERS, RegionSets, samples_of, unordered
+from sct.data.samples import MOST_MEMBERS, RegionSets, region_sets_of_images
 from sct.data.table import Table
 from sct.data.whole_images import MOST_REGIONS
 from sct.errors import InputError
@@ -27,6 +27,8 @@ ORDERS_PER_CAPTION = 5
 """Orders that are looked at for each caption that is kept, at most."""
 MOST_SETS = 10
 """Most region sets of a candidate, as the paper's sorter takes; longer controls do not fit a caption of 20 words."""
+_MOST_LISTED = 4
+"""Orders are listed, to draw some of them, where there are at most so many times those that are wanted."""
 _IMAGES_AT_ONCE = 64
 
 
@@ -52,17 +54,15 @@ class OracleCaption:
 
 
 def region_pools(table: Table, split: str) -> list[RegionPool]:
-    """The images of a split that have a control; all their captions are references, also those without a control.
+    """Every image of a split with a region: the paper runs this protocol on the whole split, as systems without control do.
 
-    The paper runs this protocol on the whole test split, to compare with systems that know no control.
+    All captions of an image are its references, and all of them say which region sets it has, also those that have no
+    control of their own because one of their chunks has no region.
     """
-    sets_of: dict[int, dict[tuple[int, ...], None]] = {}
-    for sample in samples_of(table, split, "sequence"):
-        sets_of.setdefault(sample.image, {}).update(dict.fromkeys(sample.control))
     offsets = table.columns["image_caption"].tolist()
     return [
-        RegionPool(image, unordered(table, image, tuple(sets)), tuple(range(offsets[image], offsets[image + 1])))
-        for image, sets in sets_of.items()
+        RegionPool(image, sets, tuple(range(offsets[image], offsets[image + 1])))
+        for image, sets in region_sets_of_images(table, split).items()
     ]
 
 
@@ -84,14 +84,12 @@ def candidate_orders(sets: RegionSets, most: int, seed: object) -> list[RegionSe
 
 
 def _orders(sets: RegionSets, size: int, most: int, chance: Random) -> list[RegionSets]:
-    """Orders of ``size`` of the sets, at most ``most`` of them."""
-    count = perm(len(sets), size)
-    if count <= most:
-        return list(permutations(sets, size))
-    if count <= 2 * most:
-        return chance.sample(list(permutations(sets, size)), most)
+    """Different orders of ``size`` of the sets, at most ``most`` of them."""
+    if perm(len(sets), size) <= _MOST_LISTED * most:
+        orders = list(dict.fromkeys(permutations(sets, size)))
+        return orders if len(orders) <= most else chance.sample(orders, most)
     drawn: dict[RegionSets, None] = {}
-    while len(drawn) < most:  # at most half of all are wanted, so a draw is a new one at least every other time
+    while len(drawn) < most:  # of so many, two sets of the same members leave half, and a draw is seldom an old one
         drawn[tuple(chance.sample(sets, size))] = None
     return list(drawn)
 

@@ -92,7 +92,11 @@ class Evaluator:
     def samples(self) -> list[Sample]:
         """The samples of the split, their controls in the order to be spoken of."""
         samples = samples_of(self.dataset.table, self.settings.split, self.settings.control)
-        _refuse_nothing(samples, self.settings.split)
+        if not samples:
+            raise InputError(
+                f"no caption of split {self.settings.split!r} has a region for each of its noun chunks: "
+                "wanted at least one to evaluate"
+            )
         if self.settings.control != "set":
             return samples
         if self.sorter is None:
@@ -105,7 +109,10 @@ class Evaluator:
     def caption_often(self, number: int, progress: Progress | None = None) -> list[Prediction]:
         """Say ``number`` captions of every image of the split (section 4.4, Table 7)."""
         pools = region_pools(self.dataset.table, self.settings.split)
-        _refuse_nothing(pools, self.settings.split)
+        if not pools:
+            raise InputError(
+                f"no image of split {self.settings.split!r} has a region and a caption: wanted at least one to evaluate"
+            )
         seen = pools
         if self.captioner.config.sees_whole_images:
             seen = [replace(pool, sets=(all_regions(self.dataset.table, pool.image),)) for pool in pools]
@@ -201,10 +208,3 @@ def _coco_reference(text: str) -> str:
 def _flickr_reference(text: str) -> str:
     """A caption of Flickr30k as the authors compare with it: capitals stay, and so does punctuation inside words."""
     return " ".join(without_punctuation(text.split()))
-
-
-def _refuse_nothing(samples: Sequence[object], split: str) -> None:
-    if not samples:
-        raise InputError(
-            f"no caption of split {split!r} has a region for each of its noun chunks: wanted at least one to evaluate"
-        )
