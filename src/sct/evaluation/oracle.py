@@ -1,6 +1,6 @@
 """The diversity protocol of section 4.4: many captions of an image, from its region sets in many orders.
 
-An image's region sets are those of all its controls. The candidates are orders of them and of subsets of them; the
+An image's region sets are those of all its captions. The candidates are orders of them and of subsets of them; the
 captioner says one caption for each, and the likeliest ones that differ are kept. Ten region sets have ten million such
 orders, so no more than a fixed number is looked at: what fits is taken whole, the rest by chance, the same chance each
 time. Time and memory for an image are bounded whatever it holds.
@@ -54,10 +54,11 @@ class OracleCaption:
 
 
 def region_pools(table: Table, split: str) -> list[RegionPool]:
-    """Every image of a split with a region: the paper runs this protocol on the whole split, as systems without control do.
+    """Every image of a split that has a region and a caption.
 
-    All captions of an image are its references, and all of them say which region sets it has, also those that have no
-    control of their own because one of their chunks has no region.
+    The paper runs this protocol on the whole split, to compare with systems that know no control. All captions of an
+    image are its references, and all say which region sets it has: also those with a chunk that has no region, which
+    have no control of their own.
     """
     offsets = table.columns["image_caption"].tolist()
     return [

@@ -78,8 +78,13 @@ class PredictionPlace:
         settings = self.settings
         options = asdict(settings.options())
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
-        number = CAPTIONS_OF_AN_IMAGE if self.protocol == "diversity" else 1
-        return {"control": settings.control, "split": self.split, "captions_of_an_image": number, **options}
+        is_diverse = self.protocol == "diversity"
+        return {
+            "control": "orders of all sets of the image" if is_diverse else settings.control,
+            "split": self.split,
+            "captions_of_an_image": CAPTIONS_OF_AN_IMAGE if is_diverse else 1,
+            **options,
+        }
 
 
 class Speaker:
