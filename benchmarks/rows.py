@@ -3,14 +3,15 @@ r"""Train and caption the rows of the tables on coco-layout, several systems at 
     sct prepare coco-layout/ build/coco_layout
     sct train recipes/sorter_coco_layout.toml
     nvidia-cuda-mps-control -d                                # so that kernels of several runs share the GPU
-    python benchmarks/rows.py build/coco_layout runs/sorter_coco_layout build/rows [--systems ours,pos] [KEY=VALUE ...]
+    python benchmarks/rows.py build/coco_layout runs/sorter_coco_layout build/rows [KEY=VALUE ...]
     cp -r build/rows/*/runs/coco_layout_* runs/
     sct reproduce table2 --data build/coco_layout --no-train  # and tableA3, table4, and table7 with --seeds 1
 
 One ``sct reproduce`` for all would caption one run after the other. Here every system has a folder of runs and a
 process of its own, so that some caption while others train; what is printed says which began and ended, and after how
 many seconds. Systems that failed, as for want of memory beside the others, are asked again one by one at the end.
-KEY=VALUE goes over SETTINGS, and these over the recipes', as in ``sct reproduce``.
+KEY=VALUE goes over SETTINGS, and these over the recipes', as in ``sct reproduce``. ``--systems ours,pos`` and
+``--tables table7`` ask for some alone; systems that are in none of the tables are left out.
 """
 
 import argparse
@@ -49,7 +50,7 @@ SETTINGS = (
     "words:batch_size=400",
     "words:optimiser.learning_rate=0.001",
     "words:optimiser.decay=0.5",
-    "cider:max_steps=2000",
+    "cider:max_steps=2500",
     "cider:validate_every=0.0714",
     "nouns:max_steps=700",
     "nouns:validate_every=0.0417",
@@ -65,6 +66,7 @@ class Work:
     data: Path
     sorter: Path
     out: Path
+    tables: tuple[PublishedTable, ...]
     settings: tuple[str, ...]
 
     def begin(self, system: str) -> subprocess.Popen[bytes]:
@@ -73,7 +75,7 @@ class Work:
         runs.mkdir(parents=True, exist_ok=True)
         if not (sorter := runs / SORTER_RUN).exists():
             sorter.symlink_to(self.sorter.resolve())
-        commands = [self._command(table, system) for table in map(table_named, TABLES) if system in _systems(table)]
+        commands = [self._command(table, system) for table in self.tables if system in _systems(table)]
         script = " && ".join(map(shlex.join, commands))
         with self.log(system).open("ab") as log:
             return subprocess.Popen(["sh", "-c", script], stdout=log, stderr=log)
@@ -82,8 +84,12 @@ class Work:
         """What its commands print."""
         return self.out / system / "log"
 
+    def num_runs(self, system: str) -> int:
+        """Runs that a system has under way at once."""
+        return number_of_seeds(system, max(map(_seeds, self.tables)))
+
     def _command(self, table: PublishedTable, system: str) -> list[str]:
-        seeds = 1 if table.protocol == "diversity" else SEEDS
+        seeds = _seeds(table)
         return [
             sys.executable, "-m", "sct", "reproduce", table.name, "--data", str(self.data),
             "--runs", str(self.out / system / "runs"), "--out", str(self.out / system / table.name),
@@ -95,17 +101,21 @@ def _systems(table: PublishedTable) -> set[str]:
     return {row.key.system for row in table.rows()}
 
 
+def _seeds(table: PublishedTable) -> int:
+    return 1 if table.protocol == "diversity" else SEEDS
+
+
 def train_all(work: Work, systems: Sequence[str], slots: int) -> list[str]:
     """Have systems trained, so many runs at once; those that failed are given back."""
     waiting, failed = list(systems), []
     under_way: dict[str, subprocess.Popen[bytes]] = {}
     while waiting or under_way:
-        taken = sum(number_of_seeds(system, SEEDS) for system in under_way)
-        while waiting and (not under_way or taken + number_of_seeds(waiting[0], SEEDS) <= slots):
+        taken = sum(map(work.num_runs, under_way))
+        while waiting and (not under_way or taken + work.num_runs(waiting[0]) <= slots):
             system = waiting.pop(0)
             _say(f"{system} begins")
             under_way[system] = work.begin(system)
-            taken += number_of_seeds(system, SEEDS)
+            taken += work.num_runs(system)
         time.sleep(_SECONDS_BETWEEN_LOOKS)
         for system in [system for system, process in under_way.items() if process.poll() is not None]:
             has_failed = bool(under_way.pop(system).returncode)
@@ -124,14 +134,18 @@ if __name__ == "__main__":
     parser.add_argument("sorter", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--systems", default=",".join(SYSTEMS))
+    parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--slots", type=int, default=7, help="runs at once; eight left no memory on 139 GiB")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     given = parser.parse_intermixed_args()
-    systems = given.systems.split(",")
-    if unknown := set(systems) - set(SYSTEMS):
-        parser.error(f"no system {min(unknown)!r}: wanted some of {', '.join(SYSTEMS)}")
+    systems, tables = given.systems.split(","), given.tables.split(",")
+    for wanted, known in ((systems, SYSTEMS), (tables, TABLES)):
+        if unknown := set(wanted) - set(known):
+            parser.error(f"{min(unknown)!r} is not known: wanted some of {', '.join(known)}")
     if not (given.sorter / BEST).is_dir():
         parser.error(f"{given.sorter} has no {BEST}: wanted a sorter that sct train made")
-    work = Work(given.data, given.sorter, given.out, (*SETTINGS, *given.settings))
+    wanted_tables = tuple(map(table_named, tables))
+    systems = [system for system in systems if any(system in _systems(table) for table in wanted_tables)]
+    work = Work(given.data, given.sorter, given.out, wanted_tables, (*SETTINGS, *given.settings))
     if train_all(work, train_all(work, systems, given.slots), slots=1):
         raise SystemExit(1)

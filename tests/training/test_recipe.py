@@ -204,6 +204,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, path, message):
         pytest.param(["max_epochs=0"], "max_epochs is 0", id="no epoch"),
         pytest.param(["max_seconds=-1"], "max_seconds is -1.0", id="less than no time"),
         pytest.param(["validate_every=0"], "validate_every is 0.0: wanted a number above 0", id="never validated"),
+        pytest.param(["validate_beam=0"], "validate_beam is 0: wanted 1 or more", id="no hypothesis"),
         pytest.param(["optimiser.learning_rate=0"], "learning_rate is 0.0", id="no learning"),
         pytest.param(["optimiser.decay=1.1"], "decay is 1.1", id="decay that grows"),
         pytest.param(["optimiser.decay=0"], "decay is 0.0", id="decay to nothing"),
@@ -278,7 +279,7 @@ def test_the_resolved_text_holds_every_setting():
     text = recipe_text(Recipe(data="d", out="o", start="x"))
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
-    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 11 + 10 + 11 + 5 + 14 + 6
+    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 12 + 10 + 11 + 5 + 14 + 6
 
 
 @pytest.mark.parametrize(

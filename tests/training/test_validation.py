@@ -13,6 +13,7 @@ from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.samples import caption_text, samples_of
 from sct.data.table import join, pack
 from sct.decoding import Settings
+from sct.decoding.beam import beam_search
 from sct.decoding.greedy import greedy
 from sct.evaluation import predict
 from sct.language.nouns import NounTable
@@ -64,7 +65,8 @@ def image(number: int, split: str, caption: Caption) -> AnnotatedImage:
         pytest.param(lambda _: crowded(), {"max_members": 2}, id="members"),
     ],
 )
-def test_validation_judges_what_evaluation_judges(caption_of, settings, tmp_path, monkeypatch):
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_validation_judges_what_evaluation_judges(caption_of, settings, beam_size, tmp_path, monkeypatch):
     """Whatever the recipe cuts its examples to."""
     validated = [image(100 + number, "val", caption_of(number)) for number in range(12)]
     table, vocabulary = join([pack([image(0, "train", plain(*range(6))), *validated])])
@@ -72,7 +74,7 @@ def test_validation_judges_what_evaluation_judges(caption_of, settings, tmp_path
     nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(6, 4)), "four random numbers")
     write_dataset(tmp_path / "data", table, vocabulary, manifest, nouns)
     recipe = tiny_recipe(tmp_path / "data", tmp_path / "run")
-    recipe = replace(recipe, examples=ExampleSettings(**settings))
+    recipe = replace(recipe, examples=ExampleSettings(**settings), validate_beam=beam_size)
     workshop = open_workshop(recipe, torch.device("cpu"), torch.float32)
     for weight in workshop.bundle.captioner.parameters():
         torch.nn.init.normal_(weight)  # so that what is said depends on what is looked at
@@ -81,7 +83,7 @@ def test_validation_judges_what_evaluation_judges(caption_of, settings, tmp_path
     monkeypatch.setattr(validation, "quick_scores", lambda *given, **_: judged.append(given) or quick_scores(*given))
     assert workshop.validation is not None
     figures = workshop.validation(workshop.bundle.captioner)
-    said, references = evaluated(workshop)
+    said, references = evaluated(workshop, beam_size)
     assert len(set(said)) > 2
     [(said_here, references_here)] = judged
     assert list(said_here) == said
@@ -89,13 +91,14 @@ def test_validation_judges_what_evaluation_judges(caption_of, settings, tmp_path
     assert figures == quick_scores(said, references)
 
 
-def evaluated(workshop: Workshop) -> tuple[list[str], list[list[str]]]:
-    """What ``sct evaluate --control sequence`` says and judges, with greedy captions for those of its beam search."""
+def evaluated(workshop: Workshop, beam_size: int) -> tuple[list[str], list[list[str]]]:
+    """What ``sct evaluate --control sequence`` says and judges, with a beam of another width, or greedy captions."""
     table, bundle = workshop.dataset.table, workshop.bundle
     samples = samples_of(table, "val", "sequence")
     features = features_for(table, None, bundle.encoder)
     inputs = predict.pack(features, [sample.image for sample in samples], [sample.control for sample in samples])
     fused = FusedCaptioner(bundle.captioner)
-    words = greedy(fused, fused.begin(inputs), Settings()).words[:, 0].tolist()
+    search = greedy if beam_size == 1 else beam_search
+    words = search(fused, fused.begin(inputs), Settings(beam_size=beam_size)).words[:, 0].tolist()
     said = [" ".join(bundle.vocabulary.decode(ids)) for ids in words]
     return said, [[caption_text(table, caption) for caption in sample.captions] for sample in samples]

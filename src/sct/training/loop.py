@@ -242,7 +242,7 @@ class _Run:
         )
 
     def _validate(self, step: int) -> None:
-        """Score greedy captions, and write the bundle."""
+        """Score captions of the validation split, and write the bundle."""
         scores: dict[str, float] = {}
         if self._validation is not None:
             self._network.eval()

@@ -270,6 +270,9 @@ class Recipe(Settings):
     """Captions of a step, over all devices together."""
     validate_every: float = 1.0
     """Epochs between two looks at the validation split."""
+    validate_beam: int = 1
+    """Hypotheses kept for each caption of it. 1: greedy captions, which tell little of a captioner that also chooses
+    when to move on and has learned from words alone."""
     checkpoint_every_seconds: float = 300.0
     """Time between two checkpoints, which is what a killed run loses at most; each validation saves one too."""
     patience: int = 5
@@ -291,9 +294,10 @@ class Recipe(Settings):
         for name in ("data", "out"):
             if not getattr(self, name):
                 raise InputError(f"{name} is empty: wanted the path of a folder, {name}=DIR")
-        for name, least in (("seed", 0), ("max_epochs", 1), ("max_steps", 0), ("batch_size", 1), ("patience", 0)):
-            check_at_least(name, getattr(self, name), least)
-        check_at_least("max_seconds", self.max_seconds, 0)
+        for name in ("seed", "max_steps", "max_seconds", "patience"):
+            check_at_least(name, getattr(self, name), 0)
+        for name in ("max_epochs", "batch_size", "validate_beam"):
+            check_at_least(name, getattr(self, name), 1)
         for name in ("validate_every", "checkpoint_every_seconds"):
             if getattr(self, name) <= 0:
                 raise InputError(f"{name} is {getattr(self, name)}: wanted a number above 0")

@@ -1,4 +1,4 @@
-"""How good the captions of a validation split are, told quickly: greedy captions, and metrics that need no Java."""
+"""How good the captions of a validation split are, told quickly: a narrow search, and metrics that need no Java."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ import torch
 
 from sct.data.samples import Sample, caption_text
 from sct.data.table import Table
+from sct.decoding.beam import beam_search
 from sct.decoding.greedy import greedy
 from sct.decoding.settings import Settings
 from sct.language.nouns import NounTable
@@ -16,12 +17,12 @@ from sct.metrics.report import quick_scores
 from sct.model.system import CaptioningSystem
 from sct.training.feed import Feed
 
-_SAMPLES_AT_ONCE = 500
+_CAPTIONS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validation:
-    """The samples of a split as ``sct evaluate --control sequence`` has them, greedy instead of beam search.
+    """The samples of a split as ``sct evaluate --control sequence`` has them, in a beam as wide as the recipe says.
 
     Controls are whole and captions as long as there, whatever the recipe's examples are cut to.
     """
@@ -33,16 +34,20 @@ class Validation:
     nouns: NounTable | None
     collapse: bool
     """Whether words said several times in a row count once, as in the authors' code."""
+    beam_size: int
+    """1: greedy captions."""
     device: torch.device
 
     @torch.no_grad()
     def __call__(self, network: CaptioningSystem) -> dict[str, float]:
         """CIDEr-D, BLEU-4 and, with a noun table, NW, in the units of the paper's tables."""
         speaker = network.speaker(dtype=torch.float16 if self.device.type == "cuda" else torch.float32)
+        search = greedy if self.beam_size == 1 else beam_search
         said = []
-        for rows in torch.arange(len(self.feed), device=self.feed.home).split(_SAMPLES_AT_ONCE):
-            inputs = self.feed.inputs(rows)
-            decoded = greedy(speaker, speaker.begin(inputs), Settings())
+        for rows in torch.arange(len(self.feed), device=self.feed.home).split(
+            max(1, _CAPTIONS_AT_ONCE // self.beam_size)
+        ):
+            decoded = search(speaker, speaker.begin(self.feed.inputs(rows)), Settings(beam_size=self.beam_size))
             said += [" ".join(self.vocabulary.decode(ids)) for ids in decoded.words[:, 0].tolist()]
         if self.collapse:
             said = [collapse_repeats(caption) for caption in said]
@@ -58,7 +63,8 @@ def make_validation(
     device: torch.device,
     *,
     collapse: bool = False,
+    beam_size: int = 1,
 ) -> Validation:
     """Judge by the captions of the samples, which ``feed`` has the controls of, in the same order."""
     references = tuple(tuple(caption_text(table, caption) for caption in sample.captions) for sample in samples)
-    return Validation(feed, references, vocabulary, nouns, collapse=collapse, device=device)
+    return Validation(feed, references, vocabulary, nouns, collapse=collapse, beam_size=beam_size, device=device)

@@ -129,6 +129,7 @@ def _validation(
         bundle.nouns,
         device,
         collapse=config.mode == "reference",
+        beam_size=recipe.validate_beam,
     )
 
 
