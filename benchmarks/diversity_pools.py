@@ -43,10 +43,11 @@ if __name__ == "__main__":
 
     def of_captions(pool: RegionPool) -> RegionSets:
         """The sets of all captions, without the one that stands for chunks without a region, if there are others."""
-        named = tuple(
-            members for members in dict.fromkeys(pool.sets) if members != likeliest_regions(table, pool.image)
-        )
-        return named or pool.sets[:1]
+        likeliest = likeliest_regions(table, pool.image)
+        if len(pool.sets) == 1 or likeliest not in pool.sets:
+            return pool.sets
+        place = pool.sets.index(likeliest)
+        return pool.sets[:place] + pool.sets[place + 1 :]
 
     def tell(name: str, pools: Sequence[RegionPool], sets: Callable[[RegionPool], RegionSets]) -> None:
         """Caption and print one row."""

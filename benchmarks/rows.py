@@ -146,6 +146,8 @@ if __name__ == "__main__":
         parser.error(f"{given.sorter} has no {BEST}: wanted a sorter that sct train made")
     wanted_tables = tuple(map(table_named, tables))
     systems = [system for system in systems if any(system in _systems(table) for table in wanted_tables)]
+    if not systems:
+        parser.error(f"none of these systems is in {given.tables}")
     work = Work(given.data, given.sorter, given.out, wanted_tables, (*SETTINGS, *given.settings))
     if train_all(work, train_all(work, systems, given.slots), slots=1):
         raise SystemExit(1)

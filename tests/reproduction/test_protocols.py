@@ -62,6 +62,22 @@ def test_another_sorter_has_sets_captioned_anew(data, runs, tmp_path):
     assert said == [f"captioning with {tmp_path}/runs/coco_layout_words/best, set"]
 
 
+def test_captions_of_the_diversity_protocol_before_are_said_anew(data, runs, tmp_path):
+    """It took the region sets of controls alone, and wrote "sequence" for its control."""
+    shutil.copytree(runs, tmp_path / "runs", symlinks=True)
+    table, request = some_rows("table7", ("ours",)), request_for(data, tmp_path / "runs", metrics=("C",), train=False)
+    reproduce(table, request, silent)
+    said = []
+    reproduce(table, request, said.append)
+    assert said == [], "they are of this protocol"
+    made_of = tmp_path / "runs" / "coco_layout_words" / "evaluation" / "diversity-val" / "made_of.json"
+    content = json.loads(made_of.read_text())
+    content["search"]["control"] = "sequence"
+    made_of.write_text(json.dumps(content))
+    reproduce(table, request, said.append)
+    assert f"captioning with {tmp_path}/runs/coco_layout_words/best, diversity" in said
+
+
 def test_a_sorter_that_fails_is_the_fault_of_all_rows_of_sets(data, runs, tmp_path):
     shutil.copytree(runs / "coco_layout_words", tmp_path / "runs" / "coco_layout_words", symlinks=True)
     shutil.rmtree(tmp_path / "runs" / "coco_layout_words" / "evaluation")

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sct.errors import InputError
+from sct.training import settings_file
 from sct.training.recipe import (
     DeviceSettings,
     ExampleSettings,
@@ -315,3 +316,13 @@ def test_the_fingerprint_changes_with_what_is_learned_and_not_with_how_far():
         replace(recipe, examples=ExampleSettings(max_slots=3)),
     ]
     assert len({recipe_fingerprint(other) for other in [recipe, *others]}) == 5
+
+
+def test_a_setting_of_a_later_release_leaves_runs_their_fingerprints(monkeypatch):
+    recipe = Recipe(data="d", out="o", seed=3)
+    before = recipe_fingerprint(recipe)
+    known = settings_file.flat_settings
+    monkeypatch.setattr(settings_file, "flat_settings", lambda record: known(record) | {"a_new_one": 7})
+    assert recipe_fingerprint(recipe) == before
+    monkeypatch.setattr(settings_file, "flat_settings", lambda record: known(record) | {"a_new_one": record.seed})
+    assert recipe_fingerprint(recipe) != before, "it is not at its default"

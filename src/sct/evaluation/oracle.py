@@ -29,6 +29,8 @@ MOST_SETS = 10
 """Most region sets of a candidate, as the paper's sorter takes; longer controls do not fit a caption of 20 words."""
 _MOST_LISTED = 4
 """Orders are listed, to draw some of them, where there are at most so many times those that are wanted."""
+_DRAWS_EACH = 10
+"""Draws for each order that is wanted, at most: where many sets have the same members, few orders differ."""
 _IMAGES_AT_ONCE = 64
 
 
@@ -56,9 +58,9 @@ class OracleCaption:
 def region_pools(table: Table, split: str) -> list[RegionPool]:
     """Every image of a split that has a region and a caption.
 
-    The paper runs this protocol on the whole split, to compare with systems that know no control. All captions of an
-    image are its references, and all say which region sets it has: also those with a chunk that has no region, which
-    have no control of their own.
+    The paper runs this protocol on the whole split, to compare with systems that know no control. It does not say what
+    the region sets of an image without a control are. Here all captions, which are its references, say which sets it
+    has: also those with a chunk that has no region, which have no control of their own.
     """
     offsets = table.columns["image_caption"].tolist()
     return [
@@ -85,12 +87,14 @@ def candidate_orders(sets: RegionSets, most: int, seed: object) -> list[RegionSe
 
 
 def _orders(sets: RegionSets, size: int, most: int, chance: Random) -> list[RegionSets]:
-    """Different orders of ``size`` of the sets, at most ``most`` of them."""
+    """Different orders of ``size`` of the sets, at most ``most`` of them; sets may have the same members."""
     if perm(len(sets), size) <= _MOST_LISTED * most:
         orders = list(dict.fromkeys(permutations(sets, size)))
         return orders if len(orders) <= most else chance.sample(orders, most)
     drawn: dict[RegionSets, None] = {}
-    while len(drawn) < most:  # of so many, two sets of the same members leave half, and a draw is seldom an old one
+    for _ in range(_DRAWS_EACH * most):
+        if len(drawn) == most:
+            break
         drawn[tuple(chance.sample(sets, size))] = None
     return list(drawn)
 

@@ -16,7 +16,6 @@ from sct.training.settings_file import (
     check_at_least,
     check_fields,
     fingerprint,
-    flat_settings,
     load_run_settings,
     settings_text,
 )
@@ -340,8 +339,7 @@ def recipe_text(recipe: Recipe) -> str:
 
 def recipe_fingerprint(recipe: Recipe) -> str:
     """A short name for all that a run learns from; settings that may change on resume do not change it."""
-    fixed = {key: value for key, value in flat_settings(recipe).items() if not may_change_on_resume(key)}
-    return fingerprint(fixed)
+    return fingerprint(recipe, Recipe(data=".", out="."), may_change_on_resume)
 
 
 def may_change_on_resume(key: str) -> bool:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -224,6 +224,14 @@ def _parsed(text: str, kind: Any, key: str) -> TomlValue:
     return value
 
 
-def fingerprint(settings: Mapping[str, TomlValue]) -> str:
-    """A short name for settings by their keys."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode("utf-8")).hexdigest()[:16]
+def fingerprint(record: Settings, usual: Settings, may_change: Callable[[str], bool]) -> str:
+    """A short name for all settings but those that may change.
+
+    Only what is not as in the ``usual`` settings makes it: one that a later release adds leaves earlier runs their
+    names.
+    """
+    defaults = flat_settings(usual)
+    told = {
+        key: value for key, value in flat_settings(record).items() if not may_change(key) and value != defaults[key]
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode("utf-8")).hexdigest()[:16]

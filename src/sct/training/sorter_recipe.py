@@ -14,7 +14,6 @@ from sct.training.settings_file import (
     check_at_least,
     check_fields,
     fingerprint,
-    flat_settings,
     load_run_settings,
 )
 
@@ -91,5 +90,4 @@ def load_sorter_recipe(path: Path, overrides: Sequence[str] = ()) -> SorterRecip
 
 def sorter_fingerprint(recipe: SorterRecipe) -> str:
     """A short name for all that a run learns from; settings that may change on resume do not change it."""
-    fixed = {key: value for key, value in flat_settings(recipe).items() if key not in MAY_CHANGE_ON_RESUME}
-    return fingerprint(fixed)
+    return fingerprint(recipe, SorterRecipe(data=".", out="."), MAY_CHANGE_ON_RESUME.__contains__)

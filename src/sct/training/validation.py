@@ -1,7 +1,7 @@
 """How good the captions of a validation split are, told quickly: a narrow search, and metrics that need no Java."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -32,8 +32,8 @@ class Validation:
     references: tuple[tuple[str, ...], ...]
     vocabulary: Vocabulary
     nouns: NounTable | None
-    collapse: bool
-    """Whether words said several times in a row count once, as in the authors' code."""
+    reference: bool
+    """As in the authors' code: a beam goes on after the end, and words said several times in a row count once."""
     beam_size: int
     """1: greedy captions."""
     device: torch.device
@@ -43,13 +43,13 @@ class Validation:
         """CIDEr-D, BLEU-4 and, with a noun table, NW, in the units of the paper's tables."""
         speaker = network.speaker(dtype=torch.float16 if self.device.type == "cuda" else torch.float32)
         search = greedy if self.beam_size == 1 else beam_search
+        settings = replace(Settings.reference() if self.reference else Settings(), beam_size=self.beam_size)
+        at_once = max(1, _CAPTIONS_AT_ONCE // self.beam_size)
         said = []
-        for rows in torch.arange(len(self.feed), device=self.feed.home).split(
-            max(1, _CAPTIONS_AT_ONCE // self.beam_size)
-        ):
-            decoded = search(speaker, speaker.begin(self.feed.inputs(rows)), Settings(beam_size=self.beam_size))
+        for rows in torch.arange(len(self.feed), device=self.feed.home).split(at_once):
+            decoded = search(speaker, speaker.begin(self.feed.inputs(rows)), settings)
             said += [" ".join(self.vocabulary.decode(ids)) for ids in decoded.words[:, 0].tolist()]
-        if self.collapse:
+        if self.reference:
             said = [collapse_repeats(caption) for caption in said]
         return quick_scores(said, self.references, nouns=self.nouns)
 
@@ -62,9 +62,9 @@ def make_validation(
     nouns: NounTable | None,
     device: torch.device,
     *,
-    collapse: bool = False,
+    reference: bool = False,
     beam_size: int = 1,
 ) -> Validation:
     """Judge by the captions of the samples, which ``feed`` has the controls of, in the same order."""
     references = tuple(tuple(caption_text(table, caption) for caption in sample.captions) for sample in samples)
-    return Validation(feed, references, vocabulary, nouns, collapse=collapse, beam_size=beam_size, device=device)
+    return Validation(feed, references, vocabulary, nouns, reference=reference, beam_size=beam_size, device=device)

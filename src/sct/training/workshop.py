@@ -128,7 +128,7 @@ def _validation(
         bundle.vocabulary,
         bundle.nouns,
         device,
-        collapse=config.mode == "reference",
+        reference=config.mode == "reference",
         beam_size=recipe.validate_beam,
     )
 
