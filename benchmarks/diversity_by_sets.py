@@ -3,9 +3,8 @@
     python benchmarks/diversity_by_sets.py runs/NAME/evaluation/diversity-val/predictions.jsonl...
 
 Orders of region sets are what our captions of an image differ by, and one set has one order. The sets are those that
-the captions of an image talk about, and one for chunks without a region. Beside the figure stands
-how many different captions there are of an image. The first file must be of a controllable system, and all of the same
-split.
+the captions of an image talk about, and one for chunks without a region. Beside the figure stands how many different
+captions there are of an image. The first file must be of a controllable system, and all of the same split.
 """
 
 import argparse
