@@ -27,6 +27,8 @@ ORDERS_PER_CAPTION = 5
 """Orders that are looked at for each caption that is kept, at most."""
 MOST_SETS = 10
 """Most region sets of a candidate, as the paper's sorter takes; longer controls do not fit a caption of 20 words."""
+_HYPOTHESES_EACH = 2
+"""Hypotheses for each caption that is wanted: the beam of an order may say one text with other shifts."""
 _MOST_LISTED = 4
 """Orders are listed, to draw some of them, where there are at most so many times those that are wanted."""
 _DRAWS_EACH = 10
@@ -116,8 +118,8 @@ def oracle_captions(
 
     A captioner that has manners of its own says one in each of so many manners, and is shown all sets as they are.
 
-    An image with few region sets may have fewer orders than captions are wanted: then its beam is made wide enough, the
-    next best captions that it found for an order follow, and where some of these are the same there are fewer.
+    An image with few region sets may have fewer orders than captions are wanted: then its beam is made wider, and the
+    next best captions that it found for an order follow. Where too many of these are the same there are fewer.
     """
     if number < 1:
         raise InputError(f"{number} captions of an image were asked for: wanted at least 1")
@@ -162,7 +164,7 @@ def _said(
             jobs += [_Job(place, pool.sets, manner, options.beam_size) for manner in range(number)]
             continue
         orders = candidate_orders(pool.sets, most, pool.image)
-        beam_size = max(options.beam_size, -(-number // len(orders)))
+        beam_size = max(options.beam_size, -(-_HYPOTHESES_EACH * number // len(orders)))
         jobs += [_Job(place, order, 0, beam_size) for order in orders]
     most_members = MOST_REGIONS if captioner.config.sees_whole_images else MOST_MEMBERS
     for batch in _batches(jobs, batch_size, options.beam_size):
