@@ -27,7 +27,6 @@ from sct.reproduction.plan import SORTER, number_of_seeds, planned_run
 from sct.reproduction.published import PublishedTable, RowKey, table_named
 from sct.training.sorter_results import BEST
 
-SEEDS = 3
 SORTER_RUN = planned_run(RowKey("coco", SORTER, "")).name
 TABLES = ("table2", "tableA3", "table4", "table7")
 """Control by a sequence, by a set, and diversity."""
@@ -67,6 +66,7 @@ class Work:
     sorter: Path
     out: Path
     tables: tuple[PublishedTable, ...]
+    seeds: int
     settings: tuple[str, ...]
 
     def begin(self, system: str) -> subprocess.Popen[bytes]:
@@ -86,10 +86,13 @@ class Work:
 
     def num_runs(self, system: str) -> int:
         """Runs that a system has under way at once."""
-        return number_of_seeds(system, max(map(_seeds, self.tables)))
+        return number_of_seeds(system, max(map(self._seeds_of, self.tables)))
+
+    def _seeds_of(self, table: PublishedTable) -> int:
+        return 1 if table.protocol == "diversity" else self.seeds
 
     def _command(self, table: PublishedTable, system: str) -> list[str]:
-        seeds = _seeds(table)
+        seeds = self._seeds_of(table)
         return [
             sys.executable, "-m", "sct", "reproduce", table.name, "--data", str(self.data),
             "--runs", str(self.out / system / "runs"), "--out", str(self.out / system / table.name),
@@ -99,10 +102,6 @@ class Work:
 
 def _systems(table: PublishedTable) -> set[str]:
     return {row.key.system for row in table.rows()}
-
-
-def _seeds(table: PublishedTable) -> int:
-    return 1 if table.protocol == "diversity" else SEEDS
 
 
 def train_all(work: Work, systems: Sequence[str], slots: int) -> list[str]:
@@ -135,6 +134,7 @@ if __name__ == "__main__":
     parser.add_argument("out", type=Path)
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--seeds", type=int, default=3, help="of ours and of Controllable Up-Down; diversity has one")
     parser.add_argument("--slots", type=int, default=7, help="runs at once; eight left no memory on 139 GiB")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     given = parser.parse_intermixed_args()
@@ -148,6 +148,6 @@ if __name__ == "__main__":
     systems = [system for system in systems if any(system in _systems(table) for table in wanted_tables)]
     if not systems:
         parser.error(f"none of these systems is in {given.tables}")
-    work = Work(given.data, given.sorter, given.out, wanted_tables, (*SETTINGS, *given.settings))
+    work = Work(given.data, given.sorter, given.out, wanted_tables, given.seeds, (*SETTINGS, *given.settings))
     if train_all(work, train_all(work, systems, given.slots), slots=1):
         raise SystemExit(1)
