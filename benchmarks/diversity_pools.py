@@ -5,7 +5,8 @@
 Once the sets of the image's controls, once those of all its captions, once these and the image's likeliest regions for
 chunks that have none, as ``sct evaluate --oracle`` has it. The first can be had of images with a control alone, so all
 three are told of those, and the last two of the whole split. Every so many images are captioned; of those with a
-control, which are fewer, three times as many.
+control, which are fewer, three times as many. A captioner that knows no control, such as POS, is told of the same
+images, which it sees whole.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from sct.captioning import CaptionOptions, load
 from sct.data.dataset import Dataset
 from sct.data.features import features_for
 from sct.data.samples import RegionSets, caption_text, likeliest_regions, samples_of, unordered
+from sct.data.whole_images import all_regions
 from sct.evaluation.oracle import RegionPool, oracle_captions, region_pools
 from sct.metrics.caption_sets import caption_sets
 from sct.metrics.cider import cider_d
@@ -63,11 +65,20 @@ if __name__ == "__main__":
         mean_captions = sum(map(len, said)) / len(said)
         print(f"| {name} | {len(pools)} | {mean_sets:.1f} | {mean_captions:.1f} | {best:.1f} |", flush=True)
 
+    def whole(pool: RegionPool) -> RegionSets:
+        """What a captioner without control looks at."""
+        return (all_regions(table, pool.image),)
+
     print("| region sets | images | sets of an image | captions | C |\n| --- | ---: | ---: | ---: | ---: |")
     every_pool = region_pools(table, SPLIT)
     with_control = [pool for pool in every_pool if pool.image in controls][:: max(1, given.every // 3)]
-    tell("of its controls", with_control, of_controls)
-    tell("of all its captions", with_control, of_captions)
-    tell("of all its captions, and the likeliest", with_control, lambda pool: pool.sets)
-    tell("whole split: of all its captions", every_pool[:: given.every], of_captions)
-    tell("whole split: of all its captions, and the likeliest", every_pool[:: given.every], lambda pool: pool.sets)
+    some_of_all = every_pool[:: given.every]
+    if captioner.config.sees_whole_images:
+        tell("none: the image as a whole", with_control, whole)
+        tell("whole split: none, the image as a whole", some_of_all, whole)
+    else:
+        tell("of its controls", with_control, of_controls)
+        tell("of all its captions", with_control, of_captions)
+        tell("of all its captions, and the likeliest", with_control, lambda pool: pool.sets)
+        tell("whole split: of all its captions", some_of_all, of_captions)
+        tell("whole split: of all its captions, and the likeliest", some_of_all, lambda pool: pool.sets)
