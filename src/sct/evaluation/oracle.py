@@ -19,7 +19,7 @@ from sct.captioning import Captioner, CaptionOptions
 from sct.data.features import Features
 from sct.data.samples import MOST_MEMBERS, RegionSets, region_sets_of_images
 from sct.data.table import Table
-from sct.data.whole_images import MOST_REGIONS
+from sct.data.whole_images import MOST_REGIONS, all_regions
 from sct.errors import InputError
 from sct.evaluation.predict import BATCH_SIZE, Progress, alike, check_features, pack
 
@@ -27,8 +27,8 @@ ORDERS_PER_CAPTION = 5
 """Orders that are looked at for each caption that is kept, at most."""
 MOST_SETS = 10
 """Most region sets of a candidate, as the paper's sorter takes; longer controls do not fit a caption of 20 words."""
-_HYPOTHESES_EACH = 2
-"""Hypotheses for each caption that is wanted: the beam of an order may say one text with other shifts."""
+HYPOTHESES_PER_CAPTION = 2
+"""Hypotheses for each caption that is kept, at least: the beam of an order may say one text with other shifts."""
 _MOST_LISTED = 4
 """Orders are listed, to draw some of them, where there are at most so many times those that are wanted."""
 _DRAWS_EACH = 10
@@ -69,6 +69,11 @@ def region_pools(table: Table, split: str) -> list[RegionPool]:
         RegionPool(image, sets, tuple(range(offsets[image], offsets[image + 1])))
         for image, sets in region_sets_of_images(table, split).items()
     ]
+
+
+def whole_image_pools(table: Table, pools: Sequence[RegionPool]) -> list[RegionPool]:
+    """The same pools as a captioner sees them that knows no control: all regions of an image in one set."""
+    return [replace(pool, sets=(all_regions(table, pool.image),)) for pool in pools]
 
 
 def candidate_orders(sets: RegionSets, most: int, seed: object) -> list[RegionSets]:
@@ -164,7 +169,7 @@ def _said(
             jobs += [_Job(place, pool.sets, manner, options.beam_size) for manner in range(number)]
             continue
         orders = candidate_orders(pool.sets, most, pool.image)
-        beam_size = max(options.beam_size, -(-_HYPOTHESES_EACH * number // len(orders)))
+        beam_size = max(options.beam_size, -(-HYPOTHESES_PER_CAPTION * number // len(orders)))
         jobs += [_Job(place, order, 0, beam_size) for order in orders]
     most_members = MOST_REGIONS if captioner.config.sees_whole_images else MOST_MEMBERS
     for batch in _batches(jobs, batch_size, options.beam_size):

@@ -10,11 +10,11 @@ from sct.captioning import Captioner, CaptionOptions
 from sct.data.dataset import Dataset
 from sct.data.features import Features
 from sct.data.samples import ControlKind, RegionSets, Sample, caption_text, samples_of
-from sct.data.whole_images import all_regions, samples_of_whole_images
+from sct.data.whole_images import samples_of_whole_images
 from sct.errors import InputError
 from sct.evaluation.grounding import judge_grounding
 from sct.evaluation.judgement import Judgement, NounSource, judge
-from sct.evaluation.oracle import OracleCaption, RegionPool, oracle_captions, region_pools
+from sct.evaluation.oracle import OracleCaption, RegionPool, oracle_captions, region_pools, whole_image_pools
 from sct.evaluation.predict import BATCH_SIZE, ControlSorter, Progress, predict, sorted_samples
 from sct.evaluation.predictions import Boxes, Prediction, box_sides, write_predictions
 from sct.evaluation.reference_sets import in_reference_order, with_overwritten_tails
@@ -115,7 +115,7 @@ class Evaluator:
             )
         seen = pools
         if self.captioner.config.sees_whole_images:
-            seen = [replace(pool, sets=(all_regions(self.dataset.table, pool.image),)) for pool in pools]
+            seen = whole_image_pools(self.dataset.table, pools)
         found = oracle_captions(
             self.captioner,
             self.features,

@@ -23,6 +23,7 @@ from sct.data.features import Features, ImageFeatures, features_for
 from sct.data.mentions import split_number
 from sct.data.samples import ControlKind
 from sct.errors import InputError
+from sct.evaluation.oracle import HYPOTHESES_PER_CAPTION, ORDERS_PER_CAPTION
 from sct.evaluation.predict import DatasetSorter
 from sct.evaluation.predictions import write_predictions
 from sct.evaluation.protocol import PREDICTIONS, SCORES, EvaluationSettings, Evaluator
@@ -78,13 +79,15 @@ class PredictionPlace:
         settings = self.settings
         options = asdict(settings.options())
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
-        is_diverse = self.protocol == "diversity"
-        return {
-            "control": "orders of all sets of the image" if is_diverse else settings.control,
-            "split": self.split,
-            "captions_of_an_image": CAPTIONS_OF_AN_IMAGE if is_diverse else 1,
-            **options,
-        }
+        how: dict[str, Any] = {"control": settings.control, "captions_of_an_image": 1}
+        if self.protocol == "diversity":
+            how = {
+                "control": "orders of all sets of the image",
+                "captions_of_an_image": CAPTIONS_OF_AN_IMAGE,
+                "orders_per_caption": ORDERS_PER_CAPTION,
+                "hypotheses_per_caption": HYPOTHESES_PER_CAPTION,
+            }
+        return {**how, "split": self.split, **options}
 
 
 class Speaker:
