@@ -1,6 +1,6 @@
 """Which region sets of an image the diversity protocol starts from, and what they are worth: CIDEr, best of 20.
 
-    python benchmarks/diversity_pools.py BUNDLE build/coco_layout [--every 12]
+    python benchmarks/diversity_pools.py BUNDLE build/coco_layout [--every 12] [--metrics C,M]
 
 Once the sets of the image's controls, once those of all its captions, once these and the image's likeliest regions for
 chunks that have none, as ``sct evaluate --oracle`` has it. The first can be had of images with a control alone, so all
@@ -20,30 +20,44 @@ from sct.data.features import Features, features_for
 from sct.data.samples import caption_text, likeliest_regions, samples_of, unordered
 from sct.data.table import Table
 from sct.evaluation.diversity import diversity_report
-from sct.evaluation.oracle import RegionPool, oracle_captions, region_pools, whole_image_pools
+from sct.evaluation.oracle import (
+    Orders,
+    RegionPool,
+    oracle_captions,
+    orders_and_suborders,
+    region_pools,
+    whole_image_pools,
+)
 
 SPLIT, CAPTIONS = "val", 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Prints what a captioner makes of the same images from other region sets."""
+    """Prints what a captioner makes of the same images from other region sets, or from other orders of them."""
 
     captioner: Captioner
     table: Table
     features: Features
+    metrics: tuple[str, ...]
 
-    def tell(self, name: str, pools: Sequence[RegionPool]) -> None:
+    def head(self) -> None:
+        """Print the head of the rows."""
+        figures = ("images", "sets of an image", "captions", *self.metrics)
+        print(f"| region sets | {' | '.join(figures)} |\n| --- |{' ---: |' * len(figures)}")
+
+    def tell(self, name: str, pools: Sequence[RegionPool], orders: Orders = orders_and_suborders) -> None:
         """Caption and print one row."""
-        said = oracle_captions(self.captioner, self.features, pools, CAPTIONS, options=CaptionOptions(length_power=0.0))
+        options = CaptionOptions(length_power=0.0)
+        said = oracle_captions(self.captioner, self.features, pools, CAPTIONS, orders=orders, options=options)
         report = diversity_report(
             [[caption.text for caption in captions] for captions in said],
             [[caption_text(self.table, caption) for caption in pool.captions] for pool in pools],
-            ("C",),
+            self.metrics,
         )
         sets = sum(len(pool.sets) for pool in pools) / len(pools)
-        figures = f"{report.images} | {sets:.1f} | {report.captions_per_image:.1f} | {report.oracle['C']:.1f}"
-        print(f"| {name} | {figures} |", flush=True)
+        scores = " | ".join(f"{report.oracle[metric]:.1f}" for metric in self.metrics)
+        print(f"| {name} | {report.images} | {sets:.1f} | {report.captions_per_image:.1f} | {scores} |", flush=True)
 
 
 def pools_of_controls(table: Table) -> list[RegionPool]:
@@ -72,13 +86,15 @@ if __name__ == "__main__":
     parser.add_argument("bundle", type=Path)
     parser.add_argument("data", type=Path)
     parser.add_argument("--every", type=int, default=12)
+    parser.add_argument("--metrics", default="C")
     given = parser.parse_args()
     captioner, table = load(given.bundle), Dataset.open(given.data).table
-    comparison = Comparison(captioner, table, features_for(table, None, captioner.encoder))
+    features = features_for(table, None, captioner.encoder)
+    comparison = Comparison(captioner, table, features, tuple(given.metrics.split(",")))
     all_pools = region_pools(table, SPLIT)
     of_controls = pools_of_controls(table)[:: max(1, given.every // 3)]
     pool_of = {pool.image: pool for pool in all_pools}
-    print("| region sets | images | sets of an image | captions | C |\n| --- | ---: | ---: | ---: | ---: |")
+    comparison.head()
     if not captioner.config.sees_whole_images:
         comparison.tell("with a control: of its controls", of_controls)
     for where, pools in (

@@ -6,7 +6,7 @@ orders, so no more than a fixed number is looked at: what fits is taken whole, t
 time. Time and memory for an image are bounded whatever it holds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from math import perm
@@ -46,6 +46,10 @@ class RegionPool:
     """Rows of all captions of the image, its references."""
 
 
+Orders = Callable[[RegionPool, int], Sequence[RegionSets]]
+"""Which controls of an image are said, at most so many."""
+
+
 @dataclass(frozen=True, slots=True)
 class OracleCaption:
     """A caption with the order of region sets that led to it."""
@@ -74,6 +78,11 @@ def region_pools(table: Table, split: str) -> list[RegionPool]:
 def whole_image_pools(table: Table, pools: Sequence[RegionPool]) -> list[RegionPool]:
     """The same pools as a captioner sees them that knows no control: all regions of an image in one set."""
     return [replace(pool, sets=(all_regions(table, pool.image),)) for pool in pools]
+
+
+def orders_and_suborders(pool: RegionPool, most: int) -> list[RegionSets]:
+    """Orders of an image's region sets and of subsets of them, by chance that is the image's own."""
+    return candidate_orders(pool.sets, most, pool.image)
 
 
 def candidate_orders(sets: RegionSets, most: int, seed: object) -> list[RegionSets]:
@@ -112,6 +121,7 @@ def oracle_captions(
     pools: Sequence[RegionPool],
     number: int,
     *,
+    orders: Orders = orders_and_suborders,
     most_orders: int | None = None,
     options: CaptionOptions | None = None,
     batch_size: int = BATCH_SIZE,
@@ -128,13 +138,18 @@ def oracle_captions(
     """
     if number < 1:
         raise InputError(f"{number} captions of an image were asked for: wanted at least 1")
+    options = options or CaptionOptions()
     most = most_orders or ORDERS_PER_CAPTION * number
     found: list[list[OracleCaption]] = []
     for start in range(0, len(pools), _IMAGES_AT_ONCE):
         some = pools[start : start + _IMAGES_AT_ONCE]
         best: list[list[OracleCaption]] = [[] for _ in some]
         others: list[list[OracleCaption]] = [[] for _ in some]
-        for place, rank, caption in _said(captioner, features, some, number, most, options, batch_size):
+        if captioner.has_manners:
+            jobs = _in_all_manners(some, number, options.beam_size)
+        else:
+            jobs = _in_orders([orders(pool, most) for pool in some], number, options.beam_size)
+        for place, rank, caption in _said(captioner, features, some, jobs, options, batch_size):
             (others if rank else best)[place].append(caption)
         found += [_likeliest(first, second, number) for first, second in zip(best, others, strict=True)]
         if progress is not None:
@@ -152,25 +167,28 @@ class _Job(NamedTuple):
     beam_size: int
 
 
+def _in_all_manners(pools: Sequence[RegionPool], number: int, beam_size: int) -> list[_Job]:
+    return [_Job(place, pool.sets, manner, beam_size) for place, pool in enumerate(pools) for manner in range(number)]
+
+
+def _in_orders(orders: Sequence[Sequence[RegionSets]], number: int, beam_size: int) -> list[_Job]:
+    """One caption for each order of each image; the fewer orders, the wider their beams."""
+    return [
+        _Job(place, order, 0, max(beam_size, -(-HYPOTHESES_PER_CAPTION * number // len(some))))
+        for place, some in enumerate(orders)
+        for order in some
+    ]
+
+
 def _said(
     captioner: Captioner,
     features: Features,
     pools: Sequence[RegionPool],
-    number: int,
-    most: int,
-    options: CaptionOptions | None,
+    jobs: Sequence[_Job],
+    options: CaptionOptions,
     batch_size: int,
 ) -> Iterator[tuple[int, int, OracleCaption]]:
-    """Every caption of every order: place of its image, rank in the beam, caption."""
-    options = options or CaptionOptions()
-    jobs: list[_Job] = []
-    for place, pool in enumerate(pools):
-        if captioner.has_manners:
-            jobs += [_Job(place, pool.sets, manner, options.beam_size) for manner in range(number)]
-            continue
-        orders = candidate_orders(pool.sets, most, pool.image)
-        beam_size = max(options.beam_size, -(-HYPOTHESES_PER_CAPTION * number // len(orders)))
-        jobs += [_Job(place, order, 0, beam_size) for order in orders]
+    """Every caption of every job: place of its image, rank in the beam, caption."""
     most_members = MOST_REGIONS if captioner.config.sees_whole_images else MOST_MEMBERS
     for batch in _batches(jobs, batch_size, options.beam_size):
         images = [pools[job.place].image for job in batch]

@@ -1,0 +1,87 @@
+"""Which orders of an image's region sets the diversity protocol says, and what they are worth: CIDEr, best of 20.
+
+    python benchmarks/diversity_orders.py BUNDLE build/coco_layout [--every 12] [--sets 5] [--metrics C,M]
+
+Section 4.4 says little of it, so its readings are compared: orders of the sets and of subsets of them, as
+``sct evaluate --oracle`` has it; orders of all the sets alone; and orders of what one caption talks about, caption by
+caption, where chunks without a region share the image's likeliest regions, a set for each. Every so many images of
+the whole split are captioned, of those that have at least so many sets.
+"""
+
+import argparse
+from itertools import permutations
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from diversity_pools import SPLIT, Comparison
+
+from sct.captioning import load
+from sct.data.dataset import Dataset
+from sct.data.features import features_for
+from sct.data.mentions import mentions_of
+from sct.data.samples import RegionSets, likeliest_regions
+from sct.data.table import Table
+from sct.evaluation.oracle import MOST_SETS, RegionPool, region_pools
+
+_MOST_LISTED = 7
+"""Orders of more sets are drawn, not listed."""
+
+
+def orders_of_all(pool: RegionPool, most: int) -> list[RegionSets]:
+    """Orders that leave out none of the sets."""
+    return some_orders(pool.sets[:MOST_SETS], most, Random(f"{pool.image}"))
+
+
+def some_orders(sets: RegionSets, most: int, chance: Random) -> list[RegionSets]:
+    """Different orders of sets, of which some may be the same."""
+    if len(sets) <= _MOST_LISTED:
+        orders = list(dict.fromkeys(permutations(sets)))
+        return orders if len(orders) <= most else chance.sample(orders, most)
+    return list(dict.fromkeys(tuple(chance.sample(sets, len(sets))) for _ in range(most)))
+
+
+class OrdersOfCaptions:
+    """Orders of the sets that one caption talks about, of each caption of an image."""
+
+    def __init__(self, table: Table) -> None:
+        """Note what every caption mentions."""
+        mentions, columns = mentions_of(table), table.columns
+        self._table, self._mentions = table, mentions
+        self._regions, self._members = columns["chunk_region"], columns["member"]
+        self._first = np.searchsorted(mentions.caption, np.arange(len(columns["caption_built"]) + 1))
+
+    def __call__(self, pool: RegionPool, most: int) -> list[RegionSets]:
+        """An equal share for each control, what few sets cannot use for those of more."""
+        likeliest, chance = likeliest_regions(self._table, pool.image), Random(f"{pool.image}")
+        controls = {tuple(sorted(self._control(caption, likeliest))) for caption in pool.captions}
+        found: dict[RegionSets, None] = {}
+        for done, control in enumerate(sorted(controls, key=lambda control: (len(control), control))):
+            share = -(-(most - len(found)) // (len(controls) - done))
+            found.update(dict.fromkeys(some_orders(control[:MOST_SETS], share, chance)))
+        return list(found)
+
+    def _control(self, caption: int, likeliest: tuple[int, ...]) -> list[tuple[int, ...]]:
+        chunks = self._mentions.chunk[self._first[caption] : self._first[caption + 1]]
+        sets = [self._members[self._regions[chunk] : self._regions[chunk + 1]].tolist() for chunk in chunks]
+        return [tuple(sorted(members)) or likeliest for members in sets or [[]]]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--every", type=int, default=12)
+    parser.add_argument("--sets", type=int, default=1)
+    parser.add_argument("--metrics", default="C")
+    given = parser.parse_args()
+    captioner, table = load(given.bundle), Dataset.open(given.data).table
+    if captioner.config.sees_whole_images:
+        parser.error(f"{given.bundle} knows no control: wanted a captioner that does")
+    features = features_for(table, None, captioner.encoder)
+    comparison = Comparison(captioner, table, features, tuple(given.metrics.split(",")))
+    pools = [pool for pool in region_pools(table, SPLIT) if len(pool.sets) >= given.sets][:: given.every]
+    comparison.head()
+    comparison.tell("of the sets and of subsets", pools)
+    comparison.tell("of all sets", pools, orders_of_all)
+    comparison.tell("of the sets of each caption", pools, OrdersOfCaptions(table))
