@@ -91,6 +91,22 @@ def test_the_likeliest_captions_that_differ_are_kept(captioner, dataset):
     assert best.text == found[0][0].text
 
 
+def test_orders_may_be_read_otherwise(captioner, dataset):
+    pools, features = region_pools(dataset.table, "val"), layout_features(captioner, dataset)
+    asked = []
+
+    def backwards(pool, most):
+        asked.append(most)
+        return [pool.sets[::-1]]
+
+    for pool, captions in zip(
+        pools, oracle_captions(captioner, features, pools, 4, orders=backwards, most_orders=7), strict=True
+    ):
+        assert {caption.control for caption in captions} == {pool.sets[::-1]}
+        assert len(captions) == 4, "one order has a beam that finds them all"
+    assert asked == [7] * len(pools)
+
+
 def test_captions_are_ranked_with_their_length_and_tell_how_likely_they_are(dataset):
     captioner = small_captioner(13, length_power=1.0)
     pools, features = region_pools(dataset.table, "val"), layout_features(captioner, dataset)
