@@ -9,7 +9,6 @@ the whole split are captioned, of those that have at least so many sets.
 """
 
 import argparse
-from itertools import permutations
 from pathlib import Path
 from random import Random
 
@@ -22,23 +21,12 @@ from sct.data.features import features_for
 from sct.data.mentions import mentions_of
 from sct.data.samples import RegionSets, likeliest_regions
 from sct.data.table import Table
-from sct.evaluation.oracle import MOST_SETS, RegionPool, region_pools
-
-_MOST_LISTED = 7
-"""Orders of more sets are drawn, not listed."""
+from sct.evaluation.oracle import MOST_SETS, RegionPool, region_pools, some_orders
 
 
 def orders_of_all(pool: RegionPool, most: int) -> list[RegionSets]:
     """Orders that leave out none of the sets."""
-    return some_orders(pool.sets[:MOST_SETS], most, Random(f"{pool.image}"))
-
-
-def some_orders(sets: RegionSets, most: int, chance: Random) -> list[RegionSets]:
-    """Different orders of sets, of which some may be the same."""
-    if len(sets) <= _MOST_LISTED:
-        orders = list(dict.fromkeys(permutations(sets)))
-        return orders if len(orders) <= most else chance.sample(orders, most)
-    return list(dict.fromkeys(tuple(chance.sample(sets, len(sets))) for _ in range(most)))
+    return some_orders(pool.sets, min(len(pool.sets), MOST_SETS), most, Random(f"{pool.image}"))
 
 
 class OrdersOfCaptions:
@@ -58,7 +46,7 @@ class OrdersOfCaptions:
         found: dict[RegionSets, None] = {}
         for done, control in enumerate(sorted(controls, key=lambda control: (len(control), control))):
             share = -(-(most - len(found)) // (len(controls) - done))
-            found.update(dict.fromkeys(some_orders(control[:MOST_SETS], share, chance)))
+            found.update(dict.fromkeys(some_orders(control, min(len(control), MOST_SETS), share, chance)))
         return list(found)
 
     def _control(self, caption: int, likeliest: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -98,11 +98,11 @@ def candidate_orders(sets: RegionSets, most: int, seed: object) -> list[RegionSe
     found: list[RegionSets] = []
     for size in sizes:
         share = -(-(most - len(found)) // (len(sizes) - size + 1))
-        found += _orders(sets, size, share, chance)
+        found += some_orders(sets, size, share, chance)
     return found
 
 
-def _orders(sets: RegionSets, size: int, most: int, chance: Random) -> list[RegionSets]:
+def some_orders(sets: RegionSets, size: int, most: int, chance: Random) -> list[RegionSets]:
     """Different orders of ``size`` of the sets, at most ``most`` of them; sets may have the same members."""
     if perm(len(sets), size) <= _MOST_LISTED * most:
         orders = list(dict.fromkeys(permutations(sets, size)))
