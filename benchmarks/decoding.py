@@ -21,25 +21,25 @@ from functools import partial
 
 import torch
 
+from sct.captioner.cuda_graph import CudaGraphSearch, Search
 from sct.decoding.beam import beam_search
-from sct.decoding.greedy import greedy
-from sct.decoding.settings import Settings
-from sct.model.assembly import assemble
-from sct.model.config import CaptionerConfig
-from sct.model.fused import FusedCaptioner
-from sct.model.graphed import GraphedSearch, Search
-from sct.model.inputs import ControlInputs
-from sct.model.products import DENSE, INT8
+from sct.decoding.config import Settings
+from sct.decoding.sampling import greedy
+from sct.models.config import CaptionerConfig
+from sct.models.fused import FusedCaptioner
+from sct.models.inputs import ControlBatch
+from sct.models.linear import DENSE, INT8
+from sct.models.show_control_tell import build_show_control_tell
 
 SIZES = {"V 2,600 / features 1,280": (2600, 1280), "V 10,000 / features 2,048": (10_000, 2048)}
 STEPS, DETECTIONS, SLOTS, MEMBERS = 20, 10, 4, 4
 
 
-def random_inputs(examples: int, features: int, device: torch.device) -> ControlInputs:
+def random_inputs(examples: int, features: int, device: torch.device) -> ControlBatch:
     """Ten detections an image, four sets of up to four of them."""
     rows = torch.randint(DETECTIONS, (examples, SLOTS, MEMBERS)) + DETECTIONS * torch.arange(examples)[:, None, None]
     mask = torch.arange(MEMBERS) < torch.randint(1, MEMBERS + 1, (examples, SLOTS, 1))
-    inputs = ControlInputs(
+    inputs = ControlBatch(
         torch.randn(examples * DETECTIONS, features),
         torch.randn(examples, features),
         rows,
@@ -77,7 +77,7 @@ def ceilings(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
     return rate, copied / seconds(lambda: target.copy_(block), device)
 
 
-def _plain(search: Search, captioner: FusedCaptioner, inputs: ControlInputs, settings: Settings) -> object:
+def _plain(search: Search, captioner: FusedCaptioner, inputs: ControlBatch, settings: Settings) -> object:
     return search(captioner, captioner.begin(inputs), settings)
 
 
@@ -96,7 +96,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
     for label, (vocabulary, features) in SIZES.items():
         config = CaptionerConfig(vocabulary_size=vocabulary, feature_size=features)
         torch.manual_seed(1)
-        captioner = FusedCaptioner(assemble(config).to(device), INT8 if options.int8 else DENSE, dtype)
+        captioner = FusedCaptioner(build_show_control_tell(config).to(device), INT8 if options.int8 else DENSE, dtype)
         bottom, top = weights_per_step(config)
         for batch in options.batches:
             inputs = random_inputs(batch, features, device)
@@ -104,7 +104,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
                 settings = Settings(beam_size=beam, early_stop=False, max_length=STEPS)
                 search = beam_search if beam > 1 else greedy
                 if device.type == "cuda":
-                    elapsed = seconds(partial(GraphedSearch(captioner, settings, search), inputs), device)
+                    elapsed = seconds(partial(CudaGraphSearch(captioner, settings, search), inputs), device)
                 else:
                     elapsed = seconds(partial(_plain, search, captioner, inputs, settings), device)
                 item = torch.finfo(dtype).bits // 8

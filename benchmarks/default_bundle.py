@@ -14,24 +14,26 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from sct.model.bundle import add_sorter, load_bundle, save_bundle
+from sct.captioner.bundle import add_sorter, load_bundle, save_bundle
 
 LARGEST_MB = 60
 DATA = "flickr8k-entities"
 
 
-def pack(source: Path, folder: Path, evaluations: list[Path], length_power: float | None = None) -> None:
+def pack(source: Path, folder: Path, evaluations: list[Path], length_penalty: float | None = None) -> None:
     """Write the files of the bundle into the folder, over those of an earlier one."""
     bundle = load_bundle(source)
     if bundle.sorter is None:
-        raise SystemExit(f"{source} has no sorter: wanted one, as sct train recipes/sorter_flickr8k_pointer.toml adds")
-    power = bundle.length_power if length_power is None else length_power
+        raise SystemExit(
+            f"{source} has no sorter: expected one, as sct train recipes/sorter_flickr8k_pointer.toml adds"
+        )
+    power = bundle.length_penalty if length_penalty is None else length_penalty
     scores = [json.loads((evaluation / "scores.json").read_text("utf-8")) for evaluation in evaluations]
     for evaluation, score in zip(evaluations, scores, strict=True):
-        if score["settings"]["length_power"] != power:
+        if score["settings"]["length_penalty"] != power:
             raise SystemExit(
-                f"{evaluation} was ranked by the length to the power of {score['settings']['length_power']}, and the "
-                f"bundle says {power}: wanted the same"
+                f"{evaluation} was ranked by the length to the power of {score['settings']['length_penalty']}, and the "
+                f"bundle says {power}: expected the same"
             )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as place:
@@ -44,7 +46,7 @@ def pack(source: Path, folder: Path, evaluations: list[Path], length_power: floa
             precision="int8",
             nouns=bundle.nouns,
             vision=bundle.vision,
-            length_power=power,
+            length_penalty=power,
         )
         learned = tomllib.loads((source / "sorter.toml").read_text("utf-8"))["provenance"]
         add_sorter(captioner, bundle.sorter, packed, provenance={**learned, "data": DATA})
@@ -65,4 +67,4 @@ if __name__ == "__main__":
     parser.add_argument("evaluations", type=Path, nargs="*")
     parser.add_argument("--length-power", type=float, help="rank captions by score / length ** this")
     given = parser.parse_args()
-    pack(given.source, given.folder, given.evaluations, given.length_power)
+    pack(given.source, given.folder, given.evaluations, given.length_penalty)

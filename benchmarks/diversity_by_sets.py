@@ -2,7 +2,7 @@
 
     python benchmarks/diversity_by_sets.py runs/NAME/evaluation/diversity-val/predictions.jsonl...
 
-Orders of region sets are what our captions of an image differ by, and one set has one order. The sets are those that
+Permutations of region sets are what our captions of an image differ by, and one set has one order. The sets are those that
 the captions of an image talk about, and one for chunks without a region. Beside the figure stands how many different
 captions there are of an image. The first file must be of a controllable system, and all of the same split.
 """
@@ -34,7 +34,7 @@ if __name__ == "__main__":
     print(f"| *images* | {' | '.join(f'*{group.sum():,}*' for group in groups.values())} |")
     for path, lines in files.items():
         if [line.image for line in lines] != [line.image for line in first]:
-            raise SystemExit(f"{path} has other images than the first file: wanted the same split")
+            raise SystemExit(f"{path} has other images than the first file: expected the same split")
         sets = caption_sets([line.predictions for line in lines], [line.references for line in lines])
         best = 100 * best_of_n(sets, partial(cider_d, frequencies=sets.frequencies())).per_caption
         counts = np.array([len(line.predictions) for line in lines])

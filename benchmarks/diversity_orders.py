@@ -15,33 +15,33 @@ from random import Random
 import numpy as np
 from diversity_pools import SPLIT, Comparison
 
-from sct.captioning import load
+from sct.captioner.captioner import load
 from sct.data.dataset import Dataset
 from sct.data.features import features_for
-from sct.data.mentions import mentions_of
-from sct.data.samples import RegionSets, likeliest_regions
+from sct.data.index import mentions_of
+from sct.data.samples import RegionSets, top_scoring_regions
 from sct.data.table import Table
 from sct.evaluation.oracle import MOST_SETS, RegionPool, region_pools, some_orders
 
 
 def orders_of_all(pool: RegionPool, most: int) -> list[RegionSets]:
-    """Orders that leave out none of the sets."""
+    """Permutations that leave out none of the sets."""
     return some_orders(pool.sets, min(len(pool.sets), MOST_SETS), most, Random(f"{pool.image}"))
 
 
 class OrdersOfCaptions:
-    """Orders of the sets that one caption talks about, of each caption of an image."""
+    """Permutations of the sets that one caption talks about, of each caption of an image."""
 
     def __init__(self, table: Table) -> None:
         """Note what every caption mentions."""
         mentions, columns = mentions_of(table), table.columns
         self._table, self._mentions = table, mentions
         self._regions, self._members = columns["chunk_region"], columns["member"]
-        self._first = np.searchsorted(mentions.caption, np.arange(len(columns["caption_built"]) + 1))
+        self._first = np.searchsorted(mentions.caption, np.arange(len(columns["auto_grounded"]) + 1))
 
     def __call__(self, pool: RegionPool, most: int) -> list[RegionSets]:
         """An equal share for each control, what few sets cannot use for those of more."""
-        likeliest, chance = likeliest_regions(self._table, pool.image), Random(f"{pool.image}")
+        likeliest, chance = top_scoring_regions(self._table, pool.image), Random(f"{pool.image}")
         controls = {tuple(sorted(self._control(caption, likeliest))) for caption in pool.captions}
         found: dict[RegionSets, None] = {}
         for done, control in enumerate(sorted(controls, key=lambda control: (len(control), control))):
@@ -64,8 +64,8 @@ if __name__ == "__main__":
     parser.add_argument("--metrics", default="C")
     given = parser.parse_args()
     captioner, table = load(given.bundle), Dataset.open(given.data).table
-    if captioner.config.sees_whole_images:
-        parser.error(f"{given.bundle} knows no control: wanted a captioner that does")
+    if captioner.config.ignores_control:
+        parser.error(f"{given.bundle} knows no control: expected a captioner that does")
     features = features_for(table, None, captioner.encoder)
     comparison = Comparison(captioner, table, features, tuple(given.metrics.split(",")))
     pools = [pool for pool in region_pools(table, SPLIT) if len(pool.sets) >= given.sets][:: given.every]

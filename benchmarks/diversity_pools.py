@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sct.captioning import Captioner, CaptionOptions, load
+from sct.captioner.captioner import Captioner, CaptionOptions, load
 from sct.data.dataset import Dataset
 from sct.data.features import Features, features_for
-from sct.data.samples import caption_text, likeliest_regions, samples_of, unordered
+from sct.data.samples import caption_text, samples_of, top_scoring_regions, unordered
 from sct.data.table import Table
 from sct.evaluation.diversity import diversity_report
 from sct.evaluation.oracle import (
-    Orders,
+    Permutations,
     RegionPool,
     oracle_captions,
     orders_and_suborders,
@@ -46,9 +46,9 @@ class Comparison:
         figures = ("images", "sets of an image", "captions", *self.metrics)
         print(f"| region sets | {' | '.join(figures)} |\n| --- |{' ---: |' * len(figures)}")
 
-    def tell(self, name: str, pools: Sequence[RegionPool], orders: Orders = orders_and_suborders) -> None:
+    def tell(self, name: str, pools: Sequence[RegionPool], orders: Permutations = orders_and_suborders) -> None:
         """Caption and print one row."""
-        options = CaptionOptions(length_power=0.0)
+        options = CaptionOptions(length_penalty=0.0)
         said = oracle_captions(self.captioner, self.features, pools, CAPTIONS, orders=orders, options=options)
         report = diversity_report(
             [[caption.text for caption in captions] for captions in said],
@@ -74,7 +74,7 @@ def pools_of_controls(table: Table) -> list[RegionPool]:
 
 def without_likeliest(table: Table, pool: RegionPool) -> RegionPool:
     """The same without the set that stands for chunks without a region, if there are others."""
-    likeliest = likeliest_regions(table, pool.image)
+    likeliest = top_scoring_regions(table, pool.image)
     if len(pool.sets) == 1 or likeliest not in pool.sets:
         return pool
     place = pool.sets.index(likeliest)
@@ -95,13 +95,13 @@ if __name__ == "__main__":
     of_controls = pools_of_controls(table)[:: max(1, given.every // 3)]
     pool_of = {pool.image: pool for pool in all_pools}
     comparison.head()
-    if not captioner.config.sees_whole_images:
+    if not captioner.config.ignores_control:
         comparison.tell("with a control: of its controls", of_controls)
     for where, pools in (
         ("with a control", [pool_of[pool.image] for pool in of_controls]),
         ("whole split", all_pools[:: given.every]),
     ):
-        if captioner.config.sees_whole_images:
+        if captioner.config.ignores_control:
             comparison.tell(f"{where}: none, the image as a whole", whole_image_pools(table, pools))
         else:
             comparison.tell(f"{where}: of all its captions", [without_likeliest(table, pool) for pool in pools])

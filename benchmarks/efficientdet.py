@@ -7,8 +7,8 @@
     python benchmarks/efficientdet.py DATA/train.jsonl DATA/val.jsonl OUT/detections.npz --min-score 0.05 --weights ...
 
 Each line gains ``regions``: the detections of EfficientDet-Lite2 (COCO's 80 classes) above ``--min-score``. A file that
-ends in .npz holds the detections alone, of one or more files, as arrays: ``image`` (names of the pictures), ``size``
-(their widths and heights), and of each detection ``image_of_box`` (row of its picture), ``box``, ``class_name`` and
+ends in .npz holds the detections alone, of one or more files, as arrays: ``image`` (names of the images), ``size``
+(their widths and heights), and of each detection ``image_of_box`` (row of its image), ``box``, ``class_name`` and
 ``score``.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from sct.data.coco80 import COCO_CLASSES
+from sct.data.coco_classes import COCO_CLASSES
 
 # The network's labels are COCO's 90 numbers, less one; ten of them were never used.
 UNUSED_LABELS = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)
@@ -42,14 +42,14 @@ class EfficientDet:
         # By name, not by place: ...:3 boxes, :2 classes, :1 scores, :0 count.
         self.outputs = {detail["name"][-1]: detail["index"] for detail in self.interpreter.get_output_details()}
 
-    def __call__(self, picture: Image.Image, min_score: float) -> list[dict[str, Any]]:
-        """Detections above a score, best first, boxes in pixels inside the picture."""
+    def __call__(self, image: Image.Image, min_score: float) -> list[dict[str, Any]]:
+        """Detections above a score, best first, boxes in pixels inside the image."""
         _, height, width, _ = self.input["shape"]
-        pixels = np.asarray(picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
+        pixels = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
         self.interpreter.set_tensor(self.input["index"], pixels[None])
         self.interpreter.invoke()
         boxes, labels, scores = (self.interpreter.get_tensor(self.outputs[key])[0] for key in "321")
-        corners = np.clip(boxes[:, [1, 0, 3, 2]], 0, 1) * np.array([picture.width, picture.height] * 2)
+        corners = np.clip(boxes[:, [1, 0, 3, 2]], 0, 1) * np.array([image.width, image.height] * 2)
         return [
             {"box": [round(float(v), 1) for v in box], "class": NAME_OF_LABEL[int(label)], "score": round(float(s), 3)}
             for box, label, s in zip(corners, labels, scores, strict=True)
@@ -59,16 +59,16 @@ class EfficientDet:
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """One line of a grounded JSONL file, and what was found in its picture."""
+    """One line of a grounded JSONL file, and what was found in its image."""
 
     line: dict[str, Any]
     size: tuple[int, int]
-    """Width and height of the picture."""
+    """Width and height of the image."""
     found: list[dict[str, Any]]
 
 
 def write_lines(path: Path, images: Iterator[Detected]) -> None:
-    """Write the lines again, with what was found in each picture."""
+    """Write the lines again, with what was found in each image."""
     with path.open("w", encoding="utf-8") as out:
         for image in images:
             out.write(json.dumps({**image.line, "regions": image.found}) + "\n")
@@ -91,7 +91,7 @@ def write_arrays(path: Path, images: Sequence[Detected]) -> None:
 def main() -> None:
     """Read, detect, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path, nargs="+", help="grounded JSONL, with its pictures in images/ beside it")
+    parser.add_argument("source", type=Path, nargs="+", help="grounded JSONL, with its images in images/ beside it")
     parser.add_argument("out", type=Path, help="grounded JSONL, or arrays where it ends in .npz")
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--min-score", type=float, default=0.3)
@@ -107,8 +107,8 @@ def main() -> None:
         for source in options.source:
             for text in source.read_text(encoding="utf-8").splitlines()[: options.limit]:
                 line = json.loads(text)
-                with Image.open(source.parent / "images" / line["image"]) as picture:
-                    yield Detected(line, picture.size, detect(picture, options.min_score))
+                with Image.open(source.parent / "images" / line["image"]) as image:
+                    yield Detected(line, image.size, detect(image, options.min_score))
 
     options.out.parent.mkdir(parents=True, exist_ok=True)
     if as_arrays:

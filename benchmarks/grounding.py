@@ -21,16 +21,16 @@ from pathlib import Path
 
 import numpy as np
 
-from sct.data.builder.class_index import ClassIndex
-from sct.data.builder.grounder import mentions
-from sct.data.builder.transfer import Anchor, Transfer
-from sct.data.coco80 import COCO_CLASSES, COCO_NAMES, KIND_OF_NOUN
-from sct.data.faults import Faults
+from sct.data.coco_classes import CLASS_OF_NOUN, COCO_CLASSES, COCO_NAMES
+from sct.data.grounding.class_index import ClassIndex
+from sct.data.grounding.grounder import mentions
+from sct.data.grounding.transfer import Anchor, Transfer
+from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.data.records import AnnotatedImage
-from sct.language.chunks import NounChunk, NounChunker
-from sct.language.vectors import WordVectors, load_vectors
-from sct.regions.boxes import pairwise_iou
+from sct.language.noun_chunks import NounChunk, NounChunker
+from sct.language.word_vectors import WordVectors, load_vectors
+from sct.regions.boxes import box_iou
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Parsed:
     def overlap(self, first: Sequence[int], second: Sequence[int]) -> bool:
         """Say whether some region of the one is a region of the other, by IoU 0.5."""
         boxes = [np.array([self.image.regions[i].box for i in group], dtype=np.float64) for group in (first, second)]
-        return bool((pairwise_iou(*boxes) >= 0.5).any())
+        return bool((box_iou(*boxes) >= 0.5).any())
 
     def detections(self) -> dict[str, list[int]]:
         """Detected regions by class."""
@@ -57,7 +57,7 @@ class Parsed:
 
 def parse(path: Path, limit: int | None) -> list[Parsed]:
     """Read and parse the images whose first caption is grounded."""
-    images = list(read_grounded_jsonl({"train": path}, Faults()))[:limit]
+    images = list(read_grounded_jsonl({"train": path}, ReadErrors()))[:limit]
     found = NounChunker().chunks(caption.text for image in images for caption in image.captions)
     parsed = []
     for image in images:
@@ -94,7 +94,7 @@ def transfer_table(parsed: Sequence[Parsed], vectors: WordVectors) -> Iterator[s
     """Coverage, the way back, and agreement with detections, by threshold."""
     yield f"{'similarity':>10} {'coverage':>8} {'way back':>8} {'agrees with detector':>20} {'(judged)':>8}"
     for threshold in (1.01, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6):
-        transfer = Transfer(vectors, KIND_OF_NOUN, threshold)
+        transfer = Transfer(vectors, CLASS_OF_NOUN, threshold)
         counts: Counter[str] = Counter()
         for item in parsed:
             present = item.detections()
@@ -110,7 +110,7 @@ def transfer_table(parsed: Sequence[Parsed], vectors: WordVectors) -> Iterator[s
                     counts["returned"] += bool(regions)
                     counts["returned right"] += bool(regions) and set(regions) == set(anchor.regions)
                 for anchor in anchors:
-                    detected = present.get(KIND_OF_NOUN.get(anchor.chunk.base, ""))
+                    detected = present.get(CLASS_OF_NOUN.get(anchor.chunk.base, ""))
                     if detected:
                         counts["judged"] += 1
                         counts["agrees"] += item.overlap(detected, anchor.regions)
@@ -123,7 +123,7 @@ def transfer_table(parsed: Sequence[Parsed], vectors: WordVectors) -> Iterator[s
 
 def transfer_sample(parsed: Sequence[Parsed], vectors: WordVectors, size: int, seed: int) -> Iterator[str]:
     """Matches to be judged by eye, drawn at random."""
-    transfer = Transfer(vectors, KIND_OF_NOUN)
+    transfer = Transfer(vectors, CLASS_OF_NOUN)
     lines = []
     for item in parsed:
         words = item.image.captions[0].text

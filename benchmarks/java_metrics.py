@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 
 from sct.errors import InputError
+from sct.metrics.captions import Pairs, pair
+from sct.metrics.interface import Score
 from sct.metrics.java import find_java
 from sct.metrics.java_process import close_shared_processes
 from sct.metrics.meteor import meteor
-from sct.metrics.pairs import Pairs, pair
-from sct.metrics.score import Score
 from sct.metrics.spice import find_spice, spice
 
 OFFICIAL_METEOR = """

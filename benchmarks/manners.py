@@ -1,6 +1,6 @@
 """How often captions say things again or break off: theirs and people's.
 
-    python benchmarks/manners.py evaluation/NAME/predictions.jsonl...
+    python benchmarks/latents.py evaluation/NAME/predictions.jsonl...
 
 Counts captions in which two words follow each other that did so before, and captions whose last word cannot end a
 sentence. People's captions are the first references of the same samples.

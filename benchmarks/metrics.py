@@ -36,17 +36,17 @@ from typing import Any
 import numpy as np
 
 from sct.errors import InputError
-from sct.language import tokens
+from sct.language import tokenizer
 from sct.metrics.bleu import bleu
+from sct.metrics.captions import Pairs, pair, pair_words
 from sct.metrics.cider import cider_d
-from sct.metrics.pairs import Pairs, pair, pair_words
+from sct.metrics.interface import Score
 from sct.metrics.rouge import rouge_l
-from sct.metrics.score import Score
 
 NAMES = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr-D")
 STEPS = ("tokenise", "BLEU", "ROUGE-L", "CIDEr-D")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-TOLERANCE, RATIO_WANTED = 1e-6, 10
+TOLERANCE, RATIO_EXPECTED = 1e-6, 10
 
 Groups = list[list[str]]
 
@@ -98,7 +98,7 @@ class Measurement:
     def reached(self) -> bool:
         """Whether all targets were met."""
         differences = [max(row.corpus, row.per_caption) for row in self.equality]
-        return max(differences) <= TOLERANCE and self.ratio() >= RATIO_WANTED
+        return max(differences) <= TOLERANCE and self.ratio() >= RATIO_EXPECTED
 
 
 def read_groups(folder: Path, names: Sequence[str]) -> Groups:
@@ -109,7 +109,7 @@ def read_groups(folder: Path, names: Sequence[str]) -> Groups:
     for name in names:
         file = folder / f"{name}.parquet"
         if not file.is_file():
-            raise InputError(f"there is no {file}: wanted a folder with train, restval and val.parquet")
+            raise InputError(f"there is no {file}: expected a folder with train, restval and val.parquet")
         groups += pyarrow.parquet.read_table(file, columns=["captions"])["captions"].to_pylist()
     return [captions for captions in groups if len(captions) > 1]
 
@@ -141,7 +141,7 @@ def our_scores(pairs: Pairs, clock: Clock) -> list[Score]:
 
 def ours(groups: Groups) -> tuple[list[Score], dict[str, float]]:
     """Judge captions from text on."""
-    tokens._texts_of_piece.clear()
+    tokenizer._texts_of_piece.clear()
     clock = Clock()
     with clock.step("tokenise"):
         pairs = pair([captions[0] for captions in groups], [captions[1:] for captions in groups])
@@ -296,7 +296,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
-        parser.error("wanted at least 1 round")
+        parser.error("expected at least 1 round")
     groups = read_groups(arguments.folder, ("val",))
     equality, official_seconds, our_seconds = compare(groups, arguments.rounds)
     with tempfile.TemporaryDirectory(prefix="metrics-") as scratch:

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from sct.evaluation.predictions import read_predictions
-from sct.language.nouns import NounTable
+from sct.language.noun_table import NounTable
+from sct.metrics.captions import pair
 from sct.metrics.noun_pairs import nouns_of
-from sct.metrics.pairs import pair
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -25,7 +25,7 @@ if __name__ == "__main__":
     for path in arguments.predictions:
         lines = read_predictions(path)
         nouns = nouns_of(pair([line.prediction for line in lines], [line.references for line in lines]), table)
-        said, wanted = nouns.num_candidate_nouns(), nouns.references.lengths()
-        shares = (100 * np.mean(test) for test in (said == wanted, said < wanted, said > wanted))
+        said, expected = nouns.num_candidate_nouns(), nouns.references.lengths()
+        shares = (100 * np.mean(test) for test in (said == expected, said < expected, said > expected))
         cells = " | ".join(f"{share:.1f} %" for share in shares)
-        print(f"| {path.parent} | {said.mean():.2f} | {wanted.mean():.2f} | {cells} |")
+        print(f"| {path.parent} | {said.mean():.2f} | {expected.mean():.2f} | {cells} |")

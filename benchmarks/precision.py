@@ -16,8 +16,8 @@ from typing import Literal
 
 import torch
 
-from sct.training.loop import train
-from sct.training.recipe import DeviceSettings, OptimiserSettings, Recipe
+from sct.training.captioner.config import DeviceSettings, OptimiserSettings, Recipe
+from sct.training.captioner.trainer import train
 
 SEEDS = (1, 2, 3)
 PRECISIONS: tuple[Literal["bf16-mixed", "32-true"], ...] = ("bf16-mixed", "32-true")

@@ -1,12 +1,12 @@
-"""How many of the boxes that people ground captions on are among the first proposals for a picture?
+"""How many of the boxes that people ground captions on are among the first proposals for an image?
 
     python benchmarks/proposals.py DATA/val.jsonl --shapes DATA/train.jsonl
     python benchmarks/proposals.py DATA/val.jsonl --efficientdet efficientdet-lite2.tflite    # as in efficientdet.py
     python benchmarks/proposals.py DATA/val.jsonl --bundle default
 
-Options add up: one row for each proposer, and one for each two of them together. Pictures lie in ``images`` beside the
+Options add up: one row for each proposer, and one for each two of them together. Images lie in ``images`` beside the
 grounded JSONL file. A box is found when a proposal overlaps it by IoU 0.5 or more; boxes count once in each image,
-however many phrases rest on them. The time is the median for one picture, decoding included.
+however many phrases rest on them. The time is the median for one image, decoding included.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from efficientdet import EfficientDet
 from jaxtyping import Float
 from PIL import Image
 
-from sct.data.faults import Faults
+from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.errors import InputError
-from sct.regions.boxes import pairwise_iou
+from sct.regions.boxes import box_iou
 
 FOUND_AT = 0.5
 DOUBLES_AT = 0.7
@@ -35,11 +35,11 @@ Boxes = Float[np.ndarray, "boxes 4"]
 
 
 class Proposer(Protocol):
-    """Says where in a picture something worth talking about may be."""
+    """Says where in an image something worth talking about may be."""
 
     name: str
 
-    def propose(self, picture: Path) -> Boxes:
+    def propose(self, image: Path) -> Boxes:
         """Boxes in pixels, the best first."""
         ...
 
@@ -54,12 +54,12 @@ class Detector:
         try:
             self.detect = EfficientDet(weights, threads)
         except ModuleNotFoundError as error:
-            raise InputError(f"{error}: wanted LiteRT, get it with pip install ai-edge-litert==2.3.0") from error
+            raise InputError(f"{error}: expected LiteRT, get it with pip install ai-edge-litert==2.3.0") from error
 
-    def propose(self, picture: Path) -> Boxes:
+    def propose(self, image: Path) -> Boxes:
         """Boxes by falling score."""
-        with Image.open(picture) as image:
-            found = self.detect(image, -1.0)
+        with Image.open(image) as opened:
+            found = self.detect(opened, -1.0)
         scores = np.array([detection["score"] for detection in found], np.float64)
         boxes = np.array([detection["box"] for detection in found], np.float64).reshape(-1, 4)
         ordered: Boxes = boxes[np.argsort(-scores, kind="stable")]
@@ -67,19 +67,19 @@ class Detector:
 
 
 class CommonShapes:
-    """Looks at no picture: the places and sizes that boxes of the training images have most often."""
+    """Looks at no image: the places and sizes that boxes of the training images have most often."""
 
     name = "common training boxes"
 
     def __init__(self, train: Path, num_shapes: int = max(LIMITS), seed: int = 1) -> None:
-        """Cluster the training boxes by their corners, relative to the picture's sides."""
+        """Cluster the training boxes by their corners, relative to the image's sides."""
         relative = np.concatenate([image.boxes / image.sides for image in read_images(train)])
         self.shapes = common_points(relative, num_shapes, np.random.default_rng(seed))
 
-    def propose(self, picture: Path) -> Boxes:
-        """The same relative boxes for every picture, those of the largest cluster first."""
-        with Image.open(picture) as image:
-            boxes: Boxes = self.shapes * np.array([*image.size, *image.size])
+    def propose(self, image: Path) -> Boxes:
+        """The same relative boxes for every image, those of the largest cluster first."""
+        with Image.open(image) as opened:
+            boxes: Boxes = self.shapes * np.array([*opened.size, *opened.size])
         return boxes
 
 
@@ -92,15 +92,15 @@ class OfBundle:
 
         vision = sct.load(bundle).vision
         if vision is None:
-            raise InputError(f"bundle {bundle} sees no pictures: wanted one with what sees, such as the default one")
+            raise InputError(f"bundle {bundle} sees no images: expected one with what sees, such as the default one")
         self.name = f"bundle {Path(bundle).name}"
         self.vision = vision
 
-    def propose(self, picture: Path) -> Boxes:
+    def propose(self, image: Path) -> Boxes:
         """Boxes as the bundle ranks them."""
-        from sct.regions.pictures import open_picture  # noqa: PLC0415
+        from sct.regions.images import load_image  # noqa: PLC0415
 
-        [sight] = self.vision.look([open_picture(picture)], [()])
+        [sight] = self.vision.look([load_image(image)], [()])
         return np.array([region.box for region in sight.proposals], np.float64).reshape(-1, 4)
 
 
@@ -112,11 +112,11 @@ class Together:
         self.first, self.second = first, second
         self.name = f"{first.name} + {second.name}"
 
-    def propose(self, picture: Path) -> Boxes:
+    def propose(self, image: Path) -> Boxes:
         """The best of the first, the best of the second, and so on; when one has no more, the rest of the other."""
-        turns = zip_longest(self.first.propose(picture), self.second.propose(picture))
+        turns = zip_longest(self.first.propose(image), self.second.propose(image))
         boxes = np.array([box for turn in turns for box in turn if box is not None], np.float64).reshape(-1, 4)
-        overlaps = pairwise_iou(boxes, boxes)
+        overlaps = box_iou(boxes, boxes)
         kept: list[int] = []
         for place in range(len(boxes)):
             if not (overlaps[place, kept] > DOUBLES_AT).any():
@@ -137,7 +137,7 @@ class GroundedImage:
 
 def read_images(path: Path) -> Iterator[GroundedImage]:
     """Images of a grounded JSONL file that have such boxes; what a detector found is no such box."""
-    for image in read_grounded_jsonl({"val": path}, Faults()):
+    for image in read_grounded_jsonl({"val": path}, ReadErrors()):
         used = {number for caption in image.captions for chunk in caption.chunks or () for number in chunk.regions}
         if used:
             boxes = np.array([image.regions[number].box for number in sorted(used)], np.float64)
@@ -170,7 +170,7 @@ class Result:
 
     recalls: tuple[float, ...]
     """One for each of ``LIMITS``."""
-    boxes_per_picture: float
+    boxes_per_image: float
     milliseconds: float
 
 
@@ -184,10 +184,10 @@ def measure(proposer: Proposer, images: Sequence[GroundedImage]) -> Result:
         boxes = proposer.propose(image.file)
         seconds.append(time.perf_counter() - start)
         counts.append(len(boxes))
-        hits = pairwise_iou(image.boxes, boxes) >= FOUND_AT
+        hits = box_iou(image.boxes, boxes) >= FOUND_AT
         found += [hits[:, :limit].any(axis=1).sum() for limit in LIMITS]
-    wanted = sum(len(image.boxes) for image in images)
-    return Result(tuple(found / wanted), float(np.mean(counts)), float(np.median(seconds)) * 1000)
+    expected = sum(len(image.boxes) for image in images)
+    return Result(tuple(found / expected), float(np.mean(counts)), float(np.median(seconds)) * 1000)
 
 
 def main() -> None:
@@ -214,12 +214,12 @@ def main() -> None:
     if not images:
         parser.error(f"{options.source} holds no image with boxes that people grounded a caption on")
     print(f"{sum(len(image.boxes) for image in images)} boxes of {len(images)} images\n")
-    print("| proposals |", *(f"first {limit} |" for limit in LIMITS), "boxes a picture | ms a picture |")
+    print("| proposals |", *(f"first {limit} |" for limit in LIMITS), "boxes an image | ms an image |")
     print("| --- |", "---: |" * (len(LIMITS) + 2))
     for proposer in [*proposers, *(Together(*pair) for pair in combinations(proposers, 2))]:
         result = measure(proposer, images)
         recalls = (f"{100 * recall:.1f} % |" for recall in result.recalls)
-        print(f"| {proposer.name} |", *recalls, f"{result.boxes_per_picture:.1f} | {result.milliseconds:.0f} |")
+        print(f"| {proposer.name} |", *recalls, f"{result.boxes_per_image:.1f} | {result.milliseconds:.0f} |")
 
 
 if __name__ == "__main__":

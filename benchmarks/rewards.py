@@ -30,8 +30,8 @@ from sct.training.rewards import (
     CiderReferences,
     CiderReward,
     NgramWeights,
-    Sentences,
-    spoken_words,
+    TokenSequences,
+    strip_special_tokens,
 )
 
 NUM_WORDS, TIME, DIMS = 2600, 20, 50
@@ -42,7 +42,7 @@ NUM_COMPARED = 1000
 class World:
     """Captions, samples of them, and what nouns there are."""
 
-    captions: Sentences
+    captions: TokenSequences
     sampled: Tensor
     rows: Tensor
     nouns: Tensor
@@ -63,7 +63,7 @@ def make_world(documents: int, batch: int) -> World:
     tokens = np.where(places < ends, tokens, np.where(places == ends, END, PAD))
     nouns = 4 + np.flatnonzero(generator.random(NUM_WORDS - 4) < 1 / 3)
     return World(
-        Sentences(torch.from_numpy(words), torch.from_numpy(lengths)),
+        TokenSequences(torch.from_numpy(words), torch.from_numpy(lengths)),
         torch.from_numpy(tokens),
         torch.from_numpy(rows)[:, None],
         torch.from_numpy(nouns),
@@ -82,7 +82,7 @@ class Rewards:
 
     def __call__(self, sampled: Tensor, rows: Tensor) -> Tensor:
         """Score sampled tokens; the answer has CIDEr-D in the first row and alignment in the second."""
-        said = spoken_words(sampled, collapse=True)
+        said = strip_special_tokens(sampled, collapse=True)
         return torch.stack(
             [self.cider(said, self.cider_references, rows), self.alignment(said, self.alignment_references, rows)]
         )
@@ -90,7 +90,7 @@ class Rewards:
 
 def prepare(world: World, device: torch.device) -> Rewards:
     """Lay all tables on the device."""
-    captions = Sentences(world.captions.words.to(device), world.captions.lengths.to(device))
+    captions = TokenSequences(world.captions.words.to(device), world.captions.lengths.to(device))
     cider = CiderReward(NgramWeights.of_captions(captions))
     alignment = AlignmentReward.of_vectors(world.nouns, world.vectors, NUM_WORDS).to(device)
     return Rewards(cider, alignment, cider.prepare(captions), alignment.prepare(captions))
@@ -141,9 +141,9 @@ def plain_cider(
     gap = max(len(candidate) - 1, 0) - max(len(reference) - 1, 0)
     total = 0.0
     for n in range(1, 5):
-        said, wanted = ({g: w for g, w in vector.items() if len(g) == n} for vector in vectors)
-        norm = math.hypot(*said.values()) * math.hypot(*wanted.values())
-        shared = sum(min(weight, wanted.get(g, 0.0)) * wanted.get(g, 0.0) for g, weight in said.items())
+        said, expected = ({g: w for g, w in vector.items() if len(g) == n} for vector in vectors)
+        norm = math.hypot(*said.values()) * math.hypot(*expected.values())
+        shared = sum(min(weight, expected.get(g, 0.0)) * expected.get(g, 0.0) for g, weight in said.items())
         total += shared / norm if norm else 0.0
     return 10 * total / 4 * math.exp(-(gap**2) / 72)
 
@@ -192,9 +192,9 @@ def largest_difference(world: World, answer: Tensor) -> tuple[float, float]:
 def measure(rewards: Rewards, world: World, device: torch.device) -> dict[str, float]:
     """Milliseconds of each part, and of all, step by step and recorded in a CUDA graph."""
     sampled, rows = world.sampled.to(device), world.rows.to(device)
-    said = spoken_words(sampled, collapse=True)
+    said = strip_special_tokens(sampled, collapse=True)
     runs: dict[str, Callable[[], Tensor]] = {
-        "words of the samples": lambda: spoken_words(sampled, collapse=True).words,
+        "words of the samples": lambda: strip_special_tokens(sampled, collapse=True).words,
         "CIDEr-D": lambda: rewards.cider(said, rewards.cider_references, rows),
         "alignment": lambda: rewards.alignment(said, rewards.alignment_references, rows),
         "all": lambda: rewards(sampled, rows),

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from sct.reproduction.plan import SORTER, number_of_seeds, planned_run
 from sct.reproduction.published import PublishedTable, RowKey, table_named
-from sct.training.sorter_results import BEST
+from sct.training.sorter.data import BEST
 
 SORTER_RUN = planned_run(RowKey("coco", SORTER, "")).name
 TABLES = ("table2", "tableA3", "table4", "table7")
@@ -139,11 +139,11 @@ if __name__ == "__main__":
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     given = parser.parse_intermixed_args()
     systems, tables = given.systems.split(","), given.tables.split(",")
-    for wanted, known in ((systems, SYSTEMS), (tables, TABLES)):
-        if unknown := set(wanted) - set(known):
-            parser.error(f"{min(unknown)!r} is not known: wanted some of {', '.join(known)}")
+    for expected, known in ((systems, SYSTEMS), (tables, TABLES)):
+        if unknown := set(expected) - set(known):
+            parser.error(f"{min(unknown)!r} is not known: expected some of {', '.join(known)}")
     if not (given.sorter / BEST).is_dir():
-        parser.error(f"{given.sorter} has no {BEST}: wanted a sorter that sct train made")
+        parser.error(f"{given.sorter} has no {BEST}: expected a sorter that sct train made")
     wanted_tables = tuple(map(table_named, tables))
     systems = [system for system in systems if any(system in _systems(table) for table in wanted_tables)]
     if not systems:

@@ -47,5 +47,5 @@ if __name__ == "__main__":
     tell("people, the same control", [first[row].references[place] for row, place in speakers], judges)
     for path, lines in files.items():
         if [line.references for line in lines] != [line.references for line in first]:
-            raise SystemExit(f"{path} has other samples than the first file: wanted the same split and control")
+            raise SystemExit(f"{path} has other samples than the first file: expected the same split and control")
         tell(path.parents[2].name, [lines[row].prediction for row, _ in speakers], judges)

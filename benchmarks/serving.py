@@ -1,8 +1,8 @@
 """A server under load: 50 people at once against one request at a time, answers a second, waits, errors and memory.
 
-    python benchmarks/serving.py --model BUNDLE [--seconds 120] [--clients 50] [--controls 19] [--pictures N] [--json]
+    python benchmarks/serving.py --model BUNDLE [--seconds 120] [--clients 50] [--controls 19] [--images N] [--json]
 
-Each client does what a person at the page does: it sends a picture nobody has sent before, asks for a caption of what
+Each client does what a person at the page does: it sends an image nobody has sent before, asks for a caption of what
 is detected, and then changes the control ``--controls`` times, each time as soon as the answer is there: a harsher load
 than any person makes. Told to come back later (429), it waits as long as it is told. One request at a time is the same
 work by a single client at a server that answers each request alone (``--batch 1``). Server and clients share this
@@ -63,12 +63,12 @@ class Figures:
     codes: dict[str, int]
     requests_per_batch: float
     looks: int
-    """New pictures that were looked at."""
+    """New images that were looked at."""
     seconds_per_look: float
     megabytes: tuple[float, ...]
     """Memory of the server, from the start of the load to its end."""
-    megabytes_of_pictures: tuple[float, ...]
-    """Of that, what was seen of recent pictures, which grows up to a limit."""
+    megabytes_of_images: tuple[float, ...]
+    """Of that, what was seen of recent images, which grows up to a limit."""
 
 
 @contextmanager
@@ -97,8 +97,8 @@ def counted(place: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-def picture() -> bytes:
-    """A picture with some structure."""
+def image() -> bytes:
+    """An image with some structure."""
     chance = np.random.default_rng(5)
     small = Image.fromarray(chance.integers(0, 255, (12, 16, 3), np.uint8))
     kept = BytesIO()
@@ -118,24 +118,24 @@ def control(chance: random.Random) -> list[list[list[float]]]:
 class Person:
     """Asks, reads, and asks again, until the time is over."""
 
-    def __init__(self, place: str, number: int, jpeg: bytes, controls: int, pictures: int | None) -> None:
+    def __init__(self, place: str, number: int, jpeg: bytes, controls: int, images: int | None) -> None:
         self._connection = HTTPConnection(place, timeout=120)
         self._chance = random.Random(number)
-        self._jpeg, self._controls, self._pictures = jpeg, controls, pictures
+        self._jpeg, self._controls, self._images = jpeg, controls, images
         self.tally = Tally()
 
     def work(self, end: float) -> None:
-        """Picture after picture, control after control."""
+        """LoadedImage after image, control after control."""
         while time.monotonic() < end:
             # Bytes after the end of a JPEG change its id and not its pixels.
-            kind = self._chance.getrandbits(64) if self._pictures is None else self._chance.randrange(self._pictures)
+            kind = self._chance.getrandbits(64) if self._images is None else self._chance.randrange(self._images)
             data = self._jpeg + kind.to_bytes(8, "big")
-            form = b'--x\r\nContent-Disposition: form-data; name="picture"\r\n\r\n' + data + b"\r\n--x--\r\n"
+            form = b'--x\r\nContent-Disposition: form-data; name="image"\r\n\r\n' + data + b"\r\n--x--\r\n"
             code = self._ask(form, "multipart/form-data; boundary=x", end)
             for _ in range(self._controls):
                 if code != "200" or time.monotonic() >= end:
                     break
-                request = {"picture": sha256(data).hexdigest(), "control": control(self._chance)}
+                request = {"image": sha256(data).hexdigest(), "control": control(self._chance)}
                 code = self._ask(json.dumps(request).encode(), "application/json", end)
             if code == "429":  # told to come back after the end
                 break
@@ -159,14 +159,14 @@ class Person:
             time.sleep(wait)
 
 
-def load(place: str, clients: int, seconds: float, controls: int, pictures: int | None) -> Figures:
+def load(place: str, clients: int, seconds: float, controls: int, images: int | None) -> Figures:
     """Let clients work for a while."""
-    jpeg = picture()
-    warming = Person(place, -1, jpeg, 3, pictures)
+    jpeg = image()
+    warming = Person(place, -1, jpeg, 3, images)
     warming.work(time.monotonic() + min(5.0, seconds))
     before = counted(place)
     begun = time.monotonic()
-    people = [Person(place, number, jpeg, controls, pictures) for number in range(clients)]
+    people = [Person(place, number, jpeg, controls, images) for number in range(clients)]
     threads = [threading.Thread(target=person.work, args=(begun + seconds,)) for person in people]
     for thread in threads:
         thread.start()
@@ -201,13 +201,13 @@ def shown(name: str, figures: Figures) -> str:
     """A paragraph for people."""
     codes = ", ".join(f"{code}: {count}" for code, count in figures.codes.items())
     memory = " ".join(f"{value:.0f}" for value in figures.megabytes)
-    pictures = " ".join(f"{value:.0f}" for value in figures.megabytes_of_pictures)
+    images = " ".join(f"{value:.0f}" for value in figures.megabytes_of_images)
     return (
         f"{name}: {figures.answers_per_second:.2f} answers/s over {figures.seconds:.0f} s, clients: {figures.clients}\n"
         f"  wait: median {figures.median:.3f} s, 95% {figures.p95:.3f} s, 99% {figures.p99:.3f} s\n"
         f"  answers by code: {codes}; requests a batch: {figures.requests_per_batch:.1f}\n"
-        f"  looks at new pictures: {figures.looks}, {figures.seconds_per_look:.3f} s each\n"
-        f"  server memory, start to end: {memory} MB, of it for recent pictures: {pictures} MB"
+        f"  looks at new images: {figures.looks}, {figures.seconds_per_look:.3f} s each\n"
+        f"  server memory, start to end: {memory} MB, of it for recent images: {images} MB"
     )
 
 
@@ -218,10 +218,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--alone-seconds", type=float, help="for one request at a time; a quarter if not given")
     parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--controls", type=int, default=19, help="changes of the control for each picture")
-    parser.add_argument(
-        "--pictures", type=int, help="different pictures in all, such as a page's samples; else all new"
-    )
+    parser.add_argument("--controls", type=int, default=19, help="changes of the control for each image")
+    parser.add_argument("--images", type=int, help="different images in all, such as a page's samples; else all new")
     parser.add_argument("--threads", type=int, help="cores of the server's model")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--json", action="store_true")
@@ -231,9 +229,9 @@ def main() -> None:
         arguments += ["--threads", str(chosen.threads)]
     alone_seconds = chosen.seconds / 4 if chosen.alone_seconds is None else chosen.alone_seconds
     with server([*arguments, "--batch", "1"]) as place:
-        alone = load(place, 1, alone_seconds, chosen.controls, chosen.pictures)
+        alone = load(place, 1, alone_seconds, chosen.controls, chosen.images)
     with server(arguments) as place:
-        together = load(place, chosen.clients, chosen.seconds, chosen.controls, chosen.pictures)
+        together = load(place, chosen.clients, chosen.seconds, chosen.controls, chosen.images)
     ratio = together.answers_per_second / alone.answers_per_second if alone.answers_per_second else float("nan")
     if chosen.json:
         found: dict[str, Any] = {"alone": asdict(alone), "together": asdict(together), "ratio": ratio}

@@ -8,7 +8,7 @@ Every sorter is trained as ``sct train`` does it: the best epoch is chosen on a 
 split is scored once. A sorter that stands in ``--out`` already is not trained again. Two rows beyond the paper:
 ``sinkhorn, place`` learns the place of each set by cross-entropy, and ``pointer`` is an attention pointer network.
 
-The row ``probability`` needs a detector's scores. Boxes that people drew have none, but where there are pictures a
+The row ``probability`` needs a detector's scores. Boxes that people drew have none, but where there are images a
 detector may be asked how sure it is of what is there:
 
     python benchmarks/efficientdet.py flickr8k-entities/train.jsonl flickr8k-entities/val.jsonl \
@@ -20,9 +20,9 @@ A box has the score of the surest detection, of whatever class, that overlaps it
 does; a region set has that of its surest box. Sets of equal scores stay in the random order they came in.
 ``OUT/scored`` is then a copy of the dataset with these scores.
 
-The second table asks how right a sorter can be. It looks at captions of the same picture that name the same region
-sets: ``agreement`` is how often two people give them the same order. No sorter, whatever it sees of the picture, can
-on average be right more often than ``ceiling``: where a picture's orders have the shares p, two people agree with
+The second table asks how right a sorter can be. It looks at captions of the same image that name the same region
+sets: ``agreement`` is how often two people give them the same order. No sorter, whatever it sees of the image, can
+on average be right more often than ``ceiling``: where an image's orders have the shares p, two people agree with
 probability sum p^2, while the best guess is right with probability max p, at most the root of that (of two sets,
 exactly (1 + sqrt(2 sum p^2 - 1)) / 2). Roots are concave, so the root of the mean bounds the mean of the roots. The
 same for tau: between two people it is (2 p - 1)^2 for a pair of sets, for the best guess |2 p - 1|.
@@ -47,14 +47,13 @@ from sct.data.dataset import Dataset, write_dataset
 from sct.data.samples import RegionSets
 from sct.data.table import Table
 from sct.errors import InputError
-from sct.language.vectors import WordVectors
-from sct.regions.boxes import pairwise_iou
+from sct.language.word_vectors import WordVectors
+from sct.regions.boxes import box_iou
 from sct.sorting import OrderScores, ProbabilityOrder, load_sorter, order_scores
-from sct.training.sorter import train_sorter
-from sct.training.sorter_data import VALIDATION, SortingData, score_sorter
-from sct.training.sorter_recipe import load_sorter_recipe
-from sct.training.sorter_results import BEST, SCORES
-from sct.training.sorter_tables import CaptionControls, caption_controls
+from sct.sorting.batches import CaptionControls, caption_controls
+from sct.training.sorter.config import load_sorter_recipe
+from sct.training.sorter.data import BEST, SCORES, VALIDATION, SortingData, score_sorter
+from sct.training.sorter.trainer import train_sorter
 
 KINDS: Mapping[str, Mapping[str, str]] = {
     "probability": {"kind": "probability"},
@@ -73,7 +72,7 @@ TIES_DRAWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far people agree on the order of the same region sets of the same picture."""
+    """How far people agree on the order of the same region sets of the same image."""
 
     captions: int
     """Those that another caption can be compared with."""
@@ -116,12 +115,12 @@ def detected_scores(table: Table, detections: Path) -> Float[np.ndarray, " regio
     for image, name in enumerate(table.files):
         row = row_of_name.get(name)
         if row is None:
-            raise InputError(f"{detections} holds nothing of picture {name!r}: wanted all pictures of the dataset")
+            raise InputError(f"{detections} holds nothing of image {name!r}: expected all images of the dataset")
         if found["size"][row].tolist() != table.columns["image_size"][image].tolist():
-            raise InputError(f"picture {name!r} has another size in {detections} than in the dataset: wanted the same")
+            raise InputError(f"image {name!r} has another size in {detections} than in the dataset: expected the same")
         seen = by_image[ends[row] : ends[row + 1]]
         regions = slice(first_region[image], first_region[image + 1])
-        overlaps = pairwise_iou(table.columns["region_box"][regions], found["box"][seen])
+        overlaps = box_iou(table.columns["region_box"][regions], found["box"][seen])
         scores[regions] = np.where(overlaps >= FOUND_AT, found["score"][seen], 0.0).max(axis=1, initial=0.0)
     return scores
 
@@ -150,7 +149,7 @@ def surely_seen(table: Table, controls: CaptionControls) -> str:
 
 
 class SharedControls:
-    """Val captions whose picture has another caption of the same region sets, so that people can be compared."""
+    """Val captions whose image has another caption of the same region sets, so that people can be compared."""
 
     def __init__(self, table: Table) -> None:
         """Find them."""
@@ -271,8 +270,8 @@ def main() -> None:
         controls = caption_controls(table, VALIDATION)
         print(f"\ndetections: {surely_seen(table, controls)}")
         vectors = load_sorter(options.out / "probability-1" / BEST).vectors
-        by_people = controls.some(np.flatnonzero(controls.by_people))
-        parts = {"all": controls, "grounded by people": by_people} if len(by_people) else {"all": controls}
+        human_grounded = controls.some(np.flatnonzero(controls.human_grounded))
+        parts = {"all": controls, "grounded by people": human_grounded} if len(human_grounded) else {"all": controls}
         for name, chosen in parts.items():
             print(f"probability, mean of {TIES_DRAWN} draws of ties, {name}: {scores_of_ties(table, chosen, vectors)}")
     print("\n| people: sets | captions | agreement | ceiling | tau between two | tau ceiling |")

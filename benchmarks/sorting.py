@@ -4,7 +4,7 @@
     python benchmarks/sorting.py --agreement build/coco_layout [--threads 2] [--json]
 
 Four cases of the paper's network, and the pointer network. Without features the network sees class and geometry. With
-2,048 features either the controls are those of 200 pictures of 10 regions, five captions each, as in evaluation, where
+2,048 features either the controls are those of 200 images of 10 regions, five captions each, as in evaluation, where
 each region goes through the network once; or no two of them share a region, and 10,000 regions take 24 billion
 operations before anything can be put in order, most of which ``precision="int8"`` does in 8 bits. Each figure is the
 best of the runs: other work on the machine only slows it down.
@@ -31,8 +31,7 @@ import torch
 from sct.data.dataset import Dataset
 from sct.data.features import Features, ImageFeatures, LayoutFeatures
 from sct.errors import InputError
-from sct.language.vectors import WordVectors
-from sct.regions.layout import LayoutEncoder
+from sct.language.word_vectors import WordVectors
 from sct.sorting import (
     PointerConfig,
     PointerNetwork,
@@ -40,23 +39,24 @@ from sct.sorting import (
     SinkhornSorter,
     Sorter,
     SorterConfig,
-    SortingInputs,
+    SorterInputs,
     SortingNetwork,
     SortingTable,
     reconstruction_loss,
 )
-from sct.training.sorter_data import TRAINING, VALIDATION, SortingData, score_sorter
-from sct.training.sorter_tables import caption_controls
+from sct.sorting.batches import caption_controls
+from sct.training.sorter.data import TRAINING, VALIDATION, SortingData, score_sorter
+from sct.vision.layout import LayoutEncoder
 
-CONTROLS, SETS, CLASSES, WORDS, FEATURES, PICTURES = 1000, 10, 80, 300, 2048, 200
+CONTROLS, SETS, CLASSES, WORDS, FEATURES, IMAGES = 1000, 10, 80, 300, 2048, 200
 LEARNED_FROM, EPOCHS = 20_000, 3
 
 
-def random_inputs(num_regions: int, feature_size: int | None) -> SortingInputs:
+def random_inputs(num_regions: int, feature_size: int | None) -> SorterInputs:
     """Ten sets of one region each; controls beyond the number of regions start over, in another order."""
     random = np.random.default_rng(0)
-    pictures = num_regions // SETS
-    members = np.concatenate([random.permutation(SETS) + SETS * (control % pictures) for control in range(CONTROLS)])
+    images = num_regions // SETS
+    members = np.concatenate([random.permutation(SETS) + SETS * (control % images) for control in range(CONTROLS)])
     table = SortingTable(
         class_names=tuple(f"class {number}" for number in range(CLASSES)),
         class_vectors=random.normal(size=(CLASSES, WORDS)).astype(np.float32),
@@ -81,7 +81,7 @@ def milliseconds(run: Callable[[], object], runs: int) -> float:
     return 1000 * best
 
 
-def cases() -> Mapping[str, tuple[Sorter, SortingInputs]]:
+def cases() -> Mapping[str, tuple[Sorter, SorterInputs]]:
     """Sorters of random weights, which take as long as any."""
     torch.manual_seed(0)
     distinct = CONTROLS * SETS
@@ -91,7 +91,7 @@ def cases() -> Mapping[str, tuple[Sorter, SortingInputs]]:
     pointer = PointerSorter(PointerNetwork(PointerConfig(visual_size=None)).eval(), beam_size=1)
     return {
         "Sinkhorn, class and geometry": (bare, random_inputs(distinct, None)),
-        "Sinkhorn, 2,048 features, 200 pictures": (full, random_inputs(PICTURES * SETS, FEATURES)),
+        "Sinkhorn, 2,048 features, 200 images": (full, random_inputs(IMAGES * SETS, FEATURES)),
         "Sinkhorn, 2,048 features, 10,000 regions": (full, random_inputs(distinct, FEATURES)),
         "the same, int8": (rounded, random_inputs(distinct, FEATURES)),
         "pointer, greedy, class and geometry": (pointer, random_inputs(distinct, None)),
@@ -157,7 +157,7 @@ def trained(data: SortingData, word_size: int) -> SortingNetwork:
 
 
 def compared(network: SortingNetwork, data: SortingData) -> Agreement:
-    """Orders in float32 beside those in 8 bits."""
+    """Permutations in float32 beside those in 8 bits."""
     sorters = SinkhornSorter(network), SinkhornSorter(network, precision="int8")
     same = [
         (sorters[0].order(batch.inputs).order == sorters[1].order(batch.inputs).order).all(dim=1)

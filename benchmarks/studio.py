@@ -50,7 +50,7 @@ def measure(address: str, changes: int, screenshots: Path | None) -> None:
         begun = time.monotonic()
         page.locator(".sample").nth(1).click()
         page.wait_for_selector(".pill")
-        print(f"a new picture: {time.monotonic() - begun:.2f} s until its regions are there")
+        print(f"a new image: {time.monotonic() - begun:.2f} s until its regions are there")
         taken = []
         for number in range(changes):
             if number and number % REGIONS == 0:

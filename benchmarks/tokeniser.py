@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sct.errors import InputError
-from sct.language.tokens import tokenise, words_of
+from sct.language.tokenizer import tokenise, words_of
 
 JAR_IN_PACKAGE = Path("tokenizer") / "stanford-corenlp-3.4.1.jar"
 # As in pycocoevalcap/tokenizer/ptbtokenizer.py, capitals included: they match nothing, the tokens are lower case.

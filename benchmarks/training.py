@@ -21,17 +21,17 @@ from lightning_fabric import Fabric
 
 from sct.data.examples import Examples
 from sct.language.vocabulary import BEGIN, END, PAD
-from sct.model.assembly import assemble
-from sct.model.config import CaptionerConfig
-from sct.training.feed import Feed, RegionTable
-from sct.training.objectives import RewardObjective, WordsObjective
-from sct.training.recipe import Objective
-from sct.training.rewards import AlignmentReward, CiderReward, NgramWeights, Sentences
-from sct.training.step import Learner, TrainingStep, make_optimiser
+from sct.models.config import CaptionerConfig
+from sct.models.show_control_tell import build_show_control_tell
+from sct.training.captioner.config import Objective
+from sct.training.captioner.dataloader import DeviceDataLoader, RegionTable
+from sct.training.captioner.objectives import RewardObjective, WordsObjective
+from sct.training.cuda_graph_step import LossModule, TrainingStep, make_optimiser
+from sct.training.rewards import AlignmentReward, CiderReward, NgramWeights, TokenSequences
 
 WORDS, FEATURES, STEPS, SLOTS, MEMBERS, IMAGES, REGIONS = 2600, 1280, 20, 4, 20, 2000, 36
 Precision = Literal["bf16-mixed", "32-true"]
-ANCHORS = {"words": 110.0, "cider_and_nouns": 1376.0}
+ANCHORS = {"words": 110.0, "cider_and_nw": 1376.0}
 """Milliseconds of the authors' code on one H200, batch 100."""
 
 
@@ -75,26 +75,26 @@ def measure(stage: str, batch: int, precision: Precision, device: torch.device, 
         torch.randn(IMAGES * REGIONS, FEATURES, device=device, dtype=dtype),
         torch.randn(IMAGES, FEATURES, device=device, dtype=dtype),
     )
-    feed = Feed(examples, table, device)
-    network = assemble(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
+    feed = DeviceDataLoader(examples, table, device)
+    network = build_show_control_tell(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
     objective: WordsObjective | RewardObjective
     if stage == "words":
         objective = WordsObjective(feed, Objective())
     else:
-        spoken = Sentences(
+        spoken = TokenSequences(
             torch.from_numpy(examples.words[:, 1:-1].astype(np.int64)), torch.from_numpy(examples.num_words).long()
         )
         documents = torch.from_numpy(examples.image).long()
         nouns = torch.arange(10, WORDS, 3)
         objective = RewardObjective(
             feed,
-            Objective(stage="cider_and_nouns"),
+            Objective(stage="cider_and_nw"),
             cider=CiderReward(NgramWeights.of_captions(spoken, documents)).to(device),
             nouns=AlignmentReward.of_vectors(nouns, torch.randn(len(nouns), 50), WORDS).to(device),
-            references=Sentences(spoken.words.to(device), spoken.lengths.to(device)),
+            references=TokenSequences(spoken.words.to(device), spoken.lengths.to(device)),
         )
     fabric = Fabric(accelerator=device.type, devices=1, precision=precision)
-    learner = Learner(network, objective)
+    learner = LossModule(network, objective)
     optimiser = make_optimiser(network.to(device), device)
     wrapped, optimiser = fabric.setup(learner, optimiser)
     step = TrainingStep(learner, wrapped, optimiser, fabric.backward, clip_norm=5.0, record=device.type == "cuda")

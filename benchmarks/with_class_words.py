@@ -11,15 +11,15 @@ from pathlib import Path
 
 from sct.data.dataset import Dataset
 from sct.errors import InputError
-from sct.regions.sight import Eye, load_vision
-from sct.training.sight_words import nouns_of, with_class_words
+from sct.training.vision.class_embeddings import nouns_of, with_class_words
+from sct.vision.encoder import RegionVisionEncoder, load_vision
 
 
 def add_words(vision: Path, dataset: Path, out: Path) -> None:
     """Read, add and write."""
     eye = load_vision(vision)
-    if not isinstance(eye, Eye):
-        raise InputError(f'{vision} names no regions itself: wanted what a run with task = "sight" wrote')
+    if not isinstance(eye, RegionVisionEncoder):
+        raise InputError(f'{vision} names no regions itself: expected what a run with task = "sight" wrote')
     told = with_class_words(eye, nouns_of(Dataset.open(dataset), str(dataset)))
     out.parent.mkdir(parents=True, exist_ok=True)
     told.save(out)

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 import sct
-from sct.studio.drawing import save_drawing
-from sct.studio.palette import colour_of_set
+from sct.drawing.dataset import save_drawing
+from sct.drawing.palette import colour_of_set
 
 PHOTOS = Path("examples/photos")
 """As seen from the root of the project, where the printed commands work."""
@@ -35,14 +35,14 @@ class Asked:
     cover: bool = False
 
     def arguments(self) -> list[str]:
-        """What follows the picture on the command line."""
+        """What follows the image on the command line."""
         joined = ["+".join(",".join(map(str, box)) for box in boxes) for boxes in self.regions or ()]
         flags = ["--unordered"] * self.unordered + ["--cover"] * self.cover
         return [word for boxes in joined for word in ("--region", boxes)] + flags
 
     def caption(self, captioner: sct.Captioner, photo: Path) -> sct.GroundedCaption:
         """The same from Python."""
-        options = sct.CaptionOptions(cover=self.cover, no_repeat=captioner.no_repeat_for_people)
+        options = sct.CaptionOptions(cover=self.cover, no_repeat_ngram_size=captioner.default_no_repeat_ngram_size)
         return captioner.caption(photo, self.regions, ordered=not self.unordered, options=options)
 
 
@@ -71,7 +71,7 @@ def asked_of_otters() -> list[Asked]:
 
 
 def asked_of_photographer() -> list[Asked]:
-    """A picture without colours, and regions that the sorter puts in order."""
+    """An image without colours, and regions that the sorter puts in order."""
     man, coat = (0, 63, 332, 512), (0, 105, 305, 512)
     camera, tripod = (258, 138, 326, 192), (230, 186, 405, 512)
     return [

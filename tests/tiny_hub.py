@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-MEAN, SPREAD = [0.5, 0.4, 0.3], [0.25, 0.2, 0.3]
+MEAN, IMAGENET_STD = [0.5, 0.4, 0.3], [0.25, 0.2, 0.3]
 NAMES = {0: "dog", 1: "red ball", 2: "N/A"}
 
 transformers = pytest.importorskip("transformers", reason="transformers, of the extra hub, is not installed")
@@ -34,7 +34,7 @@ def save_backbone(folder: Path) -> Path:
     sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "mlp_ratio": 2}
     model = transformers.Dinov2Backbone(transformers.Dinov2Config(**sizes, image_size=56, patch_size=14))
     processor = transformers.BitImageProcessor(
-        size={"shortest_edge": 64}, crop_size={"height": 60, "width": 60}, image_mean=MEAN, image_std=SPREAD
+        size={"shortest_edge": 64}, crop_size={"height": 60, "width": 60}, image_mean=MEAN, image_std=IMAGENET_STD
     )
     return _saved(folder, model, processor)
 

@@ -2,38 +2,38 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sct._version import __version__ as __version__
+from sct.captioner.grounded_caption import GroundedCaption
 from sct.errors import InputError
-from sct.grounded_caption import GroundedCaption
 from sct.regions import Control, Region, RegionSet
 
 if TYPE_CHECKING:
-    from sct.captioning import Captioner, CaptionOptions, CaptionRequest, PictureRequest, load
-    from sct.studio.notebook import show
+    from sct.captioner.captioner import Captioner, CaptionOptions, ImageRequest, RegionRequest, load
+    from sct.drawing.notebook import show
 
 __all__ = [
     "CaptionOptions",
-    "CaptionRequest",
     "Captioner",
     "Control",
     "GroundedCaption",
+    "ImageRequest",
     "InputError",
-    "PictureRequest",
     "Region",
+    "RegionRequest",
     "RegionSet",
     "load",
     "show",
 ]
-__version__ = "0.1.0.dev0"
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs torch only when it is asked for: reading and making datasets does without."""
-    if name in ("CaptionOptions", "CaptionRequest", "Captioner", "PictureRequest", "load"):
-        from sct import captioning  # noqa: PLC0415
+    if name in ("CaptionOptions", "RegionRequest", "Captioner", "ImageRequest", "load"):
+        from sct.captioner import captioner  # noqa: PLC0415
 
-        return getattr(captioning, name)
+        return getattr(captioner, name)
     if name == "show":
-        from sct.studio.notebook import show  # noqa: PLC0415
+        from sct.drawing.notebook import show  # noqa: PLC0415
 
         return show
     raise AttributeError(f"module 'sct' has no attribute {name!r}")

@@ -7,11 +7,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from colour_vision import ColourVision
 from PIL import Image
-from seeing_bundle import make_bundle
 
 from sct.cli.main import run
+from tests.cli.seeing_bundle import make_bundle
+from tests.colour_vision import ColourVision
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def demo():
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         patch.syspath_prepend(ROOT / "examples")
-        patch.setattr("sct.regions.sight.load_vision", ColourVision.load)
+        patch.setattr("sct.vision.encoder.load_vision", ColourVision.load)
         import demo
 
         yield demo

@@ -7,19 +7,21 @@ import sys
 import pytest
 import torch
 
+from sct.captioner.bundle import load_bundle
 from sct.cli.main import run
 from sct.language.vocabulary import Vocabulary
-from sct.model.assembly import assemble
-from sct.model.bundle import load_bundle
-from sct.model.config import CaptionerConfig
-from sct.model.reference_checkpoint import OUR_NAMES
+from sct.models.config import CaptionerConfig
+from sct.models.import_reference import OUR_NAMES
+from sct.models.show_control_tell import build_show_control_tell
 
 
 @pytest.fixture
 def checkpoint(tmp_path):
     sizes = {"feature_size": 6, "word_size": 4, "hidden_size": 5, "attention_size": 3}
     torch.manual_seed(1)
-    captioner = assemble(CaptionerConfig(vocabulary_size=7, **sizes, mode="reference", image_in_top_layer=True))
+    captioner = build_show_control_tell(
+        CaptionerConfig(vocabulary_size=7, **sizes, mode="reference", image_in_top_layer=True)
+    )
     theirs = {ours: theirs for theirs, ours in OUR_NAMES.items()}
     weights = {}
     for name, weight in captioner.state_dict().items():

@@ -5,7 +5,7 @@ from sct.data.dataset import Dataset, Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.table import join, pack
 from sct.errors import InputError
-from sct.language.nouns import NounTable
+from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
 
 NOUNS = NounTable.from_vectors(["dog"], np.ones((1, 2)), "two numbers")
@@ -17,12 +17,12 @@ def write(folder, nouns: NounTable | None, tags: str | None = None) -> None:
         image_id="1", split="train", width=1, height=1, regions=(Region(Box(0, 0, 1, 1), "dog"),), captions=(caption,)
     )
     table, vocabulary = join([pack([image])])
-    manifest = Manifest(source="a test", mode="paper", settings={}, pictures=None, images=1, captions=1)
+    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, images=1, captions=1)
     write_dataset(folder, table, vocabulary, manifest, nouns, tags)
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="is not there: wanted a folder made by sct prepare"):
+    with pytest.raises(InputError, match="is not there: expected a folder made by sct prepare"):
         Dataset.open(tmp_path / "none")
 
 

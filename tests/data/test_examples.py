@@ -6,7 +6,7 @@ from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.samples import samples_of
 from sct.data.table import Table, join, pack
 from sct.errors import InputError
-from sct.language.shifts import shift_targets, slots
+from sct.language.shift_targets import shift_targets, slots
 from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary
 from sct.regions import Box, Region
 
@@ -154,8 +154,8 @@ def test_says_the_same_as_one_caption_at_a_time(seed):
         assert examples.slots[row, :length].tolist() == slots(caption.chunk_of_word)
         assert examples.shifts[row, :length].tolist() == shift_targets(caption.chunk_of_word)
         first = 3 * int(examples.image[row])
-        wanted = [[first + m for m in chunk.regions or range(3)] for chunk in caption.chunks or ()]
-        assert sets_of(examples, row) == wanted
+        expected = [[first + m for m in chunk.regions or range(3)] for chunk in caption.chunks or ()]
+        assert sets_of(examples, row) == expected
 
 
 def test_refuses_a_split_that_is_not_there():

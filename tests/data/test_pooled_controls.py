@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from sct.data.examples import Examples
-from sct.data.pooled_controls import examples_of_pooled_controls
-from sct.data.whole_images import MOST_REGIONS
+from sct.data.examples import MOST_REGIONS, Examples, examples_of_pooled_controls
 
 MANY = MOST_REGIONS - 1
 

@@ -1,4 +1,4 @@
-"""Preparation of the tiny corpus, whole, killed, resumed and refused."""
+"""PrepareConfig of the tiny corpus, whole, killed, resumed and refused."""
 
 import json
 import shutil
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sct.data import parts
+from sct.data import shards
 from sct.data.dataset import MANIFEST, TABLE, VOCABULARY, Dataset
-from sct.data.prepare import PARTS, Preparation, _workplace, prepare
+from sct.data.prepare import PARTS, PrepareConfig, _workplace, prepare
 from sct.data.sources import SourceOptions
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ from sct.data import parts, prepare
 if __name__ == "__main__":
     parts.IMAGES_PER_PART = prepare.IMAGES_PER_PART = 2
     prepare.prepare(
-        Path(sys.argv[1]), Path(sys.argv[2]), prepare.Preparation(workers=int(sys.argv[3])),
+        Path(sys.argv[1]), Path(sys.argv[2]), prepare.PrepareConfig(workers=int(sys.argv[3])),
         lambda done, total: print(done, total, flush=True),
     )
 """
@@ -40,7 +40,7 @@ def files_of(folder):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole") / "tiny"
-    prepare(TINY, out, Preparation())
+    prepare(TINY, out, PrepareConfig())
     return out
 
 
@@ -58,8 +58,8 @@ def test_makes_a_dataset_that_can_be_read(whole):
     astronaut = dataset["astronaut"]
     assert astronaut == dataset["astronaut.jpg"]
     assert [chunk.class_name for chunk in astronaut.captions[0].chunks] == ["woman", "suit", "helmet", "shuttle"]
-    assert dataset.picture(astronaut) == TINY.resolve() / "images" / "astronaut.jpg"
-    assert dataset.picture(dataset["beach"]) is None, "there is no picture of it"
+    assert dataset.image_path(astronaut) == TINY.resolve() / "images" / "astronaut.jpg"
+    assert dataset.image_path(dataset["beach"]) is None, "there is no image of it"
     assert sum(len(image.captions) for image in dataset) == dataset.manifest.captions == 41
 
 
@@ -102,10 +102,10 @@ def test_finished_parts_are_not_made_again(tmp_path, monkeypatch, whole):
     child.stdout.close()
     stamps = {path.name: path.stat().st_mtime_ns for path in (out / PARTS).glob("*.safetensors")}
     kept = tmp_path / "kept"
-    monkeypatch.setattr(parts, "IMAGES_PER_PART", 2)
+    monkeypatch.setattr(shards, "IMAGES_PER_PART", 2)
     monkeypatch.setattr("sct.data.prepare.IMAGES_PER_PART", 2)
     monkeypatch.setattr("sct.data.prepare.shutil.rmtree", lambda folder, **_: Path(folder).rename(kept))
-    prepare(TINY, out, Preparation(workers=1))
+    prepare(TINY, out, PrepareConfig(workers=1))
     assert stamps
     assert stamps == {name: (kept / name).stat().st_mtime_ns for name in stamps}
 
@@ -118,8 +118,8 @@ def test_a_build_of_other_settings_is_not_continued(tmp_path):
     child.wait()
     child.stdout.close()
     with pytest.raises(InputError, match="unfinished build of another source or setting"):
-        prepare(TINY, out, Preparation(min_similarity=0.1))
-    prepare(TINY, out, Preparation(overwrite=True))
+        prepare(TINY, out, PrepareConfig(min_similarity=0.1))
+    prepare(TINY, out, PrepareConfig(overwrite=True))
     assert len(Dataset.open(out)) == 11
 
 
@@ -127,8 +127,8 @@ def test_a_dataset_is_overwritten_only_when_told(tmp_path, whole):
     out = tmp_path / "tiny"
     shutil.copytree(whole, out)
     with pytest.raises(InputError, match="already holds a dataset"):
-        prepare(TINY, out, Preparation())
-    prepare(TINY, out, Preparation(overwrite=True))
+        prepare(TINY, out, PrepareConfig())
+    prepare(TINY, out, PrepareConfig(overwrite=True))
     assert files_of(out) == files_of(whole)
 
 
@@ -137,7 +137,7 @@ def test_a_dataset_is_overwritten_only_when_told(tmp_path, whole):
 def test_a_folder_of_something_else_is_left_alone(tmp_path, name, overwrite):
     (tmp_path / name).write_text("years of work")
     with pytest.raises(InputError, match=f"holds {name}"):
-        prepare(TINY, tmp_path, Preparation(overwrite=overwrite))
+        prepare(TINY, tmp_path, PrepareConfig(overwrite=overwrite))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "years of work")]
 
 
@@ -146,7 +146,7 @@ def test_a_foreign_file_beside_a_dataset_stops_before_anything_is_lost(tmp_path,
     shutil.copytree(whole, out)
     (out / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match=r"holds notes\.txt"):
-        prepare(TINY, out, Preparation(overwrite=True))
+        prepare(TINY, out, PrepareConfig(overwrite=True))
     assert files_of(out) == files_of(whole)
 
 
@@ -155,30 +155,30 @@ def test_a_failing_run_leaves_the_old_dataset(tmp_path, whole):
     shutil.copytree(whole, out)
     source.write_text("{broken")
     with pytest.raises(InputError, match="not JSON"):
-        prepare(source, out, Preparation(overwrite=True))
+        prepare(source, out, PrepareConfig(overwrite=True))
     assert files_of(out) == files_of(whole)
 
 
 def test_a_second_run_is_kept_out(tmp_path):
     out = tmp_path / "tiny"
     with _workplace(out, "some plan", overwrite=False), pytest.raises(InputError, match="built by another process"):
-        prepare(TINY, out, Preparation())
+        prepare(TINY, out, PrepareConfig())
 
 
 def test_a_build_killed_before_its_plan_was_written_begins_anew(tmp_path, whole):
     (tmp_path / "tiny" / PARTS).mkdir(parents=True)
-    prepare(TINY, tmp_path / "tiny", Preparation())
+    prepare(TINY, tmp_path / "tiny", PrepareConfig())
     assert files_of(tmp_path / "tiny") == files_of(whole)
 
 
 def test_the_advice_to_skip_bad_lines_can_be_followed(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "IMAGES_PER_PART", 2)
+    monkeypatch.setattr(shards, "IMAGES_PER_PART", 2)
     source, out = tmp_path / "train.jsonl", tmp_path / "out"
     source.write_text((TINY / "train.jsonl").read_text() + "{broken\n")
     with pytest.raises(InputError, match="--skip-bad"):
-        prepare(source, out, Preparation(workers=1))
+        prepare(source, out, PrepareConfig(workers=1))
     assert list((out / PARTS).glob("*.safetensors")), "what was read before is kept"
-    assert prepare(source, out, Preparation(workers=1, skip_bad=True)).manifest.images == 8
+    assert prepare(source, out, PrepareConfig(workers=1, skip_bad=True)).manifest.images == 8
 
 
 @pytest.mark.parametrize("changed", ["the source", "the vectors"])
@@ -186,9 +186,9 @@ def test_a_build_is_not_continued_on_changed_files(tmp_path, changed):
     source, vectors, out = tmp_path / "train.jsonl", tmp_path / "glove.txt", tmp_path / "out"
     source.write_text((TINY / "train.jsonl").read_text() + "{broken\n")
     vectors.write_text("dog 1 0\ncat 0 1\n")
-    settings = Preparation(workers=1, vectors=vectors)
+    settings = PrepareConfig(workers=1, vectors=vectors)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "IMAGES_PER_PART", 2)
+        patch.setattr(shards, "IMAGES_PER_PART", 2)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         with pytest.raises(InputError, match="not JSON"):
             prepare(source, out, settings)
@@ -204,10 +204,10 @@ def test_every_file_of_a_folder_is_read_or_refused(tmp_path):
     lines = (TINY / "train.jsonl").read_text().splitlines()
     (tmp_path / "train.jsonl").write_text("\n".join(lines[:3]))
     (tmp_path / "restval.jsonl").write_text("\n".join(lines[3:5]))
-    assert prepare(tmp_path, tmp_path / "out", Preparation()).manifest.images == 5
+    assert prepare(tmp_path, tmp_path / "out", PrepareConfig()).manifest.images == 5
     (tmp_path / "validation.jsonl").write_text(lines[6])
-    with pytest.raises(InputError, match=r"holds validation\.jsonl: wanted files named by split"):
-        prepare(tmp_path, tmp_path / "other", Preparation())
+    with pytest.raises(InputError, match=r"holds validation\.jsonl: expected files named by split"):
+        prepare(tmp_path, tmp_path / "other", PrepareConfig())
 
 
 def test_an_image_in_two_splits_is_named(tmp_path):
@@ -215,7 +215,7 @@ def test_an_image_in_two_splits_is_named(tmp_path):
     for split in ("train", "val"):
         (tmp_path / f"{split}.jsonl").write_text(line)
     with pytest.raises(InputError, match=r"val\.jsonl, line 1: image 'astronaut\.jpg' was there before"):
-        prepare(tmp_path, tmp_path / "out", Preparation())
+        prepare(tmp_path, tmp_path / "out", PrepareConfig())
 
 
 @pytest.mark.parametrize(
@@ -223,14 +223,14 @@ def test_an_image_in_two_splits_is_named(tmp_path):
     [
         pytest.param({"source": SourceOptions(mode="reference")}, "--mode is not for grounded JSONL", id="mode"),
         pytest.param({"source": SourceOptions(min_iou=0.5)}, "--min-iou is not for grounded JSONL", id="overlap"),
-        pytest.param({"source": SourceOptions(pictures=Path("nowhere"))}, "nowhere is no folder", id="pictures"),
+        pytest.param({"source": SourceOptions(image_folder=Path("nowhere"))}, "nowhere is no folder", id="images"),
         pytest.param({"min_similarity": float("nan")}, "min_similarity is nan", id="not a number"),
         pytest.param({"vectors": Path("nowhere")}, "nowhere does not exist", id="vectors"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_anything_is_written(tmp_path, settings, message):
     with pytest.raises(InputError, match=message):
-        prepare(TINY, tmp_path / "out", Preparation(**settings))
+        prepare(TINY, tmp_path / "out", PrepareConfig(**settings))
     assert not (tmp_path / "out").exists()
 
 
@@ -239,8 +239,8 @@ def test_bad_lines_are_skipped_and_counted(tmp_path):
     source.mkdir()
     (source / "train.jsonl").write_text((TINY / "train.jsonl").read_text() + "{broken\n")
     with pytest.raises(InputError, match=r"train\.jsonl, line 9: not JSON"):
-        prepare(source, tmp_path / "strict", Preparation())
-    prepared = prepare(source, tmp_path / "lenient", Preparation(skip_bad=True))
+        prepare(source, tmp_path / "strict", PrepareConfig())
+    prepared = prepare(source, tmp_path / "lenient", PrepareConfig(skip_bad=True))
     assert prepared.manifest.images == 8
     assert prepared.manifest.left_out == {"unreadable_inputs": 1}
     assert "line 9" in prepared.faults[0]
@@ -248,8 +248,8 @@ def test_bad_lines_are_skipped_and_counted(tmp_path):
 
 def test_the_papers_index_knows_no_limit(tmp_path):
     """With -1 "the beach" takes one of the five classes most like it, whatever it is; by default it stays open."""
-    prepare(TINY, tmp_path / "paper", Preparation(min_similarity=-1.0))
-    prepare(TINY, tmp_path / "default", Preparation())
+    prepare(TINY, tmp_path / "paper", PrepareConfig(min_similarity=-1.0))
+    prepare(TINY, tmp_path / "default", PrepareConfig())
     unassociated = [
         sum(
             not chunk.regions
@@ -265,7 +265,7 @@ def test_the_papers_index_knows_no_limit(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        pytest.param(lambda _: None, "does not exist: wanted", id="nothing there"),
+        pytest.param(lambda _: None, "does not exist: expected", id="nothing there"),
         pytest.param(lambda path: path.mkdir(), "holds nothing of a known kind", id="an empty folder"),
         pytest.param(lambda path: path.write_text(""), "is of no known kind", id="some file"),
     ],
@@ -273,14 +273,14 @@ def test_the_papers_index_knows_no_limit(tmp_path):
 def test_an_unknown_source_is_refused_before_anything_is_written(tmp_path, make, message):
     make(tmp_path / "source")
     with pytest.raises(InputError, match=message):
-        prepare(tmp_path / "source", tmp_path / "out", Preparation())
+        prepare(tmp_path / "source", tmp_path / "out", PrepareConfig())
     assert not (tmp_path / "out").exists()
 
 
 def test_an_empty_source_is_refused(tmp_path):
     (tmp_path / "train.jsonl").write_text("")
     with pytest.raises(InputError, match="holds no image that can be used"):
-        prepare(tmp_path / "train.jsonl", tmp_path / "out", Preparation())
+        prepare(tmp_path / "train.jsonl", tmp_path / "out", PrepareConfig())
 
 
 @pytest.mark.parametrize(
@@ -310,5 +310,7 @@ def test_a_vocabulary_of_another_dataset_is_refused(tmp_path, whole):
 
 
 def test_an_unknown_image_is_named_with_an_example(whole):
-    with pytest.raises(InputError, match=r"'nobody' is not in the dataset: wanted one of 11, such as 'astronaut\.jpg'"):
+    with pytest.raises(
+        InputError, match=r"'nobody' is not in the dataset: expected one of 11, such as 'astronaut\.jpg'"
+    ):
         Dataset.open(whole)["nobody"]

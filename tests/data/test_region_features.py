@@ -9,7 +9,7 @@ from sct.data.records import AnnotatedImage
 from sct.data.table import pack
 from sct.errors import InputError
 from sct.regions import Box, Region, RegionStore, RegionStoreWriter
-from sct.regions.layout import LayoutEncoder
+from sct.vision.layout import LayoutEncoder
 
 COUNTS = {"a": 2, "b": 0, "c": 3}
 SIZE = 4
@@ -63,7 +63,7 @@ def test_a_store_gives_rows_and_means_of_the_images_asked_for(tmp_path, table):
 
 def test_a_store_of_other_regions_is_refused(tmp_path, table):
     store = store_of(tmp_path / "store", COUNTS | {"c": 1})
-    with pytest.raises(InputError, match=r"'c' has 3 regions in the dataset and 1 in .*: wanted the store"):
+    with pytest.raises(InputError, match=r"'c' has 3 regions in the dataset and 1 in .*: expected the store"):
         StoreFeatures(store, table)([0, 2])
 
 
@@ -71,11 +71,11 @@ def test_class_and_box_tell_features(table):
     encoder = LayoutEncoder(("dog", "cat"), SIZE)
     found = LayoutFeatures(encoder, table)([2, 0])
     assert found.first_row.tolist() == [0, 3]
-    # Relative to a picture of 100 x 50; cat is the encoder's class 1, -1 stands for none.
+    # Relative to an image of 100 x 50; cat is the encoder's class 1, -1 stands for none.
     boxes = torch.tensor([[0, 0.1, 0.2, 0.5], [0.01, 0.1, 0.21, 0.5]])
-    wanted = encoder(torch.tensor([1, -1]), boxes)
-    torch.testing.assert_close(found.regions[3:], wanted)
-    torch.testing.assert_close(found.image[1], wanted.mean(dim=0))
+    expected = encoder(torch.tensor([1, -1]), boxes)
+    torch.testing.assert_close(found.regions[3:], expected)
+    torch.testing.assert_close(found.image[1], expected.mean(dim=0))
     assert LayoutFeatures(encoder, table)([1]).regions.shape == (0, SIZE)
 
 

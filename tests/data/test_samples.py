@@ -3,7 +3,7 @@
 import pytest
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.samples import caption_text, likeliest_regions, region_sets_of_images, samples_of, unordered
+from sct.data.samples import caption_text, region_sets_of_images, samples_of, top_scoring_regions, unordered
 from sct.data.table import pack
 from sct.errors import InputError
 from sct.regions import Box, Region
@@ -71,7 +71,7 @@ def test_without_control_an_image_is_one_sample_of_its_likeliest_regions():
     assert grouped("none", caption(DOG), caption(CAT, DOG)) == [(((0, 1, 2, 3),), (0, 1))]
     many = tuple(Region(Box(0, 0, 9, 9), "dog", place / 64) for place in range(30))
     table = pack([image(caption(DOG), regions=many)])
-    assert likeliest_regions(table, 0) == tuple(range(10, 30))
+    assert top_scoring_regions(table, 0) == tuple(range(10, 30))
 
 
 def test_images_never_share_a_sample():
@@ -124,8 +124,8 @@ def test_texts_come_as_they_were_written():
 @pytest.mark.parametrize(
     ("split", "control", "message"),
     [
-        pytest.param("test", "sequence", "the dataset has no split 'test': wanted one of val", id="split"),
-        pytest.param("val", "order", "control 'order': wanted sequence, set, none", id="control"),
+        pytest.param("test", "sequence", "the dataset has no split 'test': expected one of val", id="split"),
+        pytest.param("val", "order", "control 'order': expected sequence, set, none", id="control"),
     ],
 )
 def test_what_is_not_there_is_refused(split, control, message):

@@ -72,7 +72,7 @@ class Hypothesis:
     state: TableState
 
     def rank(self, settings):
-        return self.score / max(len(self.words), 1) ** settings.length_power
+        return self.score / max(len(self.words), 1) ** settings.length_penalty
 
 
 def ways_on(model, hypothesis, settings: Settings):
@@ -121,7 +121,7 @@ def every_caption(model, settings: Settings):
     return sorted(captions, key=lambda caption: -caption.rank(settings))
 
 
-def spoken_words(found, example, place):
+def strip_special_tokens(found, example, place):
     """The caption's words before its end token, as a list."""
     words = found.words[example, place][found.spoken[example, place]].tolist()
     return words[:-1] if words and words[-1] == END else words

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sct.decoding.banks import best, best_of_banks
+from sct.decoding.beam import best, best_of_banks
 
 DEAD = -torch.inf
 

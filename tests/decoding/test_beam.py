@@ -1,16 +1,16 @@
 import pytest
 import torch
-from step_models import END, PAD, every_caption, naive_beam, random_model
 
 from sct.decoding import STAY, Settings, beam_search
 from sct.errors import InputError
+from tests.decoding.step_models import END, PAD, every_caption, naive_beam, random_model
 
 SETTINGS = [
     pytest.param(Settings(max_length=6, n_best=5), id="the paper's"),
     pytest.param(Settings(max_length=1), id="one step"),
     pytest.param(Settings(max_length=6, beam_size=1), id="beam of one"),
     pytest.param(Settings(max_length=5, beam_size=12, n_best=12), id="beam wider than the vocabulary"),
-    pytest.param(Settings(max_length=6, n_best=5, length_power=0.7), id="length normalised"),
+    pytest.param(Settings(max_length=6, n_best=5, length_penalty=0.7), id="length normalised"),
     pytest.param(Settings(max_length=6, n_best=5, count_end_shift=True), id="the end pays for staying"),
     pytest.param(Settings(max_length=6, beam_size=2, n_best=2, count_end_shift=True), id="two, the end pays"),
     pytest.param(Settings(max_length=6, n_best=5, freeze=False), id="the authors', nothing frozen"),
@@ -35,20 +35,20 @@ def test_equals_the_naive_search(settings, gate, spread, end_bias):
         found = beam_search(model, model.begin(), settings)
         assert found.words.shape == (3, settings.n_best, settings.max_length)
         for example in range(3):
-            wanted = naive_beam(model.of(example), settings)[: settings.n_best]
-            for place, hypothesis in enumerate(wanted):
+            expected = naive_beam(model.of(example), settings)[: settings.n_best]
+            for place, hypothesis in enumerate(expected):
                 length = len(hypothesis.words)
                 assert found.words[example, place, :length].tolist() == list(hypothesis.words)
                 assert found.shifts[example, place, :length].tolist() == list(hypothesis.shifts)
                 assert set(found.words[example, place, length:].tolist()) <= {PAD}
                 assert found.scores[example, place].item() == pytest.approx(hypothesis.rank(settings), abs=1e-4)
-            assert (found.scores[example, len(wanted) :] == -torch.inf).all()
+            assert (found.scores[example, len(expected) :] == -torch.inf).all()
 
 
-@pytest.mark.parametrize("length_power", [0.0, 1.0])
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 @pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
-def test_a_wide_beam_finds_the_best_caption_there_is(gate, length_power):
-    settings = Settings(max_length=3, beam_size=1000, n_best=3, length_power=length_power)
+def test_a_wide_beam_finds_the_best_caption_there_is(gate, length_penalty):
+    settings = Settings(max_length=3, beam_size=1000, n_best=3, length_penalty=length_penalty)
     model = random_model(5, examples=2, words=5, gate=gate)
     found = beam_search(model, model.begin(), settings)
     for example in range(2):
@@ -187,10 +187,10 @@ def test_scores_that_are_not_numbers_are_refused():
         pytest.param({"max_length": 0}, "max_length is 0", id="no steps"),
         pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
         pytest.param({"n_best": 6}, "n_best is 6 but a beam holds 5", id="more than the beam holds"),
-        pytest.param({"length_power": -1.0}, "length_power is -1", id="negative power"),
-        pytest.param({"length_power": float("nan")}, "length_power is nan", id="a power that is no number"),
-        pytest.param({"pad": 3}, "wanted three ids", id="one id for two"),
-        pytest.param({"freeze": False, "length_power": 1.0}, "has no length", id="length of what never ends"),
+        pytest.param({"length_penalty": -1.0}, "length_penalty is -1", id="negative power"),
+        pytest.param({"length_penalty": float("nan")}, "length_penalty is nan", id="a power that is no number"),
+        pytest.param({"pad": 3}, "expected three ids", id="one id for two"),
+        pytest.param({"freeze": False, "length_penalty": 1.0}, "has no length", id="length of what never ends"),
     ],
 )
 def test_refuses_settings_that_cannot_be(wrong, message):

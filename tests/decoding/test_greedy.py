@@ -1,8 +1,8 @@
 import pytest
 import torch
-from step_models import BEGIN, END, PAD, random_model
 
 from sct.decoding import STAY, Settings, greedy
+from tests.decoding.step_models import BEGIN, END, PAD, random_model
 
 
 def naive_greedy(model, max_length, freeze):
@@ -34,12 +34,12 @@ def test_equals_the_naive_search(gate, freeze, max_length):
         assert found.spoken[example, 0].sum() == (words.index(END) + 1 if END in words else max_length)
 
 
-@pytest.mark.parametrize("length_power", [0.0, 1.0])
-def test_the_score_is_the_sum_of_the_log_probs(length_power):
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_the_score_is_the_sum_of_the_log_probs(length_penalty):
     model = random_model(8, examples=8, end_bias=1.0)
-    found = greedy(model, model.begin(), Settings(max_length=9, length_power=length_power))
+    found = greedy(model, model.begin(), Settings(max_length=9, length_penalty=length_penalty))
     total = (found.word_log_probs + found.shift_log_probs).sum(-1)
-    assert torch.allclose(found.scores, total / found.spoken.sum(-1) ** length_power)
+    assert torch.allclose(found.scores, total / found.spoken.sum(-1) ** length_penalty)
 
 
 def test_the_end_pays_for_staying_only_when_asked():

@@ -1,10 +1,10 @@
 import pytest
 import torch
-from step_models import BEGIN, END, random_model
 
 from sct.decoding import SHIFT, Settings, greedy, sample
 from sct.decoding.sampling import keep_top_k, keep_top_p
 from sct.errors import InputError
+from tests.decoding.step_models import BEGIN, END, random_model
 
 
 def seeded(seed=0):
@@ -26,9 +26,9 @@ def test_first_words_and_shifts_follow_the_captioners_distribution(temperature):
     step = first_step(model)
     for example in range(2):
         words = found.words[example, :, 0]
-        wanted = (step.word_log_probs[example] / temperature).softmax(-1)
+        expected = (step.word_log_probs[example] / temperature).softmax(-1)
         # Four standard deviations of a share of 20,000 draws are at most 0.0142.
-        assert torch.allclose(words.bincount(minlength=7) / drawn, wanted, atol=0.0142)
+        assert torch.allclose(words.bincount(minlength=7) / drawn, expected, atol=0.0142)
         shift = (step.shift_log_probs[example] / temperature).softmax(-1)[SHIFT]
         said_on = words != END
         assert found.shifts[example, said_on, 0].float().mean().item() == pytest.approx(float(shift), abs=0.02)
@@ -116,9 +116,9 @@ def test_log_probs_are_the_captioners_own_and_carry_gradients(gate):
             total = total + step.shift_log_probs.gather(1, shifts[:, None])[:, 0] * (spoken & (tokens != END))
     assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1).flatten(), total, atol=1e-5)
     tables = (model.words, model.shifts) if gate else (model.words,)
-    wanted = torch.autograd.grad(total.sum(), tables)
+    expected = torch.autograd.grad(total.sum(), tables)
     got = torch.autograd.grad((found.word_log_probs + found.shift_log_probs)[found.spoken].sum(), tables)
-    for mine, theirs in zip(got, wanted, strict=True):
+    for mine, theirs in zip(got, expected, strict=True):
         assert mine.abs().sum() > 0
         assert torch.allclose(mine, theirs, atol=1e-5)
 

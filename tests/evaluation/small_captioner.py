@@ -2,35 +2,35 @@
 
 import torch
 
-from sct.captioning import Captioner
+from sct.captioner.captioner import Captioner
 from sct.data.dataset import Dataset, Manifest, write_dataset
 from sct.data.features import LayoutFeatures
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.table import join, pack
 from sct.language.vocabulary import Vocabulary
-from sct.model.assembly import assemble
-from sct.model.config import CaptionerConfig
+from sct.models.config import CaptionerConfig
+from sct.models.show_control_tell import build_show_control_tell
 from sct.regions import Box, Region
-from sct.regions.layout import LayoutEncoder
-from sct.regions.vision import Vision
+from sct.vision.interface import Vision
+from sct.vision.layout import LayoutEncoder
 
 FEATURES = 6
 WORDS = ("a", "the", "man", "horse", "dog", "rides", "on", "with")
 CLASSES = ("dog", "horse", "man")
 
 
-def small_captioner(seed: int = 11, vision: Vision | None = None, length_power: float = 0.0, **choices) -> Captioner:
+def small_captioner(seed: int = 11, vision: Vision | None = None, length_penalty: float = 0.0, **choices) -> Captioner:
     vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
     config = CaptionerConfig(
         vocabulary_size=len(vocabulary),
         **({"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4} | choices),
     )
     torch.manual_seed(seed)  # 11 talks on and on, 13 also falls silent
-    network = assemble(config)
+    network = build_show_control_tell(config)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
     return Captioner(
-        network, vocabulary, encoder=LayoutEncoder(CLASSES, FEATURES), vision=vision, length_power=length_power
+        network, vocabulary, encoder=LayoutEncoder(CLASSES, FEATURES), vision=vision, length_penalty=length_penalty
     )
 
 
@@ -62,7 +62,7 @@ def small_dataset(folder, images=IMAGES, source="by hand") -> Dataset:
         source=source,
         mode="paper",
         settings={},
-        pictures=None,
+        image_folder=None,
         images=len(images),
         captions=sum(len(image.captions) for image in images),
     )

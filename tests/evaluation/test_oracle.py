@@ -3,13 +3,13 @@
 from math import perm
 
 import pytest
-from small_captioner import annotated, layout_features, small_captioner, small_dataset
 
-from sct.captioning import CaptionOptions
+from sct.captioner.captioner import CaptionOptions
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
 from sct.evaluation.oracle import MOST_SETS, candidate_orders, oracle_captions, region_pools
 from sct.regions import Box, Region
+from tests.evaluation.small_captioner import annotated, layout_features, small_captioner, small_dataset
 
 
 def sets(count):
@@ -17,7 +17,7 @@ def sets(count):
 
 
 @pytest.mark.parametrize(
-    ("num_sets", "most", "wanted"),
+    ("num_sets", "most", "expected"),
     [
         pytest.param(1, 9, 1, id="one set"),
         pytest.param(3, 15, 3 + 6 + 6, id="all of them, just"),
@@ -27,9 +27,9 @@ def sets(count):
         pytest.param(60, 100, 100, id="more sets than a caption can name"),
     ],
 )
-def test_orders_are_all_or_a_bounded_number_of_different_ones(num_sets, most, wanted):
+def test_orders_are_all_or_a_bounded_number_of_different_ones(num_sets, most, expected):
     found = candidate_orders(sets(num_sets), most, "image")
-    assert len(found) == len(set(found)) == wanted
+    assert len(found) == len(set(found)) == expected
     assert found == candidate_orders(sets(num_sets), most, "image"), "chance is the same each time"
     for order in found:
         assert len(set(order)) == len(order) <= MOST_SETS
@@ -108,7 +108,7 @@ def test_orders_may_be_read_otherwise(captioner, dataset):
 
 
 def test_captions_are_ranked_with_their_length_and_tell_how_likely_they_are(dataset):
-    captioner = small_captioner(13, length_power=1.0)
+    captioner = small_captioner(13, length_penalty=1.0)
     pools, features = region_pools(dataset.table, "val"), layout_features(captioner, dataset)
     for captions in oracle_captions(captioner, features, pools, 4):
         scores = [caption.score for caption in captions]
@@ -169,5 +169,5 @@ def test_an_image_of_many_sets_is_said_in_a_bounded_number_of_orders(
 
 
 def test_no_captions_at_all_are_refused(captioner, dataset):
-    with pytest.raises(InputError, match="wanted at least 1"):
+    with pytest.raises(InputError, match="expected at least 1"):
         oracle_captions(captioner, layout_features(captioner, dataset), [], 0)

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_captioner import FEATURES, layout_features, small_captioner, small_dataset
 
-from sct.captioning import CaptionOptions
+from sct.captioner.captioner import CaptionOptions
 from sct.data.samples import MOST_MEMBERS, Sample, samples_of
 from sct.errors import InputError
 from sct.evaluation.predict import DatasetSorter, alike, pack, predict, sorted_samples
-from sct.language.vectors import WordVectors
+from sct.language.word_vectors import WordVectors
 from sct.regions import Control, RegionSet
-from sct.sorting import SetSorter, SinkhornSorter, SorterConfig, SortingNetwork
+from sct.sorting import ControlSorter, SinkhornSorter, SorterConfig, SortingNetwork
+from tests.evaluation.small_captioner import FEATURES, layout_features, small_captioner, small_dataset
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_a_sorter_that_loses_a_set_is_refused():
     def forgetful(images, controls):
         return [[0] * len(control) for control in controls]
 
-    with pytest.raises(InputError, match="wanted each once"):
+    with pytest.raises(InputError, match="expected each once"):
         sorted_samples([Sample(0, (A, B), (0,))], forgetful)
 
 
@@ -111,7 +111,7 @@ def test_controls_of_a_dataset_are_sorted_as_those_of_a_user(captioner, dataset,
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
     vectors = WordVectors("two numbers", {"man": 0, "dog": 1}, np.array([[1, 0], [0, 1]], np.float32))
-    sorter, features = SetSorter(SinkhornSorter(network), vectors), layout_features(captioner, dataset)
+    sorter, features = ControlSorter(SinkhornSorter(network), vectors), layout_features(captioner, dataset)
     samples = samples_of(dataset.table, "val", "set")
     images, controls = [sample.image for sample in samples], [sample.control for sample in samples]
     found = DatasetSorter(sorter, dataset.table, features)(images, controls)

@@ -4,9 +4,15 @@ import json
 
 import pytest
 
+from sct.captioner.grounded_caption import GroundedChunk
 from sct.errors import InputError
-from sct.evaluation.predictions import Prediction, gather_samples, parse_prediction, read_predictions, write_predictions
-from sct.grounded_caption import GroundedChunk
+from sct.evaluation.predictions import (
+    Prediction,
+    gather_samples,
+    parse_prediction,
+    read_predictions,
+    write_predictions,
+)
 
 LINE = {"image": "a.jpg", "control": [[[1, 2, 3, 4.5]]], "prediction": "a boy", "references": ["A boy .", "boys"]}
 
@@ -19,20 +25,22 @@ def without(name):
     ("line", "message"),
     [
         pytest.param("{", "not JSON", id="broken JSON"),
-        pytest.param("[1]", "a JSON list: wanted an object", id="no object"),
+        pytest.param("[1]", "a JSON list: expected an object", id="no object"),
         pytest.param("\xff", "not JSON", id="not UTF-8"),
         pytest.param(without("image"), "no 'image'", id="no image"),
         pytest.param(without("prediction"), "no 'prediction'", id="no prediction"),
         pytest.param(without("references"), "no 'references'", id="no references"),
-        pytest.param(LINE | {"references": []}, "references is empty: wanted at least one", id="references empty"),
+        pytest.param(LINE | {"references": []}, "references is empty: expected at least one", id="references empty"),
         pytest.param(LINE | {"references": "A boy ."}, 'references is "A boy ."', id="one reference, no list"),
-        pytest.param(LINE | {"references": [3]}, "one of references is 3: wanted text", id="a reference is a number"),
-        pytest.param(LINE | {"prediction": None}, "prediction is null: wanted text", id="prediction is null"),
+        pytest.param(LINE | {"references": [3]}, "one of references is 3: expected text", id="a reference is a number"),
+        pytest.param(LINE | {"prediction": None}, "prediction is null: expected text", id="prediction is null"),
         pytest.param(LINE | {"prediction": "\ud800"}, "half a character", id="half a character"),
         pytest.param(LINE | {"predictions": []}, "predictions is empty", id="no prediction of several"),
-        pytest.param(LINE | {"control": [1]}, "control is [1]: wanted a list of region sets", id="control of numbers"),
-        pytest.param(LINE | {"control": [[[1, 2, 3]]]}, "the box [1, 2, 3]: wanted", id="a box of three"),
-        pytest.param({**LINE, "control": [[[5, 5, 1, 1]]]}, "the box [5, 5, 1, 1]: wanted", id="an inverted box"),
+        pytest.param(
+            LINE | {"control": [1]}, "control is [1]: expected a list of region sets", id="control of numbers"
+        ),
+        pytest.param(LINE | {"control": [[[1, 2, 3]]]}, "the box [1, 2, 3]: expected", id="a box of three"),
+        pytest.param({**LINE, "control": [[[5, 5, 1, 1]]]}, "the box [5, 5, 1, 1]: expected", id="an inverted box"),
         pytest.param(LINE | {"control": [[[1, 2, 3, True]]]}, "the box [1, 2, 3, true]", id="a box with a truth"),
         pytest.param(LINE | {"control": [[[1, 2, 3, float("nan")]]]}, "the box [1, 2, 3, NaN]", id="a box with NaN"),
         pytest.param(LINE | {"control": [[[1, 2, 3, 10**400]]]}, "the box [1, 2, 3, 1000", id="a box without end"),

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from sct.language.nouns import NounTable
-from sct.metrics.pairs import Pairs, pair_words
+from sct.language.noun_table import NounTable
+from sct.metrics.captions import Pairs, pair_words
 
 NOUNS = ("man", "boy", "dog", "cat", "sky", "odd")
 WORDS = (*NOUNS, "a", "runs")

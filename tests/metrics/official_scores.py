@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 from pycocoevalcap.bleu.bleu import Bleu
 
-from sct.metrics.pairs import pair
+from sct.metrics.captions import pair
 
 TOLERANCE = 1e-6
 

@@ -1,17 +1,17 @@
 import pytest
 from hypothesis import given
-from official_scores import EDGE_CASES, assert_equals_official, official, pairs_of, random_groups
 from pycocoevalcap.bleu.bleu import Bleu
 
 from sct.metrics.bleu import bleu
-from sct.metrics.pairs import pair, pair_words
+from sct.metrics.captions import pair, pair_words
+from tests.metrics.official_scores import EDGE_CASES, assert_equals_official, official, pairs_of, random_groups
 
 
 def assert_all_orders_agree(pairs):
     found = bleu(pairs)
     corpus, per_caption = official(Bleu(4), pairs)
-    for score, wanted, wanted_each in zip(found.scores, corpus, per_caption, strict=True):
-        assert_equals_official(score, wanted, wanted_each)
+    for score, expected, wanted_each in zip(found.scores, corpus, per_caption, strict=True):
+        assert_equals_official(score, expected, wanted_each)
 
 
 @pytest.mark.parametrize("groups", EDGE_CASES)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from official_scores import EDGE_CASES, assert_equals_official, official, pairs_of, random_groups
 from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 
+from sct.metrics.captions import pair, pair_words
 from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
-from sct.metrics.pairs import pair, pair_words
+from tests.metrics.official_scores import EDGE_CASES, assert_equals_official, official, pairs_of, random_groups
 
 
 class OfficialWithTable(CiderScorer):

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-from official_scores import assert_equals_official, official
 from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.rouge.rouge import Rouge
 
 from sct.metrics.bleu import bleu
+from sct.metrics.captions import pair
 from sct.metrics.cider import cider_d
-from sct.metrics.pairs import pair
 from sct.metrics.rouge import rouge_l
+from tests.metrics.official_scores import assert_equals_official, official
 
 COCO = Path(__file__).parents[3] / "shared" / "data" / "coco-layout" / "val.parquet"
 
@@ -20,7 +20,7 @@ COCO = Path(__file__).parents[3] / "shared" / "data" / "coco-layout" / "val.parq
 def pairs():
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install pyarrow")
     if not COCO.is_file():
-        pytest.skip("there are no COCO captions beside the project: wanted ../shared/data/coco-layout/val.parquet")
+        pytest.skip("there are no COCO captions beside the project: expected ../shared/data/coco-layout/val.parquet")
     rows = parquet.read_table(COCO, columns=["captions"])["captions"].to_pylist()
     assert len(rows) == 5000
     return pair([captions[0] for captions in rows], [captions[1:] for captions in rows])
@@ -28,8 +28,8 @@ def pairs():
 
 def test_bleu(pairs):
     corpus, per_caption = official(Bleu(4), pairs)
-    for score, wanted, wanted_each in zip(bleu(pairs).scores, corpus, per_caption, strict=True):
-        assert_equals_official(score, wanted, wanted_each)
+    for score, expected, wanted_each in zip(bleu(pairs).scores, corpus, per_caption, strict=True):
+        assert_equals_official(score, expected, wanted_each)
 
 
 def test_rouge_l(pairs):

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from sct.errors import InputError
 from sct.metrics.bleu import bleu
 from sct.metrics.caption_sets import caption_sets
+from sct.metrics.captions import Pairs, pair
 from sct.metrics.cider import cider_d
 from sct.metrics.diversity import best_of_n, best_rows, distinct_ngrams, mutual_bleu
-from sct.metrics.pairs import Pairs, pair
-from sct.metrics.score import Score
+from sct.metrics.interface import Score
 
 CAPTIONS = st.lists(st.sampled_from(["a", "dog", "runs", "in", "snow"]), max_size=6).map(" ".join)
 SETS = st.lists(st.lists(CAPTIONS, min_size=2, max_size=4), min_size=1, max_size=4)
@@ -95,7 +95,7 @@ def test_distinct_ngrams_are_a_set(captions, length):
 
 def test_ngrams_of_no_or_many_words_are_refused():
     for length in (0, 5):
-        with pytest.raises(InputError, match="wanted 1 to 4"):
+        with pytest.raises(InputError, match="expected 1 to 4"):
             distinct_ngrams(caption_sets([["a"]]), length)
 
 
@@ -124,5 +124,5 @@ def test_mutual_bleu_is_bleu_against_the_others(captions):
 
 
 def test_a_single_caption_is_refused():
-    with pytest.raises(InputError, match="image 1 has one: wanted two"):
+    with pytest.raises(InputError, match="image 1 has one: expected two"):
         mutual_bleu(caption_sets([["a", "b"], ["a"]]))

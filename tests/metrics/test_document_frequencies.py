@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sct.errors import InputError
 from sct.metrics import document_frequencies
+from sct.metrics.captions import pair_words
 from sct.metrics.document_frequencies import DocumentFrequencies, pack
-from sct.metrics.pairs import pair_words
 
 METADATA = {"kind": "sct document frequencies 1"}
 captions = st.lists(st.sampled_from("abcdefgh"), max_size=10)
@@ -38,9 +38,9 @@ def naive_key(words, ngram):
 
 def assert_holds(table, documents):
     counts = naive_counts(documents)
-    wanted = {naive_key(table.words, ngram): count for ngram, count in counts.items() if count > 1}
-    assert dict(zip(table.keys.tolist(), table.counts.tolist(), strict=True)) == wanted
-    assert table.keys.tolist() == sorted(wanted)
+    expected = {naive_key(table.words, ngram): count for ngram, count in counts.items() if count > 1}
+    assert dict(zip(table.keys.tolist(), table.counts.tolist(), strict=True)) == expected
+    assert table.keys.tolist() == sorted(expected)
     assert table.num_documents == len(documents)
     assert sorted(table.words) == sorted(ngram[0] for ngram, count in counts.items() if count > 1 and len(ngram) == 1)
     assert [counts[word,] for word in table.words] == sorted((counts[word,] for word in table.words), reverse=True)

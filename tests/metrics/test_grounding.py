@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from sct.language.nouns import NounTable
-from sct.metrics.grounding import SaidChunk, base_forms, chunk_agreement, named_class
+from sct.language.noun_table import NounTable
+from sct.metrics.grounding import PredictedChunk, base_forms, chunk_agreement, named_class
 
 NAMES = {
     "dog": "dog", "puppy": "dog", "hot dog": "hot dog", "person": "person", "man": "person", "knife": "knife",
@@ -59,18 +59,22 @@ def test_base_forms(noun, form):
 
 
 def test_nothing_to_judge_by():
-    for captions in ([], [[]], [[SaidChunk(words("a dog"))]]):
+    for captions in ([], [[]], [[PredictedChunk(words("a dog"))]]):
         found = chunk_agreement(captions, NAMES, TABLE)
-        assert (found.names_class, found.names_as_people_do, found.likeness_to_people) == (None, None, None)
+        assert (found.class_match, found.human_noun_match, found.human_noun_similarity) == (None, None, None)
 
 
 def test_a_chunk_counts_and_a_caption_has_the_mean_of_its_chunks():
     captions = [
-        [SaidChunk(words("a dog"), "dog"), SaidChunk(words("a man"), "dog"), SaidChunk(words("the sky"))],
+        [
+            PredictedChunk(words("a dog"), "dog"),
+            PredictedChunk(words("a man"), "dog"),
+            PredictedChunk(words("the sky")),
+        ],
         [],
-        [SaidChunk(words("two dogs"), "dog")],
+        [PredictedChunk(words("two dogs"), "dog")],
     ]
-    score = chunk_agreement(captions, NAMES, TABLE).names_class
+    score = chunk_agreement(captions, NAMES, TABLE).class_match
     assert score is not None
     np.testing.assert_array_equal(score.per_caption, [0.5, np.nan, 1.0])
     assert score.corpus == pytest.approx(2 / 3)
@@ -91,9 +95,9 @@ def test_a_chunk_counts_and_a_caption_has_the_mean_of_its_chunks():
     ],
 )
 def test_agreement_with_people(chunk, phrases, same, alike):
-    found = chunk_agreement([[SaidChunk(words(chunk), None, tuple(map(words, phrases)))]], NAMES, TABLE)
-    assert found.names_class is None
-    assert found.names_as_people_do is not None
-    assert found.likeness_to_people is not None
-    assert found.names_as_people_do.corpus == same
-    assert found.likeness_to_people.corpus == pytest.approx(alike)
+    found = chunk_agreement([[PredictedChunk(words(chunk), None, tuple(map(words, phrases)))]], NAMES, TABLE)
+    assert found.class_match is None
+    assert found.human_noun_match is not None
+    assert found.human_noun_similarity is not None
+    assert found.human_noun_match.corpus == same
+    assert found.human_noun_similarity.corpus == pytest.approx(alike)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sct.errors import InputError
-from sct.metrics.grounding_f1 import GroundedObject, GroundedPair, GroundedReference, PrecisionRecall, grounding_f1
+from sct.metrics.grounding import GroundedObject, GroundedPair, GroundedReference, PrecisionRecall, grounding_f1
 
 HERE, NEARLY, ELSEWHERE = [0.0, 0.0, 10.0, 10.0], [0.0, 0.0, 10.0, 6.0], [20.0, 20.0, 30.0, 30.0]
 
@@ -17,7 +17,7 @@ def judge(said, *references, other_words=(), **options):
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted", "over_all", "where_named"),
+    ("said", "expected", "over_all", "where_named"),
     [
         pytest.param([], [thing("dog", HERE)], (0, 0), (0, 0), id="nothing said"),
         pytest.param([thing("dog", HERE)], [thing("dog", HERE)], (1, 1), (1, 1), id="right word, right box"),
@@ -50,8 +50,8 @@ def judge(said, *references, other_words=(), **options):
         pytest.param([thing("dog", ELSEWHERE, HERE)], [thing("dog", HERE)], (1, 1), (1, 1), id="one of several boxes"),
     ],
 )
-def test_one_reference_by_hand(said, wanted, over_all, where_named):
-    found = judge(said, wanted)
+def test_one_reference_by_hand(said, expected, over_all, where_named):
+    found = judge(said, expected)
     assert found.over_all == PrecisionRecall(*over_all)
     assert found.where_named == PrecisionRecall(*where_named)
 
@@ -72,10 +72,10 @@ def test_what_a_reference_says_without_a_box_is_left_out():
 
 
 def test_boxes_must_overlap_by_more_than_the_threshold():
-    said, wanted = [thing("dog", [0.0, 0.0, 10.0, 5.0])], [thing("dog", HERE)]
-    assert judge(said, wanted).over_all.f1 == 0.0  # 50 / 100
-    assert judge(said, wanted, threshold=0.4).over_all.f1 == 1.0
-    assert judge(said, wanted, pixel_inclusive=True).over_all.f1 == 1.0  # 66 / 121
+    said, expected = [thing("dog", [0.0, 0.0, 10.0, 5.0])], [thing("dog", HERE)]
+    assert judge(said, expected).over_all.f1 == 0.0  # 50 / 100
+    assert judge(said, expected, threshold=0.4).over_all.f1 == 1.0
+    assert judge(said, expected, pixel_inclusive=True).over_all.f1 == 1.0  # 66 / 121
 
 
 def test_without_boxes_there_is_nothing_to_judge():

@@ -4,8 +4,8 @@ import sys
 import pytest
 
 from sct.metrics import java
+from sct.metrics.interface import MetricUnavailable
 from sct.metrics.java import find_java, java_command, package_folder, path_in_environment
-from sct.metrics.score import MetricUnavailable
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sct.metrics.java_process import LineProcess, as_line, shared_process
-from sct.metrics.score import MetricUnavailable
+from sct.metrics.interface import MetricUnavailable
+from sct.metrics.java_process import LineProtocolProcess, as_line, shared_process
 
 SHOUT = """
 import sys
@@ -37,7 +37,7 @@ def started():
     processes = []
 
     def start(script, *arguments):
-        processes.append(LineProcess("Shouter", python(script, *arguments)))
+        processes.append(LineProtocolProcess("Shouter", python(script, *arguments)))
         return processes[-1]
 
     yield start
@@ -220,7 +220,7 @@ def test_threads_share_it(started):
 @pytest.mark.parametrize("command", [["/nowhere/java"], [str(Path(__file__).parent)]], ids=["missing", "a folder"])
 def test_cannot_be_started(command):
     with pytest.raises(MetricUnavailable, match="Shouter could not be started"):
-        LineProcess("Shouter", command).ask(["a dog"], 1)
+        LineProtocolProcess("Shouter", command).ask(["a dog"], 1)
 
 
 def test_one_command_is_one_process():

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_java import put_fake_java, put_jars
 
 from sct.metrics import meteor as meteor_module
+from sct.metrics.captions import pair, pair_words
+from sct.metrics.interface import MetricUnavailable
 from sct.metrics.java import find_java
 from sct.metrics.java_process import close_shared_processes
 from sct.metrics.meteor import find_meteor, meteor
-from sct.metrics.pairs import pair, pair_words
-from sct.metrics.score import MetricUnavailable
+from tests.metrics.fake_java import put_fake_java, put_jars
 
 COCO = Path(__file__).parents[3] / "shared" / "data" / "coco-layout" / "val.parquet"
 # Counts the words of what it takes for the candidate, and writes down what it was asked.
@@ -81,7 +81,7 @@ def test_captions_that_the_protocol_cannot_say(candidate, references, question, 
 def test_strange_answers(jar, tmp_path, monkeypatch):
     script = "while True:\n  for _ in range(1 + input().startswith('EVAL')):\n    print('Error: no', flush=True)"
     put_fake_java(monkeypatch, tmp_path / "java", script)
-    with pytest.raises(MetricUnavailable, match=r"METEOR answered 'Error: no': wanted a number"):
+    with pytest.raises(MetricUnavailable, match=r"METEOR answered 'Error: no': expected a number"):
         meteor(pair(["a dog"], [["a dog"]]), jar=jar)
 
 
@@ -135,7 +135,7 @@ def test_official_figures():
 def test_equals_the_package_on_coco():
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install pyarrow")
     if not COCO.is_file():
-        pytest.skip("there are no COCO captions beside the project: wanted ../shared/data/coco-layout/val.parquet")
+        pytest.skip("there are no COCO captions beside the project: expected ../shared/data/coco-layout/val.parquet")
     rows = parquet.read_table(COCO, columns=["captions"]).slice(0, 400)["captions"].to_pylist()
     pairs = pair([captions[0] for captions in rows], [captions[1:5] for captions in rows])
     corpus, per_caption = package_figures(pairs)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sct.metrics.arrays import RaggedArray
 from sct.metrics.ngrams import count_ngrams
-from sct.metrics.ragged import Ragged
 
 
 def spelled(tables):
@@ -30,15 +30,15 @@ def spelled(tables):
 def test_counts_as_a_loop_does(num_words, captions):
     offset = num_words - 5
     values = np.array([word + offset for words in captions for word in words], dtype=np.int64)
-    tables = count_ngrams(Ragged(values, np.cumsum([0, *map(len, captions)])), num_words)
+    tables = count_ngrams(RaggedArray(values, np.cumsum([0, *map(len, captions)])), num_words)
     for length, found in enumerate(spelled(tables), start=1):
-        wanted = Counter(
+        expected = Counter(
             (tuple(word + offset for word in words[start : start + length]), caption)
             for caption, words in enumerate(captions)
             for start in range(len(words) - length + 1)
         )
-        assert {(ngram, caption): count for ngram, caption, count in found} == wanted
-        assert len(found) == len(wanted)
+        assert {(ngram, caption): count for ngram, caption, count in found} == expected
+        assert len(found) == len(expected)
         order = tables[length - 1]
         places = list(zip(order.ngram.tolist(), order.caption.tolist(), strict=True))
         assert places == sorted(places)

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from noun_tables import BY_HAND, CAPTIONS, pair_of
 
 from sct.metrics import noun_iou as module
+from sct.metrics.captions import pair_words
 from sct.metrics.noun_iou import best_assignment, noun_iou
-from sct.metrics.pairs import pair_words
+from tests.metrics.noun_tables import BY_HAND, CAPTIONS, pair_of
 
 
 def brute_force(profits: np.ndarray) -> float:
@@ -22,7 +22,7 @@ def brute_force(profits: np.ndarray) -> float:
     ("candidate", "reference", "paper", "released"),
     [
         pytest.param("", "", 1.0, 1.0, id="nothing and nothing"),
-        pytest.param("man", "", 0.0, 1.0, id="nothing wanted: 0 / 1, but the released code has 1"),
+        pytest.param("man", "", 0.0, 1.0, id="nothing expected: 0 / 1, but the released code has 1"),
         pytest.param("", "man", 0.0, 0.0, id="nothing said: 0 / 1"),
         pytest.param("a dog a man", "man runs dog", 1.0, 1.0, id="the same in another order: 2 / (2 + 2 - 2)"),
         pytest.param("boy", "man", 0.9 / 1.1, 0.9 / 1.1, id="alike: 0.9 / (1 + 1 - 0.9)"),

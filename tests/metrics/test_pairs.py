@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sct.errors import InputError
-from sct.language.tokens import words_of
-from sct.metrics.pairs import pair, pair_words
+from sct.language.tokenizer import words_of
+from sct.metrics.captions import pair, pair_words
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import sct
 from sct import metrics
 from sct.errors import InputError
 from sct.metrics.bleu import bleu
+from sct.metrics.captions import pair
 from sct.metrics.cider import cider_d
-from sct.metrics.pairs import pair
 from sct.metrics.report import METRICS, TABLE_METRICS, checked_metrics, quick_scores, score
 from sct.metrics.rouge import rouge_l
 
@@ -33,7 +33,9 @@ NEEDS_NO_JAVA = ("B1", "B2", "B3", "B4", "R", "C", "NW", "IoU")
     [
         pytest.param([], [], METRICS, "no candidates came", id="nothing"),
         pytest.param(["a"], [["a"]], [], "no metric was asked for", id="no metric"),
-        pytest.param(["a"], [["a"]], ["B4", "CIDEr"], "'CIDEr' is unknown: wanted some of B1, B2", id="unknown metric"),
+        pytest.param(
+            ["a"], [["a"]], ["B4", "CIDEr"], "'CIDEr' is unknown: expected some of B1, B2", id="unknown metric"
+        ),
         pytest.param(["a"], [["a"], ["b"]], ["R"], "1 candidates came with 2 groups", id="groups too many"),
         pytest.param(["a", "b"], [["a"], []], ["R"], "candidate 1 has no reference", id="no reference"),
     ],
@@ -98,9 +100,9 @@ def test_reference_mode_finds_nouns_as_the_authors_do(candidate, reference, pape
 
 def test_reference_mode_collapses_words_for_all_metrics():
     stutter, plain = ["a a dog dog runs"], ["a dog runs"]
-    wanted = score(plain, [["a dog runs"]], ["B4", "R"]).corpus
-    assert score(stutter, [["a dog runs"]], ["B4", "R"], reference=True).corpus == wanted
-    assert score(stutter, [["a dog runs"]], ["B4", "R"]).corpus != wanted
+    expected = score(plain, [["a dog runs"]], ["B4", "R"]).corpus
+    assert score(stutter, [["a dog runs"]], ["B4", "R"], reference=True).corpus == expected
+    assert score(stutter, [["a dog runs"]], ["B4", "R"]).corpus != expected
 
 
 def test_reference_mode_makes_a_table_of_the_references_where_none_is_given():

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from official_scores import EDGE_CASES, assert_equals_official, official, pairs_of, random_groups
 from pycocoevalcap.rouge.rouge import Rouge
 
-from sct.metrics.pairs import pair, pair_words
+from sct.metrics.captions import pair, pair_words
 from sct.metrics.rouge import rouge_l
+from tests.metrics.official_scores import EDGE_CASES, assert_equals_official, official, pairs_of, random_groups
 
 
 @pytest.mark.parametrize("groups", EDGE_CASES)
@@ -42,7 +42,7 @@ def test_a_caption_with_words_left_out_is_wholly_common(words, data):
     kept = data.draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words)).filter(any))
     shorter = [word for word, keep in zip(words, kept, strict=True) if keep]
     recall, beta_squared = len(shorter) / len(words), 1.44
-    wanted = (1 + beta_squared) * recall / (recall + beta_squared)
-    assert rouge_l(pair_words([shorter], [[words]])).corpus == pytest.approx(wanted)
+    expected = (1 + beta_squared) * recall / (recall + beta_squared)
+    assert rouge_l(pair_words([shorter], [[words]])).corpus == pytest.approx(expected)
     found = rouge_l(pair_words([words, shorter], [[shorter], [shorter]])).per_caption
     np.testing.assert_allclose(found, [(1 + beta_squared) * recall / (1 + beta_squared * recall), 1.0])

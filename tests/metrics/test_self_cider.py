@@ -82,5 +82,5 @@ def test_frequencies_may_come_from_elsewhere():
 
 
 def test_a_single_caption_is_refused():
-    with pytest.raises(InputError, match="image 0 has one: wanted two"):
+    with pytest.raises(InputError, match="image 0 has one: expected two"):
         self_cider(caption_sets([["a dog"]], [["a dog"]]))

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_java import put_fake_java, put_jars
 
 from sct.metrics import spice as spice_module
+from sct.metrics.captions import pair, pair_words
+from sct.metrics.interface import MetricUnavailable
 from sct.metrics.java import find_java
 from sct.metrics.java_process import close_shared_processes
-from sct.metrics.pairs import pair, pair_words
-from sct.metrics.score import MetricUnavailable
 from sct.metrics.spice import find_spice, spice
+from tests.metrics.fake_java import put_fake_java, put_jars
 
 SERVER = Path(spice_module.__file__).parent / "spice_server"
 JARS = ["spice-1.0.jar", "SceneGraphParser-1.0.jar", "Meteor-1.5.jar"]
@@ -118,7 +118,7 @@ def test_text_that_a_line_cannot_hold(home, parsed):
 @pytest.mark.usefixtures("parsed")
 def test_strange_answers(answer, home, tmp_path, monkeypatch):
     put_fake_java(monkeypatch, tmp_path / "strange", f"while True: input(); print({answer!r}, flush=True)")
-    with pytest.raises(MetricUnavailable, match=r"SPICE answered .*wanted 1 parses") as caught:
+    with pytest.raises(MetricUnavailable, match=r"SPICE answered .*expected 1 parses") as caught:
         spice(pair(["a dog"], [["a dog"]]), home=home)
     assert answer in str(caught.value)
 
@@ -178,12 +178,12 @@ def test_official_figures(jars, tmp_path, monkeypatch):
     """Ours and one run of SPICE's own command line, first with nothing parsed, then with everything."""
     monkeypatch.delenv("SCT_SPICE_CACHE", raising=False)
     pairs = pair(CANDIDATES, REFERENCES)
-    wanted = command_line_figures(pairs, jars, tmp_path)
-    assert len({*wanted}) > 3
+    expected = command_line_figures(pairs, jars, tmp_path)
+    assert len({*expected}) > 3
     for _ in range(2):
         score = spice(pairs, cache_folder=tmp_path / "cache")
-        np.testing.assert_allclose(score.per_caption, wanted, rtol=0, atol=1e-12)
-        assert score.corpus == pytest.approx(np.mean(wanted), abs=1e-12)
+        np.testing.assert_allclose(score.per_caption, expected, rtol=0, atol=1e-12)
+        assert score.corpus == pytest.approx(np.mean(expected), abs=1e-12)
     without = spice(pairs, use_cache=False)
     np.testing.assert_array_equal(without.per_caption, score.per_caption)
 

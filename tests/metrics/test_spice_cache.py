@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sct.metrics.spice_cache import ParseCache, default_folder, file_name
+from sct.metrics.spice import ParseCache, default_folder, file_name
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -55,7 +55,7 @@ def test_killed_while_writing(tmp_path):
     script = """
 import os, sys
 from pathlib import Path
-from sct.metrics.spice_cache import ParseCache
+from sct.metrics.spice import ParseCache
 class Deadly(dict):
     def items(self):
         for number in range(100_000):
@@ -73,7 +73,7 @@ def test_many_programs_write_at_once(tmp_path):
     script = """
 import sys
 from pathlib import Path
-from sct.metrics.spice_cache import ParseCache
+from sct.metrics.spice import ParseCache
 cache = ParseCache(Path(sys.argv[1]))
 for number in range(30):
     cache.put({f"{sys.argv[2]} {number}": "[]", f"of all {number}": "[]"})

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sct.language.nouns import NounTable
-from sct.metrics.alignment import noun_alignment
+from sct.language.noun_table import NounTable
+from sct.metrics.captions import pair_on_spaces
+from sct.metrics.noun_alignment import noun_alignment
 from sct.metrics.noun_iou import noun_iou
-from sct.metrics.pairs_on_spaces import pair_on_spaces
 
 GOLDENS = Path(os.environ.get("SCT_GOLDENS") or Path(__file__).parents[1] / "golden" / "goldens.npz")
 LARGEST_ERROR = 1e-6

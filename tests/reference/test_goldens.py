@@ -15,10 +15,10 @@ import torch
 
 from sct.data.features import image_descriptors
 from sct.decoding import Settings, beam_search, greedy
-from sct.model.inputs import ControlInputs
-from sct.model.network import CaptionNetwork, TeacherForced
-from sct.model.reference_checkpoint import read_reference
-from sct.model.weights import captioner_of
+from sct.models.import_reference import read_reference
+from sct.models.inputs import ControlBatch
+from sct.models.registry import build_from_state_dict
+from sct.models.show_control_tell import ShowControlTell, TeacherForced
 
 GOLDENS = Path(os.environ.get("SCT_GOLDENS") or Path(__file__).parents[1] / "golden" / "goldens.npz")
 VARIANTS = [name + image for name in ("ours", "no_visual_sentinel", "single_sentinel") for image in ("", "_img2")]
@@ -30,9 +30,9 @@ class Golden:
     """What the file holds of one variant, and our captioner with its weights."""
 
     variant: str
-    captioner: CaptionNetwork
-    at_training: ControlInputs
-    at_test: ControlInputs
+    captioner: ShowControlTell
+    at_training: ControlBatch
+    at_test: ControlBatch
     captions: torch.Tensor
     gates: torch.Tensor
     num_steps: int
@@ -66,7 +66,7 @@ def golden(request, tmp_path_factory) -> Golden:
     num_examples, num_steps = file["captions"].shape
     return Golden(
         variant=variant,
-        captioner=captioner_of(read.config, read.weights),
+        captioner=build_from_state_dict(read.config, read.weights),
         at_training=control_inputs(file["ctrl_train"], np.full(num_examples, num_steps)),
         at_test=control_inputs(file["ctrl_test"], file["n_sets"]),
         captions=torch.tensor(file["captions"]),
@@ -75,7 +75,7 @@ def golden(request, tmp_path_factory) -> Golden:
     )
 
 
-def control_inputs(control: np.ndarray, num_slots: np.ndarray) -> ControlInputs:
+def control_inputs(control: np.ndarray, num_slots: np.ndarray) -> ControlBatch:
     """Tables of what the file has as arrays with rows of zeros for padding; the sum tells, as in the authors' code."""
     detections = torch.tensor(goldens()["detections"])
     num_examples, num_detections, num_features = detections.shape
@@ -83,7 +83,7 @@ def control_inputs(control: np.ndarray, num_slots: np.ndarray) -> ControlInputs:
     image = image_descriptors(detections.reshape(-1, num_features), offsets, (detections.sum(-1) != 0).flatten())
     regions = torch.tensor(control)
     rows = torch.arange(regions[..., 0].numel()).reshape(regions.shape[:3])
-    return ControlInputs(
+    return ControlBatch(
         regions.reshape(-1, num_features), image, rows, regions.sum(-1) != 0, torch.tensor(num_slots, dtype=torch.long)
     )
 

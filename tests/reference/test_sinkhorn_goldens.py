@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from sct.sorting import SortingInputs, read_reference_sorter
+from sct.sorting import SorterInputs, read_reference_sorter
 
 GOLDENS = Path(os.environ.get("SCT_GOLDENS") or Path(__file__).parents[1] / "golden" / "goldens.npz")
 WORDS, VISUAL = 300, 2048
@@ -42,7 +42,7 @@ def inputs(golden):
     flat = slots.flatten(0, 1)
     mask = (slots != 0).any(dim=2)
     assert (mask.int().diff(dim=1) <= 0).all(), "padding comes last"
-    return SortingInputs(
+    return SorterInputs(
         class_names=(None,) * len(flat),
         class_vectors=flat[:, :WORDS],
         region_class=torch.arange(len(flat)),
@@ -71,7 +71,7 @@ def test_soft_permutations(sorter, inputs, golden):
 def test_empty_slots_are_told_by_the_mask_alone(sorter, inputs, golden):
     """Fewer slots than ten: the missing ones are filled with what the authors feed for them."""
     num_sets = int(inputs.mask[0].sum())
-    first = SortingInputs(
+    first = SorterInputs(
         class_names=inputs.class_names,
         class_vectors=inputs.class_vectors,
         region_class=inputs.region_class,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sct.regions.boxes import pairwise_iou
+from sct.regions.boxes import box_iou
 
 SQUARE = [0.0, 0.0, 2.0, 2.0]
 
@@ -19,7 +19,7 @@ def boxes(draw):
 
 
 @pytest.mark.parametrize(
-    ("other", "wanted", "wanted_inclusive"),
+    ("other", "expected", "wanted_inclusive"),
     [
         # a side of the square is 2 long, or 3 with the last pixel counted
         pytest.param(SQUARE, 1, 1, id="the same"),
@@ -32,27 +32,27 @@ def boxes(draw):
         pytest.param([1.0, 1.0, 1.0, 1.0], 0, 1 / 9, id="a point is one pixel"),
     ],
 )
-def test_intersection_over_union(other, wanted, wanted_inclusive):
+def test_intersection_over_union(other, expected, wanted_inclusive):
     first, second = np.array([SQUARE]), np.array([other])
-    assert pairwise_iou(first, second)[0, 0] == pytest.approx(wanted)
-    assert pairwise_iou(first, second, pixel_inclusive=True)[0, 0] == pytest.approx(wanted_inclusive)
+    assert box_iou(first, second)[0, 0] == pytest.approx(expected)
+    assert box_iou(first, second, pixel_inclusive=True)[0, 0] == pytest.approx(wanted_inclusive)
 
 
 def test_two_points_share_nothing():
     point = np.array([[1.0, 1.0, 1.0, 1.0]])
-    assert pairwise_iou(point, point).tolist() == [[0]]
+    assert box_iou(point, point).tolist() == [[0]]
 
 
 def test_every_pair_has_its_place():
     first = np.array([SQUARE, [9.0, 9.0, 12.0, 12.0]])
     second = np.array([[9.0, 9.0, 12.0, 12.0], [20.0, 20.0, 21.0, 21.0], SQUARE])
-    assert pairwise_iou(first, second).tolist() == [[0, 0, 1], [1, 0, 0]]
-    assert pairwise_iou(first, np.zeros((0, 4))).shape == (2, 0)
+    assert box_iou(first, second).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert box_iou(first, np.zeros((0, 4))).shape == (2, 0)
 
 
 @given(first=boxes(), second=boxes(), pixel_inclusive=st.booleans())
 def test_it_is_a_symmetric_share(first, second, pixel_inclusive):
-    shares = pairwise_iou(first, second, pixel_inclusive=pixel_inclusive)
+    shares = box_iou(first, second, pixel_inclusive=pixel_inclusive)
     assert ((shares >= 0) & (shares <= 1)).all()
-    np.testing.assert_allclose(shares, pairwise_iou(second, first, pixel_inclusive=pixel_inclusive).T)
-    np.testing.assert_allclose(np.diag(pairwise_iou(first, first, pixel_inclusive=pixel_inclusive)), 1)
+    np.testing.assert_allclose(shares, box_iou(second, first, pixel_inclusive=pixel_inclusive).T)
+    np.testing.assert_allclose(np.diag(box_iou(first, first, pixel_inclusive=pixel_inclusive)), 1)

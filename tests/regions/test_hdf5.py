@@ -73,10 +73,10 @@ def test_converts_every_image(tmp_path, source):
     assert store.ids == ("10", "11", "12", "13", "14", "15")
     assert store.class_names == CLASSES
     for seed in range(6):
-        came, wanted = store.image(str(10 + seed)), detections(seed, seed)
-        np.testing.assert_array_equal(came.features, wanted["features"].astype(np.float16))
-        np.testing.assert_array_equal(came.boxes, wanted["boxes"])
-        np.testing.assert_array_equal(came.scores, wanted["cls_prob"][:, 1:].max(axis=1, initial=0))
+        came, expected = store.image(str(10 + seed)), detections(seed, seed)
+        np.testing.assert_array_equal(came.features, expected["features"].astype(np.float16))
+        np.testing.assert_array_equal(came.boxes, expected["boxes"])
+        np.testing.assert_array_equal(came.scores, expected["cls_prob"][:, 1:].max(axis=1, initial=0))
         assert (came.width, came.height) == (None, None)
 
 
@@ -131,14 +131,16 @@ def test_images_that_cannot_be_had_are_refused_before_work_begins(tmp_path, sour
     [
         pytest.param({"boxes": None}, "'11' in .* has no dataset 11_boxes", id="no boxes"),
         pytest.param({"cls_prob": None}, "'11' in .* has no dataset 11_cls_prob", id="no probabilities"),
-        pytest.param({"boxes": np.zeros((2, 4))}, r"11_boxes in .* is \(2, 4\): wanted \(3, 4\)", id="fewer boxes"),
-        pytest.param({"cls_prob": np.zeros((3, 10))}, r"11_cls_prob .*: wanted \(3, 11\)", id="fewer classes"),
+        pytest.param({"boxes": np.zeros((2, 4))}, r"11_boxes in .* is \(2, 4\): expected \(3, 4\)", id="fewer boxes"),
+        pytest.param({"cls_prob": np.zeros((3, 10))}, r"11_cls_prob .*: expected \(3, 11\)", id="fewer classes"),
         pytest.param({"cls_prob": np.full((3, 11), np.nan)}, "11_cls_prob .* no probabilities", id="NaN probability"),
         pytest.param({"cls_prob": np.full((3, 11), 2.0)}, "11_cls_prob .* no probabilities", id="logits"),
-        pytest.param({"features": np.zeros((3, 15))}, r"'11' are \(3, 15\): wanted \(regions, 16\)", id="feature size"),
+        pytest.param(
+            {"features": np.zeros((3, 15))}, r"'11' are \(3, 15\): expected \(regions, 16\)", id="feature size"
+        ),
         pytest.param({"features": np.full((3, 16), np.inf)}, "'11' are not all finite", id="infinite feature"),
         pytest.param({"boxes": np.full((3, 4), np.nan)}, "'11' are .* not all finite", id="NaN box"),
-        pytest.param({"features": np.zeros(16)}, r"11_features .* float64 \(16,\): wanted rows", id="one dimension"),
+        pytest.param({"features": np.zeros(16)}, r"11_features .* float64 \(16,\): expected rows", id="one dimension"),
         pytest.param({"features": np.zeros((3, 16), int)}, "11_features .* int64", id="whole numbers"),
     ],
 )

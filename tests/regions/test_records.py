@@ -12,7 +12,7 @@ BOX = (20.0, 30.0, 200.0, 310.0)
 @pytest.mark.parametrize(
     ("corners", "message"),
     [
-        pytest.param((), "has 0 numbers: wanted x1, y1, x2, y2", id="nothing"),
+        pytest.param((), "has 0 numbers: expected x1, y1, x2, y2", id="nothing"),
         pytest.param((1.0, 2.0, 3.0), "has 3 numbers", id="three numbers"),
         pytest.param((1.0, 2.0, 3.0, 4.0, 5.0), "has 5 numbers", id="five numbers"),
         pytest.param((float("nan"), 2.0, 3.0, 4.0), "not finite", id="NaN"),
@@ -38,7 +38,7 @@ def test_a_box_is_made_of_floats():
     ("width", "height"),
     [pytest.param(200, 310, id="touching the edge"), pytest.param(640.0, 480.0, id="well inside")],
 )
-def test_a_box_may_fill_the_picture(width, height):
+def test_a_box_may_fill_the_image(width, height):
     Box(*BOX).check_inside(width, height)
     Control.of_boxes([BOX]).check_inside(width, height)
 
@@ -52,11 +52,11 @@ def test_a_box_may_fill_the_picture(width, height):
         pytest.param((0.0, 0.0, 5.0, 9.0), id="below"),
     ],
 )
-def test_a_box_that_leaves_the_picture_is_refused(corners):
-    with pytest.raises(InputError, match=r"leaves the picture: wanted corners within \(0, 0, 10, 8\)"):
+def test_a_box_that_leaves_the_image_is_refused(corners):
+    with pytest.raises(InputError, match=r"leaves the image: expected corners within \(0, 0, 10, 8\)"):
         Box(*corners).check_inside(10, 8)
     inside = (0.0, 0.0, 1.0, 1.0)
-    with pytest.raises(InputError, match="leaves the picture"):
+    with pytest.raises(InputError, match="leaves the image"):
         Control.of_boxes([inside, corners]).check_inside(10, 8)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sct.errors import InputError
 from sct.regions import Box, Region, RegionStore, RegionStoreWriter
-from sct.regions.store_layout import JOURNAL, MANIFEST, UNNAMED, journal_lines
+from sct.regions.store_format import JOURNAL, MANIFEST, UNNAMED, journal_lines
 
 CLASSES = ("dog", "tall tree", "čaj")
 FEATURES = 6
@@ -83,11 +83,11 @@ def test_gives_back_what_was_written(whole):
     assert "3.jpg" in store
     assert "9.jpg" not in store
     for number, count in enumerate(COUNTS):
-        came, wanted = store.image(f"{number}.jpg"), arrays(number, count)
-        np.testing.assert_array_equal(came.features, wanted["features"].astype(np.float16))
-        np.testing.assert_array_equal(came.boxes, wanted["boxes"])
-        np.testing.assert_array_equal(came.scores, wanted["scores"])
-        assert came.class_names == tuple(CLASSES[index] for index in wanted["classes"])
+        came, expected = store.image(f"{number}.jpg"), arrays(number, count)
+        np.testing.assert_array_equal(came.features, expected["features"].astype(np.float16))
+        np.testing.assert_array_equal(came.boxes, expected["boxes"])
+        np.testing.assert_array_equal(came.scores, expected["scores"])
+        assert came.class_names == tuple(CLASSES[index] for index in expected["classes"])
         assert (came.width, came.height) == (100 + number, 80)
 
 
@@ -97,11 +97,11 @@ def test_views_of_an_image_cannot_be_written_to(whole):
 
 
 def test_regions_are_records(whole):
-    wanted = arrays(3, 5)
+    expected = arrays(3, 5)
     assert RegionStore.open(whole).regions("3.jpg") == tuple(
         Region(Box(*box), CLASSES[index], score)
         for box, index, score in zip(
-            wanted["boxes"].tolist(), wanted["classes"], wanted["scores"].tolist(), strict=True
+            expected["boxes"].tolist(), expected["classes"], expected["scores"].tolist(), strict=True
         )
     )
 
@@ -231,16 +231,16 @@ def test_a_store_travels_to_a_worker_by_its_path(whole):
         pytest.param("a\nb", {}, "empty or has a line break", id="line break in id"),
         pytest.param("\udc80", {}, "not valid text", id="id that is no text"),
         pytest.param("0.jpg", {}, "already", id="image already there"),
-        pytest.param("a", {"features": np.zeros((2, 5))}, r"are \(2, 5\): wanted \(regions, 6\)", id="feature size"),
+        pytest.param("a", {"features": np.zeros((2, 5))}, r"are \(2, 5\): expected \(regions, 6\)", id="feature size"),
         pytest.param("a", {"features": np.full((2, 6), np.nan)}, "not all finite", id="NaN"),
         pytest.param("a", {"features": np.full((2, 6), 70000.0)}, "65504", id="too large for half precision"),
-        pytest.param("a", {"boxes": np.zeros((1, 4))}, r"wanted \(2, 4\)", id="fewer boxes"),
-        pytest.param("a", {"boxes": np.zeros((2, 5))}, r"wanted \(2, 4\)", id="five corners"),
+        pytest.param("a", {"boxes": np.zeros((1, 4))}, r"expected \(2, 4\)", id="fewer boxes"),
+        pytest.param("a", {"boxes": np.zeros((2, 5))}, r"expected \(2, 4\)", id="five corners"),
         pytest.param("a", {"boxes": np.full((2, 4), np.inf)}, "not all finite", id="infinite box"),
-        pytest.param("a", {"classes": np.array([0])}, r"wanted \(2,\)", id="fewer classes"),
+        pytest.param("a", {"classes": np.array([0])}, r"expected \(2,\)", id="fewer classes"),
         pytest.param("a", {"classes": np.array([0, 3])}, "each below 3", id="unknown class"),
         pytest.param("a", {"classes": np.array([0, -1])}, "each below 3", id="negative class"),
-        pytest.param("a", {"scores": np.array([0.5])}, r"wanted \(2,\)", id="fewer scores"),
+        pytest.param("a", {"scores": np.array([0.5])}, r"expected \(2,\)", id="fewer scores"),
         pytest.param("a", {"scores": np.array([0.5, 1.5])}, "from 0 to 1", id="score above 1"),
         pytest.param("a", {"width": 0.0}, "above 0", id="no width"),
         pytest.param("a", {"height": float("nan")}, "above 0", id="NaN height"),
@@ -326,7 +326,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-import test_store
+from tests.regions import test_store
 
 calls = 0
 def dying(real):
@@ -475,14 +475,14 @@ def test_a_copy_that_is_not_whole_is_refused(tmp_path, whole, name, change):
         (store / name).unlink()
     else:
         os.truncate(store / name, (store / name).stat().st_size + change)
-    with pytest.raises(InputError, match=rf"{name} (has \d+ bytes|is missing): wanted \d+ bytes"):
+    with pytest.raises(InputError, match=rf"{name} (has \d+ bytes|is missing): expected \d+ bytes"):
         RegionStore.open(store)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"format": "zip"}, "wanted 'sct region store'", id="other format"),
+        pytest.param({"format": "zip"}, "expected 'sct region store'", id="other format"),
         pytest.param({"version": 2}, "version 2, this program reads up to 1", id="newer version"),
         pytest.param({"version": "x"}, "damaged", id="version that is no number"),
         pytest.param({"regions": 3}, "disagree", id="other count"),

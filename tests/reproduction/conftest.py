@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
-from tiny_data import tiny_dataset
-from tiny_rows import TABLE, request_in
 
 from sct.reproduction.table import reproduce
+from tests.reproduction.tiny_data import tiny_dataset
+from tests.reproduction.tiny_rows import TABLE, request_in
 
 
 @pytest.fixture(scope="session")

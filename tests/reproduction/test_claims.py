@@ -1,11 +1,11 @@
 """Claims against figures made up: held, held by less, not held, not known."""
 
 import pytest
-from made_rows import made_up, some_rows
 
 from sct.reproduction.claims import Verdict
 from sct.reproduction.published import TABLES
 from sct.reproduction.wording import verdict_text
+from tests.reproduction.made_rows import made_up, some_rows
 
 TABLE = some_rows("table2", ("ours", "controllable_up_down"))
 """The paper: C 193.0 against 161.0, NW .508 against .396."""

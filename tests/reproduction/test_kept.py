@@ -5,9 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from made_rows import some_rows
-from tiny_data import SMALL, silent, tiny_dataset
-from tiny_rows import METRICS, OURS, RIVAL, TABLE, figures, figures_alone, request_in
 
 import sct
 from sct.errors import InputError
@@ -15,6 +12,9 @@ from sct.metrics.report import Report
 from sct.reproduction import scores
 from sct.reproduction.runs import REPORT
 from sct.reproduction.table import reproduce
+from tests.reproduction.made_rows import some_rows
+from tests.reproduction.tiny_data import SMALL, silent, tiny_dataset
+from tests.reproduction.tiny_rows import METRICS, OURS, RIVAL, TABLE, figures, figures_alone, request_in
 
 
 def test_captions_that_were_brought_home_do_without_bundles(copy, data, trained):

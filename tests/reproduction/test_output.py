@@ -5,13 +5,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_rows import made_up, some_rows
 
 from sct.reproduction.figures import RowResult, RunResult
 from sct.reproduction.markdown import markdown
 from sct.reproduction.page import page
 from sct.reproduction.plots import bar_plots
 from sct.reproduction.published import TABLES
+from tests.reproduction.made_rows import made_up, some_rows
 
 FIGURES = {
     ("ours", "words"): [{"B4": 17.6, "C": 144.0, "NW": 0.43}, {"B4": 17.6, "C": 148.0, "NW": None}],

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from made_rows import RECIPES
 
 from sct.errors import InputError
 from sct.reproduction.plan import number_of_seeds, planned_run
 from sct.reproduction.published import TABLES, RowKey
 from sct.reproduction.runs import LOG, REPORT, Workplace, missing_runs
-from sct.training.recipe import load_recipe
-from sct.training.sorter_recipe import load_sorter_recipe
+from sct.training.captioner.config import load_recipe
+from sct.training.sorter.config import load_sorter_recipe
+from tests.reproduction.made_rows import RECIPES
 
 KEYS = sorted({row.key for table in TABLES.values() if table.name != "table1" for row in table.rows()})
 
@@ -34,9 +34,9 @@ def test_every_row_has_recipes_that_load_and_make_it(key, place):
             continue
         loaded = [load_recipe(place.recipe(run), place.planned_settings(run)) for run in runs]
         assert loaded[0].model.variant == key.system
-        wanted = ["words", "cider", "cider_and_nouns"][: len(runs)]
-        assert [recipe.objective.stage for recipe in loaded] == wanted
-        assert wanted[-1].startswith(key.stage) or key.stage == "nouns"
+        expected = ["words", "cider", "cider_and_nw"][: len(runs)]
+        assert [recipe.objective.stage for recipe in loaded] == expected
+        assert expected[-1].startswith(key.stage) or key.stage == "nouns"
         for before, after in zip(runs, loaded[1:], strict=False):
             assert after.start == str(place.best(before))
         assert {recipe.seed for recipe in loaded} == {1234 if seed == 1 else 2}
@@ -53,7 +53,7 @@ def test_no_two_rows_share_a_run():
         pytest.param(RowKey("coco", "ours", "words"), 1, "coco_layout_words", id="ours"),
         pytest.param(RowKey("coco", "ours", "nouns"), 3, "coco_layout_nouns_seed3", id="a third seed"),
         pytest.param(RowKey("coco", "fc_2k", "cider"), 1, "coco_layout_fc_2k_cider", id="a rival"),
-        pytest.param(RowKey("flickr", "ours", "words"), 1, "flickr8k_pictures_words", id="with pictures"),
+        pytest.param(RowKey("flickr", "ours", "words"), 1, "flickr8k_images_words", id="with images"),
         pytest.param(RowKey("coco", "sinkhorn", ""), 1, "sorter_coco_layout", id="the sorter"),
         pytest.param(RowKey("flickr", "svm_rank", ""), 2, "sorter_flickr8k_svm_rank_seed2", id="another sorter"),
     ],
@@ -117,7 +117,7 @@ def test_settings_go_to_the_stages_they_are_for(place, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"recipes": Path("nowhere")}, "nowhere is no folder: wanted the recipes", id="no recipes"),
+        pytest.param({"recipes": Path("nowhere")}, "nowhere is no folder: expected the recipes", id="no recipes"),
         *(
             pytest.param(
                 {"settings": (word,)}, f"leave {key}= out, and choose by {option}", id=f"over the plan: {word}"
@@ -132,8 +132,8 @@ def test_settings_go_to_the_stages_they_are_for(place, tmp_path):
                 ("sorter:kind=svm_rank", "kind", "--systems"),
             ]
         ),
-        pytest.param({"runs": Path(__file__)}, "is a file: wanted a folder, --runs DIR", id="runs in a file"),
-        pytest.param({"settings": ("late:seed=1",)}, "for the stage 'late': wanted words, cider", id="no such stage"),
+        pytest.param({"runs": Path(__file__)}, "is a file: expected a folder, --runs DIR", id="runs in a file"),
+        pytest.param({"settings": ("late:seed=1",)}, "for the stage 'late': expected words, cider", id="no such stage"),
     ],
 )
 def test_what_cannot_be_is_refused_at_once(changes, message):

@@ -6,9 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_rows import RECIPES, some_rows
-from tiny_data import SMALL, silent, tiny_dataset
-from tiny_rows import figures_alone
 
 from sct.data.dataset import Dataset, write_dataset
 from sct.reproduction.published import TABLES
@@ -16,6 +13,9 @@ from sct.reproduction.request import Request
 from sct.reproduction.runs import Workplace
 from sct.reproduction.table import reproduce
 from sct.reproduction.wording import figure_grids, remarks, summary
+from tests.reproduction.made_rows import RECIPES, some_rows
+from tests.reproduction.tiny_data import SMALL, silent, tiny_dataset
+from tests.reproduction.tiny_rows import figures_alone
 
 SETTINGS = (*SMALL, "sorter:max_epochs=1", "sorter:holdout=0.3")
 

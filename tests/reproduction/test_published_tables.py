@@ -86,7 +86,7 @@ def test_all_figures_are_those_that_the_project_was_given(table, part):
 def test_a_table_is_known_by_its_name_alone():
     assert table_named("TABLEA1") is TABLES["tableA1"]
     assert table_named("table6") is TABLES["table7"], "the sixth of the paper's LaTeX"
-    with pytest.raises(InputError, match="table 'table8' is not known: wanted one of table1, table2, "):
+    with pytest.raises(InputError, match="table 'table8' is not known: expected one of table1, table2, "):
         table_named("table8")
 
 

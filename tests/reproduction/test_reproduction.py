@@ -7,9 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from made_rows import RECIPES, some_rows
-from tiny_data import SMALL, silent
-from tiny_rows import OURS, RIVAL, TABLE, figures, request_in
 
 from sct.cli.main import run
 from sct.errors import InputError
@@ -18,6 +15,9 @@ from sct.reproduction.predictions import Speaker
 from sct.reproduction.published import SYSTEM_NAMES
 from sct.reproduction.runs import LOG, REPORT
 from sct.reproduction.table import reproduce
+from tests.reproduction.made_rows import RECIPES, some_rows
+from tests.reproduction.tiny_data import SMALL, silent
+from tests.reproduction.tiny_rows import OURS, RIVAL, TABLE, figures, request_in
 
 
 def test_two_rows_are_trained_captioned_and_scored(trained):
@@ -63,7 +63,7 @@ def test_only_the_systems_that_are_named_are_trained(copy, data):
         "ours": True,
         "controllable_up_down": False,
     }
-    with pytest.raises(InputError, match="table2 has no system 'pos': wanted some of controllable_up_down, ours"):
+    with pytest.raises(InputError, match="table2 has no system 'pos': expected some of controllable_up_down, ours"):
         reproduce(TABLE, request_in(copy, data, systems=("pos",)), silent)
 
 
@@ -159,7 +159,7 @@ def test_the_command_that_is_shown_has_all_that_was_given(copy, data, capsys):
     words = ["reproduce", "table2", "max_epochs=1", "cider:patience=2", "--data", str(data)]
     words += ["--runs", str(copy / "runs"), "--recipes", str(RECIPES), "--out", str(copy / "out"), "--split", "val"]
     words += ["--seeds", "2", "--metrics", "C", "--systems", "ours", "--jobs", "2", "--device", "cpu"]
-    words += ["--pictures", "some where", "--no-train"]
+    words += ["--images", "some where", "--no-train"]
     assert run(words) == 0
     assert capsys.readouterr().out.splitlines()[-3] == shlex.join(["sct", *words])
 
@@ -192,21 +192,21 @@ def test_a_dataset_that_is_none_is_refused_first(table, folder, message, tmp_pat
     ("words", "message"),
     [
         pytest.param(["table9"], "table 'table9' is not known", id="no such table"),
-        pytest.param(["table2", "--recipes", "nowhere"], "nowhere is no folder: wanted the recipes", id="no recipes"),
+        pytest.param(["table2", "--recipes", "nowhere"], "nowhere is no folder: expected the recipes", id="no recipes"),
         pytest.param(
-            ["table2", "--metrics", "IoU"], "table2 has no 'IoU': wanted some of B4, M, ", id="no such metric"
+            ["table2", "--metrics", "IoU"], "table2 has no 'IoU': expected some of B4, M, ", id="no such metric"
         ),
         pytest.param(["table3"], "stands in for COCO Entities, and table3 is about Flickr30k", id="another dataset"),
         pytest.param(
-            ["table2", "--split", "test"], "has no split 'test': wanted one of train, val", id="no such split"
+            ["table2", "--split", "test"], "has no split 'test': expected one of train, val", id="no such split"
         ),
         pytest.param(["tableA1", "--split", "train"], "sorters are scored on val: leave --split out", id="sorters"),
         pytest.param(["table1", "--split", "val"], "table1 counts all: leave --split out", id="statistics"),
         pytest.param(["table2", "seed=7"], "leave seed= out, and choose by --seeds", id="over the plan"),
         pytest.param(["table2", "--no-train", "max_epoch=1"], "unknown setting 'max_epoch'", id="untrained"),
         pytest.param(["table4", "--no-train", "sorter:size=1"], "unknown setting 'size'", id="the sorter's"),
-        pytest.param(["table2", "--out", __file__], "is a file: wanted a folder, --out DIR", id="a file to write to"),
-        pytest.param(["table2", "--runs", f"{__file__}/a"], "is a file: wanted a folder, --runs DIR", id="no runs"),
+        pytest.param(["table2", "--out", __file__], "is a file: expected a folder, --out DIR", id="a file to write to"),
+        pytest.param(["table2", "--runs", f"{__file__}/a"], "is a file: expected a folder, --runs DIR", id="no runs"),
     ],
 )
 def test_bad_wishes_are_one_line(words, message, data, tmp_path, capsys):

@@ -8,17 +8,17 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from made_rows import RECIPES
-from tiny_data import SMALL, silent, tiny_dataset
 
-from sct.atomic import lock
 from sct.reproduction.plan import planned_run
 from sct.reproduction.published import RowKey
 from sct.reproduction.runs import LOG, REPORT, Workplace, saved_report
 from sct.reproduction.training import Outcome, Trainer
-from sct.training.checkpoint import Facts, load_checkpoint, save_checkpoint
-from sct.training.recipe import load_recipe
-from sct.training.run_folder import CHECKPOINT, LOCK, RECIPE
+from sct.storage.atomic import lock
+from sct.training.captioner.config import load_recipe
+from sct.training.checkpoint import TrainState, load_checkpoint, save_checkpoint
+from sct.training.run_dir import CHECKPOINT, LOCK, RECIPE
+from tests.reproduction.made_rows import RECIPES
+from tests.reproduction.tiny_data import SMALL, silent, tiny_dataset
 
 SORTER = planned_run(RowKey("coco", "class_order", ""))
 WORDS = planned_run(RowKey("coco", "ours", "words"))
@@ -72,7 +72,7 @@ def test_a_run_that_goes_on_has_the_time_that_is_left(settings, spent, words, pl
     place = replace(place, settings=settings)
     if spent is not None:
         place.folder(WORDS).mkdir(parents=True)
-        save_checkpoint(place.folder(WORDS) / CHECKPOINT, {}, Facts(seconds=spent), "recipe")
+        save_checkpoint(place.folder(WORDS) / CHECKPOINT, {}, TrainState(seconds=spent), "recipe")
     assert place.time_left(WORDS) == words
 
 

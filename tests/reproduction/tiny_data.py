@@ -8,7 +8,7 @@ from PIL import Image
 from sct.data.dataset import Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.table import join, pack
-from sct.language.nouns import NounTable
+from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
 
 NOUNS = ("dog", "cat", "ball", "tree", "boy")
@@ -29,10 +29,12 @@ def silent(line: str) -> None:
     """Say nothing."""
 
 
-def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout", pictures: Path | None = None) -> Path:
+def tiny_dataset(
+    folder: Path, num_sets: int = 2, source: str = "COCO layout", image_folder: Path | None = None
+) -> Path:
     """An image has so many things, and two captions, which name them from left to right and the other way round.
 
-    ``pictures`` is a folder for pictures of one colour each.
+    ``image_folder`` is a folder for images of one colour each.
     """
     images = []
     for number in range(12):
@@ -47,9 +49,9 @@ def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout", p
             chunks = tuple(Chunk(names[place], (place,)) for place in order)
             slots = tuple(slot for slot in range(num_sets) for _ in range(2))
             captions.append(Caption(" ".join(words), words, slots, chunks))
-        if pictures is not None:
-            pictures.mkdir(exist_ok=True)
-            Image.new("RGB", (30, 30), (20 * number, 100, 250 - 20 * number)).save(pictures / f"{number}.png")
+        if image_folder is not None:
+            image_folder.mkdir(exist_ok=True)
+            Image.new("RGB", (30, 30), (20 * number, 100, 250 - 20 * number)).save(image_folder / f"{number}.png")
         images.append(
             AnnotatedImage(
                 image_id=f"{number}",
@@ -58,12 +60,12 @@ def tiny_dataset(folder: Path, num_sets: int = 2, source: str = "COCO layout", p
                 height=1,
                 regions=regions,
                 captions=tuple(captions),
-                file=None if pictures is None else f"{number}.png",
+                file=None if image_folder is None else f"{number}.png",
             )
         )
     table, vocabulary = join([pack(images)])
-    where = None if pictures is None else str(pictures)
-    manifest = Manifest(source=source, mode="paper", settings={}, pictures=where, images=12, captions=24)
+    where = None if image_folder is None else str(image_folder)
+    manifest = Manifest(source=source, mode="paper", settings={}, image_folder=where, images=12, captions=24)
     nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(5, 4)), "four random numbers")
     write_dataset(folder, table, vocabulary, manifest, nouns)
     return folder

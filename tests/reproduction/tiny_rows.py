@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from made_rows import RECIPES, some_rows
-from tiny_data import SMALL
-
 from sct.reproduction.request import Request
 from sct.reproduction.runs import Workplace
+from tests.reproduction.made_rows import RECIPES, some_rows
+from tests.reproduction.tiny_data import SMALL
 
 METRICS = ("B4", "R", "C")
 TABLE = some_rows("table2", ("ours", "controllable_up_down"))

@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from sct.captioner.bundle import save_bundle
 from sct.language.vocabulary import SPECIAL_WORDS, Vocabulary
-from sct.model.assembly import assemble
-from sct.model.bundle import save_bundle
-from sct.model.config import CaptionerConfig
-from sct.training.checkpoint import Facts
-from sct.training.recipe import Recipe
-from sct.training.run_folder import RunFolder
+from sct.models.config import CaptionerConfig
+from sct.models.show_control_tell import build_show_control_tell
+from sct.training.captioner.config import Recipe
+from sct.training.checkpoint import TrainState
+from sct.training.run_dir import RunDir
 
 SIZES = CaptionerConfig(vocabulary_size=5, feature_size=2, word_size=2, hidden_size=2, attention_size=2)
 WORDS = Vocabulary((*SPECIAL_WORDS, "a"), (0, 0, 0, 0, 1))
@@ -26,11 +26,11 @@ WORDS = Vocabulary((*SPECIAL_WORDS, "a"), (0, 0, 0, 0, 1))
 
 def train(folder: Path, num_steps: int) -> None:
     """Write a line each step and a checkpoint each second one; every third checkpoint is the best so far."""
-    captioner = assemble(SIZES).requires_grad_(False)
+    captioner = build_show_control_tell(SIZES).requires_grad_(False)
     recipe = Recipe(data="d", out="o")
-    begin = RunFolder.resume if folder.exists() else RunFolder.create
+    begin = RunDir.resume if folder.exists() else RunDir.create
     with begin(folder, recipe) as run, run.journal(tensorboard=False) as journal:
-        facts = Facts() if run.checkpoint is None else run.checkpoint.facts
+        facts = TrainState() if run.checkpoint is None else run.checkpoint.facts
         last = facts.step + num_steps if num_steps else sys.maxsize
         for step in range(facts.step + 1, last + 1):
             journal.record("train", step, {"loss": 1.0})
@@ -38,7 +38,7 @@ def train(folder: Path, num_steps: int) -> None:
                 for weight in captioner.parameters():
                     weight.fill_(step)
                 name = run.write_bundle(step, lambda path: save_bundle(path, captioner, WORDS))
-                facts = Facts(
+                facts = TrainState(
                     step=step,
                     journal_bytes=journal.settle(),
                     best_bundle=name if step % 6 == 0 or not facts.best_bundle else facts.best_bundle,

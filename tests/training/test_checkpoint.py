@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sct.errors import InputError
-from sct.training.checkpoint import FORMAT, Checkpoint, Facts, load_checkpoint, save_checkpoint
+from sct.training.checkpoint import FORMAT, Checkpoint, TrainState, load_checkpoint, save_checkpoint
 
-FACTS = Facts(
+FACTS = TrainState(
     step=1200,
     epoch=3,
     best_score=0.1 + 0.2,
@@ -46,9 +46,9 @@ def saved(tmp_path):
 
 
 def test_a_run_that_has_no_tensors_yet(tmp_path):
-    save_checkpoint(tmp_path / "c", {}, Facts(), "")
+    save_checkpoint(tmp_path / "c", {}, TrainState(), "")
     again = load_checkpoint(tmp_path / "c", "")
-    assert again.facts == Facts()
+    assert again.facts == TrainState()
     assert again.tensors == {}
 
 
@@ -83,7 +83,7 @@ def test_every_bit_of_every_kind_comes_back(tmp_path_factory, parts):
 
 def test_tensors_may_be_slices_share_memory_and_want_gradients(tmp_path):
     weight = torch.arange(6.0).reshape(2, 3).requires_grad_()
-    save_checkpoint(tmp_path / "c", {"a": weight, "b": weight.T, "c": weight[:, 1]}, Facts(), "")
+    save_checkpoint(tmp_path / "c", {"a": weight, "b": weight.T, "c": weight[:, 1]}, TrainState(), "")
     again = load_checkpoint(tmp_path / "c").tensors
     assert again["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert again["b"].tolist() == [[0, 3], [1, 4], [2, 5]]
@@ -96,7 +96,7 @@ def test_other_programs_can_read_it(saved):
 
 def test_what_is_loaded_outlives_the_next_checkpoint(saved):
     before = load_checkpoint(saved).tensors
-    save_checkpoint(saved, {"network.weight": torch.zeros(4, 6)}, Facts(), "cafe")
+    save_checkpoint(saved, {"network.weight": torch.zeros(4, 6)}, TrainState(), "cafe")
     assert before["network.weight"].sum() == 276  # 0 + 1 + ... + 23
 
 
@@ -111,19 +111,21 @@ def test_tensors_of_one_part(saved):
     assert checkpoint.under("net") == {}
     assert list(checkpoint.under("network")) == ["weight"]
     assert checkpoint.under("moments")["weight"].tolist() == torch.ones(4, 6).tolist()
-    assert list(Checkpoint(Facts(), {"a.b.c": torch.zeros(1)}).under("a")) == ["b.c"]
+    assert list(Checkpoint(TrainState(), {"a.b.c": torch.zeros(1)}).under("a")) == ["b.c"]
 
 
 def test_a_failed_save_leaves_the_one_before(saved):
     before = saved.read_bytes()
-    with pytest.raises(InputError, match=r"odd is of torch\.complex64: wanted one of torch\.float64"):
+    with pytest.raises(InputError, match=r"odd is of torch\.complex64: expected one of torch\.float64"):
         save_checkpoint(saved, {"odd": torch.zeros(1, dtype=torch.complex64)}, FACTS, "cafe")
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize("make", [lambda x: Facts(best_score=x), lambda x: Facts(seconds=x)], ids=["score", "seconds"])
+@pytest.mark.parametrize(
+    "make", [lambda x: TrainState(best_score=x), lambda x: TrainState(seconds=x)], ids=["score", "seconds"]
+)
 def test_facts_are_finite(make, bad):
     with pytest.raises(InputError, match="not finite"):
         make(bad)
@@ -169,7 +171,7 @@ def _remove(path: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        pytest.param(_remove, "does not exist: wanted a checkpoint", id="no file"),
+        pytest.param(_remove, "does not exist: expected a checkpoint", id="no file"),
         pytest.param(_empty, "is damaged", id="an empty file"),
         pytest.param(_cut, "is damaged", id="a byte short"),
         pytest.param(_cut_in_header, "is damaged", id="cut in the header"),
@@ -177,7 +179,7 @@ def _remove(path: Path, content: bytes) -> None:
         pytest.param(_change_a_fact, "is damaged (its checksum differs)", id="a digit of a fact"),
         pytest.param(_rename_a_tensor, "is damaged (its checksum differs)", id="a letter of a name"),
         pytest.param(_another_version, "has version '2', but this sct reads version 1", id="another version"),
-        pytest.param(_weights_alone, f"has format None: wanted {FORMAT!r}", id="tensors of something else"),
+        pytest.param(_weights_alone, f"has format None: expected {FORMAT!r}", id="tensors of something else"),
     ],
 )
 def test_anything_else_is_refused(saved, harm, message):

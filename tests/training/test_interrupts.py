@@ -7,20 +7,20 @@ import threading
 
 import pytest
 
-from sct.training.interrupts import SIGNALS, Interrupts
+from sct.training.distributed import SIGNALS, Interrupts
 
 LOOP = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs tests in the background has it ignored
-from sct.training.interrupts import Interrupts
+from sct.training.distributed import Interrupts
 with Interrupts() as interrupts:
     print("ready", flush=True)
-    while not interrupts.wanted:
+    while not interrupts.stop_requested:
         time.sleep(0.01)
     print("saving", flush=True)
     if sys.argv[1] == "slow":
         time.sleep(60)
-print("saved", interrupts.wanted.name, flush=True)
+print("saved", interrupts.stop_requested.name, flush=True)
 """
 
 
@@ -36,9 +36,9 @@ def _start(how: str) -> subprocess.Popen[str]:
 def test_nobody_asks():
     before = [signal.getsignal(number) for number in SIGNALS]
     with Interrupts() as interrupts:
-        assert not interrupts.wanted
+        assert not interrupts.stop_requested
         assert [signal.getsignal(number) for number in SIGNALS] != before
-    assert not interrupts.wanted
+    assert not interrupts.stop_requested
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
@@ -74,7 +74,7 @@ def test_the_second_signal_is_obeyed(first, second):
 def test_the_wish_is_logged(caplog):
     with Interrupts() as interrupts:
         signal.raise_signal(signal.SIGTERM)
-    assert interrupts.wanted is signal.SIGTERM
+    assert interrupts.stop_requested is signal.SIGTERM
     assert "SIGTERM: saving a checkpoint before leaving" in caplog.text
 
 
@@ -84,7 +84,7 @@ def test_another_thread_catches_nothing():
 
     def train():
         with Interrupts() as interrupts:
-            seen.append(interrupts.wanted)
+            seen.append(interrupts.stop_requested)
             seen.append([signal.getsignal(number) for number in SIGNALS])
 
     thread = threading.Thread(target=train)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from sct.training.progress import Pace, Progress, ProgressLog
+from sct.training.metric_logger import Progress, ProgressLog, Throughput
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_lines_are_logged_now_and_then(caplog):
 
 def test_the_pace_of_the_last_steps():
     now = 0.0
-    pace = Pace(captions_per_step=100, clock=lambda: now, remembered=3)
+    pace = Throughput(captions_per_step=100, clock=lambda: now, remembered=3)
     assert (pace.captions_per_second, pace.seconds_for(5)) == (None, None)
     pace.mark(0)
     assert (pace.captions_per_second, pace.seconds_for(5)) == (None, None)
@@ -53,7 +53,7 @@ def test_the_pace_of_the_last_steps():
 
 
 def test_a_clock_that_stands_still_gives_no_speed():
-    pace = Pace(captions_per_step=100, clock=lambda: 1.0)
+    pace = Throughput(captions_per_step=100, clock=lambda: 1.0)
     pace.mark(0)
     pace.mark(0)
     assert (pace.captions_per_second, pace.seconds_for(5)) == (None, None)

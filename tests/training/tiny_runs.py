@@ -7,9 +7,9 @@ import numpy as np
 from sct.data.dataset import Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.table import join, pack
-from sct.language.nouns import NounTable
+from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
-from sct.training.recipe import (
+from sct.training.captioner.config import (
     DeviceSettings,
     ExampleSettings,
     ModelSettings,
@@ -44,7 +44,7 @@ def write_tiny_dataset(folder: Path, *, validation: bool = True) -> Path:
         )
     table, vocabulary = join([pack(images)])
     manifest = Manifest(
-        source="a test", mode="paper", settings={}, pictures=None, images=len(images), captions=2 * len(images)
+        source="a test", mode="paper", settings={}, image_folder=None, images=len(images), captions=2 * len(images)
     )
     nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(5, 4)), "four random numbers")
     write_dataset(folder, table, vocabulary, manifest, nouns)

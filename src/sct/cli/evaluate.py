@@ -13,11 +13,11 @@ from sct.cli.progress import progress_bar
 from sct.errors import InputError
 
 if TYPE_CHECKING:
-    from sct.captioning import Captioner
+    from sct.captioner.captioner import Captioner
     from sct.data.dataset import Dataset
     from sct.data.features import Features
     from sct.data.table import Table
-    from sct.evaluation.judgement import Judgement, NounSource
+    from sct.evaluation.scoring import EvaluationResult, NounLexicon
 
 
 def evaluate_command(
@@ -46,7 +46,7 @@ def evaluate_command(
     reference: Annotated[
         bool, typer.Option("--reference", help="Search and score as the authors' released code does.")
     ] = False,
-    length_power: Annotated[
+    length_penalty: Annotated[
         float | None,
         typer.Option(min=0, help="Rank captions by score / length ** this; the bundle's own if not given."),
     ] = None,
@@ -64,15 +64,15 @@ def evaluate_command(
     """Caption a split by the paper's protocol and score the captions.
 
     One sample is an image with a control; all captions that share both are its references. Predictions are written
-    before they are scored. Of a grounded JSONL file, a bundle that sees looks at the pictures, at the boxes that people
+    before they are scored. Of a grounded JSONL file, a bundle that sees looks at the images, at the boxes that people
     drew, and is judged by the captions that people grounded.
     """
-    from sct.captioning import load  # noqa: PLC0415  torch is slow to import
-    from sct.cli.figures import chosen_metrics, print_reasons, print_table  # noqa: PLC0415
-    from sct.evaluation.judgement import Judgement, NounSource  # noqa: PLC0415
+    from sct.captioner.captioner import load  # noqa: PLC0415
+    from sct.cli.score_table import chosen_metrics, print_reasons, print_table  # noqa: PLC0415
+    from sct.evaluation.evaluate import NO_SORTER, EvaluationSettings, Evaluator, score_and_save  # noqa: PLC0415
     from sct.evaluation.predict import DatasetSorter, Progress  # noqa: PLC0415
     from sct.evaluation.predictions import Prediction  # noqa: PLC0415
-    from sct.evaluation.protocol import NO_SORTER, EvaluationSettings, Evaluator, judge_and_save  # noqa: PLC0415
+    from sct.evaluation.scoring import EvaluationResult, NounLexicon  # noqa: PLC0415
     from sct.sorting import load_sorter  # noqa: PLC0415
 
     if control is None and oracle is None:
@@ -84,12 +84,12 @@ def evaluate_command(
         metrics=chosen_metrics(metrics),
         reference=reference,
         batch_size=batch_size,
-        length_power=length_power,
+        length_penalty=length_penalty,
     )
-    captioner, nouns = load(bundle, device=device), NounSource.load(vectors)
+    captioner, nouns = load(bundle, device=device), NounLexicon.load(vectors)
     chosen = captioner.sorter if sorter is None else load_sorter(sorter)
     if control == "set" and chosen is None:
-        raise InputError(NO_SORTER)  # before pictures are looked at for minutes
+        raise InputError(NO_SORTER)  # before images are looked at for minutes
     folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{control or 'oracle'}"
     material = _material(captioner, data, folder, features, nouns, control)
     dataset = material.dataset
@@ -98,17 +98,17 @@ def evaluate_command(
     of_sets = None if chosen is None else DatasetSorter(chosen, material.seen, material.features)
     evaluator = Evaluator(captioner, dataset, material.features, settings, of_sets)
 
-    def run(caption: Callable[[Progress], list[Prediction]], name: str) -> Judgement:
+    def run(caption: Callable[[Progress], list[Prediction]], name: str) -> EvaluationResult:
         with progress_bar("captions") as progress:
             lines = caption(progress)
         with progress_bar("metrics") as progress:
-            return judge_and_save(lines, folder, settings, dataset=dataset, name=name, nouns=nouns, progress=progress)
+            return score_and_save(lines, folder, settings, dataset=dataset, name=name, nouns=nouns, progress=progress)
 
-    judgements: dict[str, Judgement] = {}
+    judgements: dict[str, EvaluationResult] = {}
     if control is not None:
         judgements[f"control: {control}"] = run(evaluator.caption, "")
     if oracle is not None:
-        judgements[f"{oracle} captions of each image"] = run(partial(evaluator.caption_often, oracle), "oracle_")
+        judgements[f"{oracle} captions of each image"] = run(partial(evaluator.caption_n_times, oracle), "oracle_")
     for judgement in judgements.values():
         print_reasons(judgement)
     if as_json:
@@ -130,13 +130,13 @@ class _Material:
 
 
 def _material(
-    captioner: "Captioner", data: Path, folder: Path, features: Path | None, nouns: "NounSource", control: str | None
+    captioner: "Captioner", data: Path, folder: Path, features: Path | None, nouns: "NounLexicon", control: str | None
 ) -> _Material:
-    """Look at the pictures of a grounded JSONL file, if the bundle sees and no features were named; else read them."""
+    """Look at the images of a grounded JSONL file, if the bundle sees and no features were named; else read them."""
     if data.is_file() and data.suffix == ".jsonl" and captioner.vision is not None and features is None:
-        from sct.evaluation.from_pictures import look_at_file  # noqa: PLC0415
+        from sct.evaluation.from_images import look_at_file  # noqa: PLC0415
 
-        with progress_bar("pictures") as progress:
+        with progress_bar("images") as progress:
             found = look_at_file(
                 captioner.vision, data, nouns=nouns, with_proposals=control == "none", progress=progress
             )
@@ -156,15 +156,15 @@ def _open(data: Path, folder: Path) -> "Dataset":
     from sct.data.dataset import Dataset  # noqa: PLC0415
 
     if data.is_file() and data.suffix == ".jsonl":
-        from sct.data.prepare import Preparation, prepare  # noqa: PLC0415  needs what captioning does not
+        from sct.data.prepare import PrepareConfig, prepare  # noqa: PLC0415
 
         with progress_bar("images") as progress:
-            prepare(data, folder / "dataset", Preparation(overwrite=True), progress)
+            prepare(data, folder / "dataset", PrepareConfig(overwrite=True), progress)
         return Dataset.open(folder / "dataset")
     return Dataset.open(data)
 
 
-def _as_object(judgements: Iterable["Judgement"]) -> dict[str, Any]:
+def _as_object(judgements: Iterable["EvaluationResult"]) -> dict[str, Any]:
     """All figures in one object; those of the first captions of the oracle yield to those of the control."""
     content: dict[str, Any] = {}
     for judgement in judgements:

@@ -24,7 +24,7 @@ def import_reference_command(
 
     Nothing in the file is run: one that asks for more than tensors and plain values is refused.
     """
-    from sct.model.reference_checkpoint import import_reference  # noqa: PLC0415  torch is slow to import
+    from sct.models.import_reference import import_reference  # noqa: PLC0415
 
     bundle = import_reference(checkpoint, vocabulary, out)
     num_weights = sum(weight.numel() for weight in bundle.captioner.parameters())

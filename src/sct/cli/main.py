@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-import sct
+from sct._version import __version__
 from sct.errors import InputError
 
 VERBS = (
@@ -33,11 +33,11 @@ _CommandLineError: type[Exception] = next(
 )
 
 
-def _print_version(wanted: bool) -> bool:
-    if wanted:
-        typer.echo(f"sct {sct.__version__}")
+def _print_version(expected: bool) -> bool:
+    if expected:
+        typer.echo(f"sct {__version__}")
         raise typer.Exit
-    return wanted
+    return expected
 
 
 def _options(

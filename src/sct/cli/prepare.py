@@ -24,7 +24,7 @@ def prepare_command(
     min_iou: Annotated[
         float | None, typer.Option(help="Flickr30k Entities: least overlap of a human box and its detection.")
     ] = None,
-    pictures: Annotated[Path | None, typer.Option(help="Folder of the pictures, for sct show.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the images, for sct show.")] = None,
     vectors: Annotated[Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d.")] = None,
     min_similarity: Annotated[
         float | None, typer.Option(help="How alike noun and class must be; -1: no limit, as in the paper.")
@@ -41,11 +41,11 @@ def prepare_command(
 
     Captions that nobody has grounded are grounded on the way. An HDF5 file of detections becomes a region store.
     """
-    from sct.data.prepare import Preparation, prepare  # noqa: PLC0415  needs what captioning does not
+    from sct.data.prepare import PrepareConfig, prepare  # noqa: PLC0415
     from sct.data.sources import SourceOptions  # noqa: PLC0415
 
-    settings = Preparation(
-        source=SourceOptions(mode=mode, splits=splits, features=features, min_iou=min_iou, pictures=pictures),
+    settings = PrepareConfig(
+        source=SourceOptions(mode=mode, splits=splits, features=features, min_iou=min_iou, image_folder=images),
         vectors=vectors,
         min_similarity=min_similarity,
         skip_bad=skip_bad,
@@ -54,7 +54,7 @@ def prepare_command(
     )
     report: dict[str, Any]
     if source.suffix in HDF5_ENDINGS:
-        if settings != Preparation():
+        if settings != PrepareConfig():
             raise InputError(f"{source} is a file of detections, for which there is only --classes: leave the rest out")
         report = _convert(source, out, classes)
     else:
@@ -69,7 +69,7 @@ def prepare_command(
 
 
 def _convert(source: Path, out: Path, classes: Path | None) -> dict[str, Any]:
-    from sct.regions.hdf5 import convert_hdf5, read_class_names  # noqa: PLC0415  needs h5py
+    from sct.regions.hdf5 import convert_hdf5, read_class_names  # noqa: PLC0415
 
     if classes is None:
         raise InputError(f"{source} does not name its classes: give them with --classes FILE, one a line")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sct.atomic import written_whole
+from sct.storage.atomic import atomic_write
 
 if TYPE_CHECKING:
     from sct.reproduction.table import Reproduction
@@ -44,7 +44,7 @@ def reproduce_command(
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many runs are trained at once.")] = 1,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="To train and to caption on.")] = "auto",
-    pictures: Annotated[Path | None, typer.Option(help="Folder of the dataset's pictures, if it has moved.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the dataset's images, if it has moved.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train what is missing of a table of the paper, evaluate every row, and compare with what the paper says.
@@ -52,7 +52,7 @@ def reproduce_command(
     It may be stopped at any time and called again: runs, captions and figures are kept in the folders of the runs. A
     run that fails stops no other; the exit code is then 1.
     """
-    import torch  # noqa: PLC0415  slow to import
+    import torch  # noqa: PLC0415
 
     from sct.reproduction.published import table_named  # noqa: PLC0415
     from sct.reproduction.request import Request  # noqa: PLC0415
@@ -66,7 +66,7 @@ def reproduce_command(
         recipes=recipes,
         settings=tuple(settings or ()),
         accelerator=device,
-        pictures=pictures,
+        image_folder=images,
     )
     request = Request(
         place=place,
@@ -92,7 +92,7 @@ def reproduce_command(
         "--systems": systems,
         "--jobs": jobs,
         "--device": device,
-        "--pictures": pictures,
+        "--images": images,
     }
     command = _command(chosen.name, place.settings, options, {"--no-train": not train, "--json": as_json})
     text = _written(made, folder, command)
@@ -121,7 +121,7 @@ def _written(made: "Reproduction", folder: Path, command: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     contents = {"md": text, "html": page(made, command), "json": json.dumps(made.as_dict(), indent=1)}
     for ending, content in contents.items():
-        with written_whole(folder / f"{made.table.name}.{ending}") as file:
+        with atomic_write(folder / f"{made.table.name}.{ending}") as file:
             file.write(content.encode("utf-8"))
     print(f"sct: written to {folder}", file=sys.stderr)
     return text

@@ -40,16 +40,16 @@ def score_command(
 
     Lines with "predictions": [..] are also judged by how their captions differ and by the best of them.
     """
-    from sct.cli.figures import chosen_metrics, print_reasons, print_table  # noqa: PLC0415  slow to import
-    from sct.evaluation.judgement import NounSource, judge  # noqa: PLC0415
+    from sct.cli.score_table import chosen_metrics, print_reasons, print_table  # noqa: PLC0415
     from sct.evaluation.predictions import read_predictions  # noqa: PLC0415
+    from sct.evaluation.scoring import NounLexicon, judge  # noqa: PLC0415
     from sct.metrics.document_frequencies import DocumentFrequencies  # noqa: PLC0415
     from sct.metrics.report import checked_metrics  # noqa: PLC0415
 
     names = checked_metrics(chosen_metrics(metrics))
     if per_caption is not None:
         _refuse_bad_place(per_caption, predictions)
-    lines, nouns = read_predictions(predictions), NounSource.load(vectors)
+    lines, nouns = read_predictions(predictions), NounLexicon.load(vectors)
     counted = None if frequencies is None else DocumentFrequencies.load(frequencies)
     with progress_bar("metrics") as progress:
         judgement = judge(
@@ -75,6 +75,6 @@ def _refuse_bad_place(out: Path, predictions: Path) -> None:
     if not out.parent.is_dir():
         raise InputError(f"--per-caption {out}: there is no folder {out.parent}; make it first")
     if out.is_dir():
-        raise InputError(f"--per-caption {out} is a folder: wanted the name of a file")
+        raise InputError(f"--per-caption {out} is a folder: expected the name of a file")
     if out.exists() and predictions.exists() and out.samefile(predictions):
-        raise InputError(f"--per-caption {out} would overwrite the predictions: wanted another file")
+        raise InputError(f"--per-caption {out} would overwrite the predictions: expected another file")

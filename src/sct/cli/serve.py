@@ -20,9 +20,9 @@ def serve_command(
     batch: Annotated[int, typer.Option(min=1, help="Requests that are answered together, at most.")] = 32,
     waiting: Annotated[int, typer.Option(min=1, help="Requests at once; one more is told to come back (429).")] = 64,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long a request may take.")] = 30.0,
-    upload: Annotated[int, typer.Option(min=1, help="Most megabytes of a picture.")] = 10,
-    megapixels: Annotated[float, typer.Option(min=0.01, max=150, help="Most pixels of a picture, in millions.")] = 40.0,
-    memory: Annotated[int, typer.Option(min=0, help="Megabytes for what was seen of recent pictures.")] = 128,
+    upload: Annotated[int, typer.Option(min=1, help="Most megabytes of an image.")] = 10,
+    megapixels: Annotated[float, typer.Option(min=0.01, max=150, help="Most pixels of an image, in millions.")] = 40.0,
+    memory: Annotated[int, typer.Option(min=0, help="Megabytes for what was seen of recent images.")] = 128,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[
         Literal["float32", "float16", "int8"], typer.Option(help="Of the captioner: float16 for GPUs, int8 for CPUs.")
@@ -30,16 +30,16 @@ def serve_command(
 ) -> None:
     """Open the studio for a browser, and captions, detection and scores over HTTP for programs.
 
-    Only this machine can reach it, unless --host says otherwise. Pictures stay in memory. Ctrl-C or SIGTERM stops it
+    Only this machine can reach it, unless --host says otherwise. Images stay in memory. Ctrl-C or SIGTERM stops it
     once what is in flight is answered.
     """
     try:
-        from sct.studio.server.running import StudioServer, is_loopback, listen  # noqa: PLC0415
+        from sct.serving.server import StudioServer, is_loopback, listen  # noqa: PLC0415
     except ImportError as error:
         raise InputError(
             f"the server cannot be imported ({error}): pip install 'show-control-and-tell[serve]'"
         ) from error
-    from sct.studio.server.settings import MEGABYTE, ServerSettings  # noqa: PLC0415
+    from sct.serving.config import MEGABYTE, ServerSettings  # noqa: PLC0415
 
     is_private = is_loopback(host)
     if not is_private and token is None and not no_token:
@@ -48,7 +48,7 @@ def serve_command(
             "anybody use it"
         )
     settings = ServerSettings(
-        picture_bytes=upload * MEGABYTE,
+        image_bytes=upload * MEGABYTE,
         megapixels=megapixels,
         seconds=seconds,
         waiting=waiting,
@@ -59,10 +59,10 @@ def serve_command(
         hosts=frozenset(("localhost", "127.0.0.1", "::1", host)) if is_private else None,
     )
     with listen(host, port) as taken:  # before anything slow: a port that is in use is told at once
-        import torch  # noqa: PLC0415  slow to import
+        import torch  # noqa: PLC0415
 
-        from sct.captioning import load  # noqa: PLC0415
-        from sct.studio.server.app import make_app  # noqa: PLC0415
+        from sct.captioner.captioner import load  # noqa: PLC0415
+        from sct.serving.app import make_app  # noqa: PLC0415
 
         if threads is not None:
             torch.set_num_threads(threads)

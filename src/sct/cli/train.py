@@ -18,10 +18,10 @@ from rich.text import Text
 from sct.errors import InputError
 
 if TYPE_CHECKING:
-    from sct.training.loop import TrainingReport
-    from sct.training.progress import Progress, ShowProgress
-    from sct.training.sight import SightReport
-    from sct.training.sorter_results import SorterReport
+    from sct.training.captioner.trainer import TrainingReport
+    from sct.training.metric_logger import Progress, ShowProgress
+    from sct.training.sorter.data import SorterReport
+    from sct.training.vision.trainer import SightReport
 
 
 def train_command(
@@ -37,9 +37,9 @@ def train_command(
 
     SIGTERM and Ctrl-C save a checkpoint and end with exit code 0; a second one ends at once.
     """
-    from sct.training.loop import train  # noqa: PLC0415  torch is slow to import
-    from sct.training.recipe import load_recipe  # noqa: PLC0415
-    from sct.training.settings_file import read_settings_file  # noqa: PLC0415
+    from sct.training.captioner.config import load_recipe  # noqa: PLC0415
+    from sct.training.captioner.trainer import train  # noqa: PLC0415
+    from sct.training.config import read_settings_file  # noqa: PLC0415
 
     task = read_settings_file(recipe).get("task")
     if task == "sorter":
@@ -56,8 +56,8 @@ def train_command(
 
 
 def _train_sorter(recipe: Path, settings: list[str], *, resume: bool, as_json: bool) -> None:
-    from sct.training.sorter import train_sorter  # noqa: PLC0415  torch is slow to import
-    from sct.training.sorter_recipe import load_sorter_recipe  # noqa: PLC0415
+    from sct.training.sorter.config import load_sorter_recipe  # noqa: PLC0415
+    from sct.training.sorter.trainer import train_sorter  # noqa: PLC0415
 
     loaded = load_sorter_recipe(recipe, settings)
     with _progress_line() as show:
@@ -66,14 +66,14 @@ def _train_sorter(recipe: Path, settings: list[str], *, resume: bool, as_json: b
 
 
 def _train_sight(recipe: Path, settings: list[str], *, resume: bool, as_json: bool) -> None:
-    from sct.training.sight import train_sight  # noqa: PLC0415  torch is slow to import
-    from sct.training.sight_recipe import load_sight_recipe  # noqa: PLC0415
+    from sct.training.vision.config import load_vision_recipe  # noqa: PLC0415
+    from sct.training.vision.trainer import train_vision  # noqa: PLC0415
 
     if resume:
         raise InputError("a run that learns to see takes minutes and is not resumed: leave --resume out")
-    loaded = load_sight_recipe(recipe, settings)
+    loaded = load_vision_recipe(recipe, settings)
     with _progress_line() as show:
-        report = train_sight(loaded, show=show)
+        report = train_vision(loaded, show=show)
     print(json.dumps(asdict(report)) if as_json else _sight_sentence(report))
 
 

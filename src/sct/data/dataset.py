@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sct.atomic import written_whole
 from sct.data.records import AnnotatedImage
 from sct.data.table import Table, load_table, save_table
 from sct.errors import InputError
-from sct.language.nouns import NounTable
+from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
+from sct.storage.atomic import atomic_write
 
 FORMAT = "sct dataset"
 VERSION = 1
@@ -28,8 +28,8 @@ class Manifest:
     mode: str
     settings: dict[str, Any]
     """Everything else that shaped it."""
-    pictures: str | None
-    """Folder of the pictures, where there are any."""
+    image_folder: str | None
+    """Folder of the images, where there are any."""
     images: int
     captions: int
     left_out: dict[str, int] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Dataset:
     nouns: NounTable | None
     """Which of its words are nouns, and how alike: none in a folder of an sct that did not make this table yet."""
     tags: str | None
-    """A part of speech for each word of the vocabulary (``sct.language.word_tags.TAGS``); none in an older folder."""
+    """A part of speech for each word of the vocabulary (``sct.language.pos_tags.TAGS``); none in an older folder."""
     _rows: dict[str, int] = field(repr=False)
 
     @classmethod
@@ -79,11 +79,11 @@ class Dataset:
         if row is None:
             alike = [name for name in self._rows if Path(name).stem == image_id]
             if len(alike) > 1:
-                raise InputError(f"image {image_id!r} may be {alike[0]!r} or {alike[1]!r}: wanted one of them")
+                raise InputError(f"image {image_id!r} may be {alike[0]!r} or {alike[1]!r}: expected one of them")
             if not alike:
                 example = next(iter(self._rows), "none at all")
                 raise InputError(
-                    f"image {image_id!r} is not in the dataset: wanted one of {len(self)}, such as {example!r}"
+                    f"image {image_id!r} is not in the dataset: expected one of {len(self)}, such as {example!r}"
                 )
             row = self._rows[alike[0]]
         return self.table.image(row)
@@ -92,11 +92,11 @@ class Dataset:
         """All images in order."""
         return (self.table.image(row) for row in range(len(self)))
 
-    def picture(self, image: AnnotatedImage, folder: Path | None = None) -> Path | None:
-        """Where the picture of an image is, if it is there."""
+    def image_path(self, image: AnnotatedImage, folder: Path | None = None) -> Path | None:
+        """Where the image of an image is, if it is there."""
         if folder is not None and not folder.is_dir():
-            raise InputError(f"{folder} is no folder: wanted the folder of the pictures")
-        root = folder or (Path(self.manifest.pictures) if self.manifest.pictures else None)
+            raise InputError(f"{folder} is no folder: expected the folder of the images")
+        root = folder or (Path(self.manifest.image_folder) if self.manifest.image_folder else None)
         path = root / image.file if root and image.file else None
         return path if path is not None and path.is_file() else None
 
@@ -108,14 +108,14 @@ def read_manifest(folder: Path) -> Manifest:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         if not folder.exists():
-            raise InputError(f"{folder} is not there: wanted a folder made by sct prepare SOURCE FOLDER") from None
+            raise InputError(f"{folder} is not there: expected a folder made by sct prepare SOURCE FOLDER") from None
         if not folder.is_dir():
-            raise InputError(f"{folder} is a file: wanted a folder made by sct prepare SOURCE FOLDER") from None
-        raise InputError(f"{folder} holds no whole dataset (no {MANIFEST}): wanted one made by sct prepare") from None
+            raise InputError(f"{folder} is a file: expected a folder made by sct prepare SOURCE FOLDER") from None
+        raise InputError(f"{folder} holds no whole dataset (no {MANIFEST}): expected one made by sct prepare") from None
     except ValueError as error:
         raise InputError(f"{path} is damaged ({error}): prepare the dataset again") from error
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise InputError(f"{path} is not of an sct dataset: wanted a folder made by sct prepare")
+        raise InputError(f"{path} is not of an sct dataset: expected a folder made by sct prepare")
     version = content.pop("version", None)
     if version != VERSION:
         raise InputError(f"{folder} is a dataset of version {version}, this sct reads {VERSION}: prepare it again")
@@ -144,6 +144,6 @@ def write_dataset(
         nouns.save(folder / NOUNS)
     if tags is not None:
         (folder / TAGS).write_text(tags, "utf-8")
-    with written_whole(folder / MANIFEST) as file:
+    with atomic_write(folder / MANIFEST) as file:
         content = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
         file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))

@@ -1,4 +1,9 @@
-"""Captions of a split as tables to learn from: small whole numbers, one row a caption, made all at once."""
+"""Captions of a split as tables to learn from: small whole numbers, one row a caption, made all at once.
+
+What a captioner learns from that sees a control as one pool: its region sets one after the other, as one set.
+
+What a captioner that knows no control looks at: all regions of an image, as one region set.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +13,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int, UInt8, UInt16
 
-from sct.data.mentions import image_of_caption, region_of_member
+from sct.data.index import image_of_caption, region_of_member
 from sct.data.samples import MOST_MEMBERS, Sample
 from sct.data.statistics import usable_captions
 from sct.data.table import NO_CHUNK, Table
@@ -86,11 +91,11 @@ def make_examples(
     """
     if not 3 <= max_length <= 255 or not 1 <= max_slots <= 255 or not 1 <= max_members <= 255:
         raise InputError(
-            f"max_length {max_length}, max_slots {max_slots}, max_members {max_members}: wanted at least 3, 1, 1 and "
+            f"max_length {max_length}, max_slots {max_slots}, max_members {max_members}: expected at least 3, 1, 1 and "
             "at most 255"
         )
     if len(vocabulary) > 1 << 16:
-        raise InputError(f"the vocabulary has {len(vocabulary)} words: wanted at most {1 << 16}; raise its min_count")
+        raise InputError(f"the vocabulary has {len(vocabulary)} words: expected at most {1 << 16}; raise its min_count")
     columns = table.columns
     chosen = usable_captions(table, split)
     image = image_of_caption(table)[chosen]
@@ -229,3 +234,45 @@ def _by_score(table: Table) -> Int[np.ndarray, " regions"]:
     score = np.nan_to_num(columns["region_score"].astype(np.float32))
     image = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_region"]))
     return np.lexsort((-score, image))
+
+
+def examples_of_pooled_controls(examples: Examples) -> Examples:
+    """The same captions, all region sets of each as one, with nothing to shift to.
+
+    A region that several sets name is there as often. Of those that name very many the first ones stay: tables are as
+    wide as the widest control, and the few wide ones would cost all others.
+    """
+    sizes, starts = examples.set_sizes.astype(np.int64).ravel(), examples.set_starts.astype(np.int64).ravel()
+    place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    members = examples.members[np.repeat(starts, sizes) + place]
+    totals = examples.set_sizes.sum(axis=1, dtype=np.int64)
+    place_in_pool = np.arange(totals.sum()) - np.repeat(np.cumsum(totals) - totals, totals)
+    kept = np.minimum(totals, MOST_REGIONS)
+    return examples.with_one_set(np.cumsum(kept) - kept, kept, members[place_in_pool < MOST_REGIONS])
+
+
+MOST_REGIONS = 100
+"""Most regions of an image that such a captioner looks at, the likeliest ones."""
+
+
+def all_regions(table: Table, image: int) -> tuple[int, ...]:
+    """The regions of an image in their order; the likeliest where they are too many."""
+    first, last = table.columns["image_region"][image : image + 2].tolist()
+    scores = np.nan_to_num(table.columns["region_score"][first:last].astype(np.float32))
+    return tuple(sorted(np.argsort(-scores, kind="stable")[:MOST_REGIONS].tolist()))
+
+
+def samples_of_whole_images(table: Table, samples: list[Sample]) -> list[Sample]:
+    """The same samples, with the whole image for their control."""
+    return [replace(sample, control=(all_regions(table, sample.image),)) for sample in samples]
+
+
+def examples_of_whole_images(table: Table, examples: Examples) -> Examples:
+    """The same captions, each of the whole image, with nothing to shift to."""
+    first_region = table.columns["image_region"].tolist()
+    images = np.unique(examples.image)
+    sets = [first_region[image] + np.array(all_regions(table, image), np.int32) for image in images.tolist()]
+    sizes = np.array([len(members) for members in sets])
+    starts = np.cumsum(sizes) - sizes
+    place = np.searchsorted(images, examples.image)
+    return examples.with_one_set(starts[place], sizes[place], np.concatenate([*sets, np.zeros(0, np.int32)]))

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from sct.data.table import NO_CLASS, Table
 from sct.errors import InputError
-from sct.regions.layout import LayoutEncoder
 from sct.regions.store import RegionStore
+from sct.vision.layout import LayoutEncoder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,11 +64,11 @@ class StoreFeatures:
         """Read them from disk."""
         batch = self._store.gather([self._table.image_ids[image] for image in images])
         known = np.diff(self._table.columns["image_region"].astype(np.int64))[list(images)]
-        for image, found, wanted in zip(images, np.diff(batch.offsets).tolist(), known.tolist(), strict=True):
-            if found != wanted:
+        for image, found, expected in zip(images, np.diff(batch.offsets).tolist(), known.tolist(), strict=True):
+            if found != expected:
                 raise InputError(
-                    f"image {self._table.image_ids[image]!r} has {wanted} regions in the dataset and {found} in "
-                    f"{self._store.path}: wanted the store that the dataset was prepared with"
+                    f"image {self._table.image_ids[image]!r} has {expected} regions in the dataset and {found} in "
+                    f"{self._store.path}: expected the store that the dataset was prepared with"
                 )
         regions = torch.from_numpy(batch.features.astype(np.float32))
         return ImageFeatures(regions, batch.offsets[:-1], self._descriptors(regions, batch.offsets))
@@ -81,7 +81,7 @@ class StoreFeatures:
 
 
 class LayoutFeatures:
-    """Features that class and box tell, for datasets without pictures."""
+    """Features that class and box tell, for datasets without images."""
 
     def __init__(self, encoder: LayoutEncoder, table: Table) -> None:
         """Refuse a dataset with classes that the encoder was not made for."""
@@ -100,7 +100,7 @@ class LayoutFeatures:
         classes = self._numbers[np.where(numbers == NO_CLASS, len(self._numbers) - 1, numbers)]
         sizes = np.repeat(columns["image_size"][list(images)], counts, axis=0)
         boxes = torch.from_numpy(columns["region_box"][rows] / np.concatenate([sizes, sizes], axis=1))
-        home = self._encoder.of_class.device
+        home = self._encoder.class_embedding.device
         regions = self._encoder(classes.to(home), boxes.to(home))
         every = torch.ones(len(regions), dtype=torch.bool, device=home)
         return ImageFeatures(regions, offsets[:-1], image_descriptors(regions, offsets, every))

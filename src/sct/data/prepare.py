@@ -8,24 +8,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sct.atomic import lock, written_whole
-from sct.data.builder.recipe import GrounderRecipe
-from sct.data.dataset import MANIFEST, NOUNS, TABLE, TAGS, VERSION, VOCABULARY, Manifest, read_manifest, write_dataset
-from sct.data.faults import Faults
-from sct.data.noun_words import dataset_nouns
-from sct.data.parts import IMAGES_PER_PART, build_parts
-from sct.data.readers.dropped import Dropped
+from sct.data.corpus_words import dataset_nouns, word_tags
+from sct.data.dataset import (
+    MANIFEST,
+    NOUNS,
+    TABLE,
+    TAGS,
+    VERSION,
+    VOCABULARY,
+    Manifest,
+    read_manifest,
+    write_dataset,
+)
+from sct.data.grounding.grounder import GrounderConfig
+from sct.data.readers.errors import ReadErrors, SkipCounts
+from sct.data.shards import IMAGES_PER_PART, build_parts
 from sct.data.sources import Source, SourceOptions, open_source
 from sct.data.table import join, load_table
-from sct.data.tag_sequences import word_tags
 from sct.errors import InputError
-from sct.language.vectors import load_vectors
+from sct.language.word_vectors import load_vectors
+from sct.storage.atomic import atomic_write, lock
 
 PARTS = ".parts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preparation:
+class PrepareConfig:
     """Settings of a preparation."""
 
     source: SourceOptions = field(default_factory=SourceOptions)
@@ -49,7 +57,7 @@ class Prepared:
 def prepare(
     source_path: Path,
     out: Path,
-    settings: Preparation,
+    settings: PrepareConfig,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Prepared:
     """Make a dataset folder of a source; a killed run is continued by the same call.
@@ -62,11 +70,11 @@ def prepare(
     is_reference = settings.source.mode == "reference"
     recipe = None
     if not is_reference:
-        recipe = GrounderRecipe(
+        recipe = GrounderConfig(
             class_names=source.class_names, vectors=settings.vectors, min_similarity=settings.min_similarity
         )
         recipe.check()
-    faults, dropped = Faults(skip=settings.skip_bad), Dropped()
+    faults, dropped = ReadErrors(skip=settings.skip_bad), SkipCounts()
     images = source.read(faults, dropped)
     with _workplace(out, _plan(source, settings, recipe), overwrite=settings.overwrite) as parts:
         done = 0
@@ -77,7 +85,7 @@ def prepare(
             if progress is not None:
                 progress(done, source.num_images)
         if not part_files:
-            raise InputError(f"{source_path} holds no image that can be used: wanted at least one with captions")
+            raise InputError(f"{source_path} holds no image that can be used: expected at least one with captions")
         # The authors count the words of validation captions too, but what is tested on should not shape the vocabulary.
         counted = ("train", "val") if is_reference else ("train",)
         table, vocabulary = join(map(load_table, part_files), counted_splits=counted)
@@ -85,9 +93,11 @@ def prepare(
             source=source.kind,
             mode=settings.source.mode,
             settings=recipe.summary() if recipe else {},
-            pictures=str(source.pictures.resolve()) if source.pictures and source.pictures.is_dir() else None,
+            image_folder=str(source.image_folder.resolve())
+            if source.image_folder and source.image_folder.is_dir()
+            else None,
             images=len(table.image_ids),
-            captions=len(table.columns["caption_built"]),
+            captions=len(table.columns["auto_grounded"]),
             left_out={**dropped.counts(), **({"unreadable_inputs": len(faults.messages)} if faults.messages else {})},
         )
         nouns = dataset_nouns(table, load_vectors(settings.vectors))
@@ -96,7 +106,7 @@ def prepare(
     return Prepared(manifest, tuple(faults.messages))
 
 
-def _plan(source: Source, settings: Preparation, recipe: GrounderRecipe | None) -> str:
+def _plan(source: Source, settings: PrepareConfig, recipe: GrounderConfig | None) -> str:
     """Fingerprint everything that shapes the parts: a build goes on only where nothing of it has changed.
 
     Skipping bad inputs is no part of it: up to the first of them the parts are the same.
@@ -137,7 +147,7 @@ def _workplace(out: Path, plan: str, *, overwrite: bool) -> Iterator[Path]:
                 )
             for part in finished:
                 part.unlink()
-        with written_whole(plan_file) as file:
+        with atomic_write(plan_file) as file:
             file.write(plan.encode("utf-8"))
         yield parts
 
@@ -146,14 +156,14 @@ def _check_place(out: Path, *, overwrite: bool) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise InputError(f"{out} is a file: wanted a folder to write the dataset to")
+        raise InputError(f"{out} is a file: expected a folder to write the dataset to")
     found = {path.name for path in out.iterdir() if not path.name.endswith(".part")}
     foreign = found - {MANIFEST, TABLE, VOCABULARY, NOUNS, TAGS, PARTS}
     if foreign:
-        raise InputError(f"{out} holds {min(foreign)}, which is of no dataset: wanted a new or empty folder")
+        raise InputError(f"{out} holds {min(foreign)}, which is of no dataset: expected a new or empty folder")
     if MANIFEST in found:
         if not overwrite:
             raise InputError(f"{out} already holds a dataset: name another folder, or give --overwrite")
         read_manifest(out)
     elif found and PARTS not in found:
-        raise InputError(f"{out} holds {min(found)}, but no dataset: wanted a new or empty folder")
+        raise InputError(f"{out} holds {min(found)}, but no dataset: expected a new or empty folder")

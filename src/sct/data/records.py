@@ -41,7 +41,7 @@ class Caption:
         try:
             self.text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise InputError(f"caption {self.text!r} holds half a character: wanted Unicode text") from error
+            raise InputError(f"caption {self.text!r} holds half a character: expected Unicode text") from error
         if self.chunks is None:
             if self.chunk_of_word:
                 raise InputError(f"caption {self.text!r} is not grounded, yet has words in chunks")
@@ -67,15 +67,15 @@ class AnnotatedImage:
     regions: tuple[Region, ...]
     captions: tuple[Caption, ...]
     file: str | None = None
-    """Name of the picture inside the source's image folder, where there is one."""
+    """Name of the image inside the source's image folder, where there is one."""
 
     def __post_init__(self) -> None:
         """Check the name, and that every chunk points at regions that exist."""
         for name in (self.image_id, self.split, *([self.file] if self.file else [])):
             if not is_one_line(name):
-                raise InputError(f"image id, split or file {name!r}: wanted a name of one line")
+                raise InputError(f"image id, split or file {name!r}: expected a name of one line")
         if not (0 < self.width < inf and 0 < self.height < inf):
-            raise InputError(f"image {self.image_id} is {self.width} x {self.height}: wanted sides above 0")
+            raise InputError(f"image {self.image_id} is {self.width} x {self.height}: expected sides above 0")
         for caption in self.captions:
             for chunk in caption.chunks or ():
                 if any(not 0 <= index < len(self.regions) for index in chunk.regions):

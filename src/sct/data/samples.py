@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from sct.data.mentions import Mentions, image_of_caption, mentions_of, split_number
+from sct.data.index import Mentions, image_of_caption, mentions_of, split_number
 from sct.data.statistics import usable_captions
 from sct.data.table import NO_CLASS, Table
 from sct.errors import InputError
@@ -32,7 +32,7 @@ class Sample:
 
 
 def samples_of(
-    table: Table, split: str, control: ControlKind = "sequence", *, people_only: bool = False
+    table: Table, split: str, control: ControlKind = "sequence", *, human_only: bool = False
 ) -> list[Sample]:
     """The samples of a split in the order of their first captions.
 
@@ -41,11 +41,11 @@ def samples_of(
     image is one sample, and its one region set holds its likeliest regions, as it does for a chunk that has none.
 
     Captions with a chunk that has no region are left out, in training splits too: they have no control.
-    ``people_only`` leaves out those that the builder grounded as well.
+    ``human_only`` leaves out those that the builder grounded as well.
     """
     if control not in get_args(ControlKind):
-        raise InputError(f"control {control!r}: wanted {', '.join(get_args(ControlKind))}")
-    mentions = _controlled(table, split, people_only=people_only)
+        raise InputError(f"control {control!r}: expected {', '.join(get_args(ControlKind))}")
+    mentions = _controlled(table, split, human_only=human_only)
     sets = _numbered_sets(table, mentions.chunk)
     starts = np.flatnonzero(np.diff(mentions.caption, prepend=-1))
     captions = mentions.caption[starts]
@@ -63,7 +63,7 @@ def samples_of(
         if control == "set":
             control_sets = unordered(table, image, control_sets)
         elif control == "none":
-            control_sets = (likeliest_regions(table, image),)
+            control_sets = (top_scoring_regions(table, image),)
         samples.append(Sample(image, control_sets, tuple(rows)))
     return samples
 
@@ -84,13 +84,13 @@ def region_sets_of_images(table: Table, split: str) -> dict[int, RegionSets]:
     for image, number in zip(image_of_mention[of_split].tolist(), sets.numbers, strict=True):
         talked_of[image].setdefault(sets.members[number])
     return {
-        image: unordered(table, image, tuple(members or likeliest_regions(table, image) for members in found or [()]))
+        image: unordered(table, image, tuple(members or top_scoring_regions(table, image) for members in found or [()]))
         for image, found in talked_of.items()
     }
 
 
 def unordered(table: Table, image: int, sets: RegionSets) -> RegionSets:
-    """Region sets by class name and then by place in the picture.
+    """Region sets by class name and then by place in the image.
 
     The numbers of regions would not do: some sources number them as their captions mention them.
     """
@@ -104,7 +104,7 @@ def unordered(table: Table, image: int, sets: RegionSets) -> RegionSets:
     return tuple(sorted(sets, key=key))
 
 
-def likeliest_regions(table: Table, image: int) -> tuple[int, ...]:
+def top_scoring_regions(table: Table, image: int) -> tuple[int, ...]:
     """The regions that a detector is surest of, at most ``MOST_MEMBERS``; the first ones where none has a score."""
     first, last = table.columns["image_region"][image : image + 2].tolist()
     scores = np.nan_to_num(table.columns["region_score"][first:last].astype(np.float32))
@@ -125,14 +125,14 @@ class _NumberedSets(NamedTuple):
     """The regions of each number, in rising order."""
 
 
-def _controlled(table: Table, split: str, *, people_only: bool) -> Mentions:
+def _controlled(table: Table, split: str, *, human_only: bool) -> Mentions:
     """The mentions in those captions of a split whose chunks all have a region."""
-    mentions, num_captions = mentions_of(table), len(table.columns["caption_built"])
+    mentions, num_captions = mentions_of(table), len(table.columns["auto_grounded"])
     kept: Bool[np.ndarray, " captions"] = np.zeros(num_captions, dtype=np.bool_)
     kept[usable_captions(table, split)] = True
     kept[mentions.caption[np.diff(table.columns["chunk_region"])[mentions.chunk] == 0]] = False
-    if people_only:
-        kept &= ~table.columns["caption_built"]
+    if human_only:
+        kept &= ~table.columns["auto_grounded"]
     of_kept = kept[mentions.caption]
     return Mentions(mentions.caption[of_kept], mentions.chunk[of_kept])
 

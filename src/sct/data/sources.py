@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sct.data.coco80 import COCO_NAMES
-from sct.data.faults import Faults
+from sct.data.coco_classes import COCO_NAMES
 from sct.data.readers.coco_entities import read_coco_entities
 from sct.data.readers.coco_layout import count_rows, read_coco_layout
-from sct.data.readers.dropped import Dropped
+from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.flickr30k_entities import read_flickr30k_entities
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.data.readers.karpathy import SPLITS
@@ -27,11 +26,11 @@ class Source:
     kind: str
     files: tuple[Path, ...]
     """Everything it is read from; a change in one of them makes another dataset."""
-    read: Callable[[Faults, Dropped], Iterator[AnnotatedImage]]
+    read: Callable[[ReadErrors, SkipCounts], Iterator[AnnotatedImage]]
     num_images: int | None = None
     class_names: Names | None = None
     """Classes and further names of them, for the builder to ground plain captions with."""
-    pictures: Path | None = None
+    image_folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +44,14 @@ class SourceOptions:
     """A RegionStore with the detections."""
     min_iou: float | None = None
     """Flickr30k Entities: the least overlap by which a box finds its detection."""
-    pictures: Path | None = None
+    image_folder: Path | None = None
 
 
 def open_source(path: Path, options: SourceOptions) -> Source:
     """Tell the kind of a source by what lies there."""
     if not path.exists():
-        raise InputError(f"{path} does not exist: wanted {KINDS}")
-    if path.is_dir() and (path / "Sentences").is_dir():
+        raise InputError(f"{path} does not exist: expected {KINDS}")
+    if path.is_dir() and (path / "TokenSequences").is_dir():
         return _flickr30k_entities(path, options)
     if path.is_file() and path.suffix == ".json":
         return _coco_entities(path, options)
@@ -60,12 +59,12 @@ def open_source(path: Path, options: SourceOptions) -> Source:
     if path.is_file() and path.suffix in readers:
         return readers[path.suffix]({path.stem if path.stem in SPLITS else "train": path}, options)
     if path.is_file():
-        raise InputError(f"{path} is of no known kind: wanted {KINDS}")
+        raise InputError(f"{path} is of no known kind: expected {KINDS}")
     for ending, reader in readers.items():
         found = sorted(path.glob(f"*{ending}"))
         unknown = [file.name for file in found if file.stem not in SPLITS]
         if unknown:
-            raise InputError(f"{path} holds {unknown[0]}: wanted files named by split, {', '.join(SPLITS)}")
+            raise InputError(f"{path} holds {unknown[0]}: expected files named by split, {', '.join(SPLITS)}")
         if found:
             return reader(
                 {stem: path / f"{stem}{ending}" for stem in SPLITS if path / f"{stem}{ending}" in found}, options
@@ -73,11 +72,11 @@ def open_source(path: Path, options: SourceOptions) -> Source:
     for name in ("coco_entities_release.json", "coco_entities.json"):
         if (path / name).is_file():
             return _coco_entities(path / name, options)
-    raise InputError(f"{path} holds nothing of a known kind: wanted {KINDS}")
+    raise InputError(f"{path} holds nothing of a known kind: expected {KINDS}")
 
 
 KINDS = (
-    "a folder with train/val/test .jsonl (grounded JSONL) or .parquet (COCO layout), with Sentences/ and Annotations/ "
+    "a folder with train/val/test .jsonl (grounded JSONL) or .parquet (COCO layout), with TokenSequences/ and Annotations/ "
     "(Flickr30k Entities), or with coco_entities*.json"
 )
 
@@ -91,7 +90,7 @@ def _grounded_jsonl(files: Mapping[str, Path], options: SourceOptions) -> Source
         read=lambda faults, _: read_grounded_jsonl(files, faults),
         num_images=num_images,
         class_names={name: COCO_NAMES.get(name, ()) for name in classes} or None,
-        pictures=options.pictures or next(iter(files.values())).parent / "images",
+        image_folder=options.image_folder or next(iter(files.values())).parent / "images",
     )
 
 
@@ -103,7 +102,7 @@ def _coco_layout(files: Mapping[str, Path], options: SourceOptions) -> Source:
         read=lambda faults, _: read_coco_layout(files, faults),
         num_images=count_rows(files),
         class_names=COCO_NAMES,
-        pictures=options.pictures,
+        image_folder=options.image_folder,
     )
 
 
@@ -118,19 +117,19 @@ def _coco_entities(annotations: Path, options: SourceOptions) -> Source:
         read=lambda faults, dropped: read_coco_entities(
             annotations, splits, detections=store, faults=faults, mode=options.mode, sizes=sizes, dropped=dropped
         ),
-        pictures=options.pictures,
+        image_folder=options.image_folder,
     )
 
 
 def _flickr30k_entities(root: Path, options: SourceOptions) -> Source:
     _refuse_others(options, "Flickr30k Entities", ("mode", "splits", "features", "min_iou"))
-    splits = options.splits or _beside(root / "Sentences", "dataset_flickr30k.json")
+    splits = options.splits or _beside(root / "TokenSequences", "dataset_flickr30k.json")
     if splits is None:
         raise InputError(f"{root} has no splits: give Karpathy's dataset_flickr30k.json with --splits")
     store = None if options.features is None else RegionStore.open(options.features)
     return Source(
         kind="Flickr30k Entities",
-        files=_files(splits, root / "Sentences", root / "Annotations", options.features),
+        files=_files(splits, root / "TokenSequences", root / "Annotations", options.features),
         read=lambda faults, dropped: read_flickr30k_entities(
             root,
             splits,
@@ -140,7 +139,7 @@ def _flickr30k_entities(root: Path, options: SourceOptions) -> Source:
             min_iou=options.min_iou,
             dropped=dropped,
         ),
-        pictures=options.pictures,
+        image_folder=options.image_folder,
     )
 
 
@@ -161,8 +160,8 @@ def _refuse_others(options: SourceOptions, kind: str, known: Sequence[str]) -> N
     for name in ("mode", "splits", "features", "min_iou"):
         if name not in known and getattr(options, name) != getattr(SourceOptions(), name):
             raise InputError(f"--{name.replace('_', '-')} is not for {kind}: leave it out")
-    if options.pictures is not None and not options.pictures.is_dir():
-        raise InputError(f"{options.pictures} is no folder: wanted the folder of the pictures")
+    if options.image_folder is not None and not options.image_folder.is_dir():
+        raise InputError(f"{options.image_folder} is no folder: expected the folder of the images")
 
 
 def _scan(files: Iterable[Path]) -> tuple[list[str], int]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from sct.data.mentions import mentions_of, split_number, split_of_caption
+from sct.data.index import mentions_of, split_number, split_of_caption
 from sct.data.table import NO_CLASS, Table
 
 TRAINING_SPLIT = "train"
@@ -50,7 +50,7 @@ def mark_captions(table: Table) -> CaptionMarks:
     """
     columns, mentions = table.columns, mentions_of(table)
     has_region = np.diff(columns["chunk_region"]) > 0
-    with_chunk, with_gap = np.zeros((2, len(columns["caption_built"])), dtype=bool)
+    with_chunk, with_gap = np.zeros((2, len(columns["auto_grounded"])), dtype=bool)
     with_chunk[mentions.caption] = True
     with_chunk &= np.repeat(np.diff(columns["image_region"]) > 0, np.diff(columns["image_caption"]))
     with_gap[mentions.caption[~has_region[mentions.chunk]]] = True

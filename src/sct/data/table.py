@@ -14,11 +14,11 @@ from jaxtyping import Shaped
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from sct.atomic import written_whole
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.regions import Box, Region
+from sct.storage.atomic import atomic_write
 
 NO_CLASS = np.iinfo(np.uint16).max
 NO_CHUNK = np.iinfo(np.uint8).max
@@ -44,7 +44,7 @@ class Table:
     splits: tuple[str, ...]
     image_ids: tuple[str, ...]
     files: tuple[str, ...]
-    """Per image the name of its picture; empty where there is none."""
+    """Per image the name of its image; empty where there is none."""
 
     def image(self, index: int) -> AnnotatedImage:
         """One image as the record it was made of."""
@@ -91,7 +91,7 @@ class Table:
             words,
             tuple(None if label == NO_CHUNK else label for label in labels),
             tuple(chunks),
-            built=bool(self.columns["caption_built"][row]),
+            built=bool(self.columns["auto_grounded"][row]),
         )
 
 
@@ -115,14 +115,14 @@ def pack(images: Sequence[AnnotatedImage]) -> Table:
                 raise InputError(f"image {image.image_id}: caption {caption.text!r} is not grounded yet")
             if len(caption.chunks) >= NO_CHUNK:
                 raise InputError(
-                    f"image {image.image_id}: a caption has {len(caption.chunks)} chunks: wanted under {NO_CHUNK}"
+                    f"image {image.image_id}: a caption has {len(caption.chunks)} chunks: expected under {NO_CHUNK}"
                 )
             text = caption.text.encode("utf-8")
             letters += text
             lengths["caption_letter"].append(len(text))
             lengths["caption_word"].append(len(caption.words))
             lengths["caption_chunk"].append(len(caption.chunks))
-            flat["caption_built"].append(caption.built)
+            flat["auto_grounded"].append(caption.built)
             flat["word"] += [words.number(word) for word in caption.words]
             flat["word_chunk"] += [NO_CHUNK if label is None else label for label in caption.chunk_of_word]
             for chunk in caption.chunks:
@@ -164,7 +164,7 @@ def join(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",))
         )
     )
     if len(classes) >= NO_CLASS:
-        raise InputError(f"the dataset has {len(classes)} classes: wanted under {NO_CLASS}")
+        raise InputError(f"the dataset has {len(classes)} classes: expected under {NO_CLASS}")
     class_ids = {name: number for number, name in enumerate(classes)}
     renumbered = [
         {
@@ -192,7 +192,7 @@ def join(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",))
     image_ids = tuple(image_id for part in parts for image_id in part.image_ids)
     repeated = [image_id for image_id, count in Counter(image_ids).items() if count > 1]
     if repeated:
-        raise InputError(f"image {repeated[0]!r} is in the source {image_ids.count(repeated[0])} times: wanted once")
+        raise InputError(f"image {repeated[0]!r} is in the source {image_ids.count(repeated[0])} times: expected once")
     files = tuple(file for part in parts for file in part.files)
     return Table(columns, vocabulary.words, classes, splits, image_ids, files), vocabulary
 
@@ -201,7 +201,7 @@ def save_table(table: Table, path: Path) -> None:
     """Write a table as one safetensors file, whole or not at all."""
     strings = {name: "\n".join(getattr(table, name)) for name in _STRINGS}
     blobs = {f"strings.{name}": np.frombuffer(text.encode("utf-8"), np.uint8) for name, text in strings.items()}
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(save({**table.columns, **blobs}))
 
 
@@ -209,7 +209,7 @@ def load_table(path: Path) -> Table:
     """Read what ``save_table`` wrote."""
     try:
         with safe_open(path, framework="numpy") as file:
-            columns = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
+            columns = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: the dataset is not whole, prepare it again") from None
     except (SafetensorError, OSError) as error:
@@ -230,7 +230,7 @@ _DTYPES: dict[str, type[np.generic]] = {
     "image_split": np.uint8,
     "region_class": np.uint16,
     "region_score": np.float16,
-    "caption_built": np.bool_,
+    "auto_grounded": np.bool_,
     "word": np.uint32,
     "word_chunk": np.uint8,
     "chunk_class": np.uint16,
@@ -248,7 +248,7 @@ class _Numbering:
 
     def number(self, string: str) -> int:
         if "\n" in string:
-            raise InputError(f"{string!r} holds a line break: wanted a name of one line")
+            raise InputError(f"{string!r} holds a line break: expected a name of one line")
         return self._numbers.setdefault(string, len(self._numbers))
 
     def strings(self) -> tuple[str, ...]:

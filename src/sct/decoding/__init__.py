@@ -4,20 +4,18 @@ It knows no images, and of the rest of the project nothing but its error.
 """
 
 from sct.decoding.beam import beam_search
-from sct.decoding.constraints import Constraints
-from sct.decoding.contract import SHIFT, STAY, State, Step, StepModel
-from sct.decoding.greedy import greedy
-from sct.decoding.guarantees import Guarantees
-from sct.decoding.records import Decoded
-from sct.decoding.sampling import sample
-from sct.decoding.settings import Settings
+from sct.decoding.config import Settings
+from sct.decoding.constraints import ConstraintConfig, Constraints
+from sct.decoding.interface import SHIFT, STAY, State, Step, StepModel
+from sct.decoding.output import Decoded
+from sct.decoding.sampling import greedy, sample
 
 __all__ = [
     "SHIFT",
     "STAY",
+    "ConstraintConfig",
     "Constraints",
     "Decoded",
-    "Guarantees",
     "Settings",
     "State",
     "Step",

@@ -1,4 +1,7 @@
-"""Beam search over words and shifts jointly: a hypothesis is a sequence of pairs, scored by the sum of both."""
+"""Which candidates a beam keeps.
+
+Beam search over words and shifts jointly: a hypothesis is a sequence of pairs, scored by the sum of both.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,11 +11,40 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from sct.decoding.banks import best, best_of_banks
+from sct.decoding.config import Settings
 from sct.decoding.constraints import Constraints
-from sct.decoding.contract import SHIFT, STAY, State, Step, StepModel
-from sct.decoding.records import Decoded, History, decoded, may_stop, no_history, num_spoken
-from sct.decoding.settings import Settings
+from sct.decoding.interface import SHIFT, STAY, State, Step, StepModel
+from sct.decoding.output import Decoded, History, caption_lengths, decoded, may_stop, no_history
+
+
+def best(ranks: Float[Tensor, "examples candidates"], num_kept: int) -> Int[Tensor, "examples kept"]:
+    """The highest-ranked candidates, best first; of equals the first, which a plain top-k would leave to chance."""
+    return ranks.sort(dim=-1, descending=True, stable=True).indices[:, :num_kept]
+
+
+def best_of_banks(
+    ranks: Float[Tensor, "examples candidates"],
+    banks: Int[Tensor, "examples candidates"],
+    num_banks: int,
+    num_kept: int,
+) -> Int[Tensor, "examples kept"]:
+    """Let each bank in turn give its best candidate until the beam is full, the highest bank first.
+
+    A bank holds the hypotheses that have said equally many required words. Those that said fewer are likelier, and
+    would crowd out the others were there one ranking; a bank with nothing left to give leaves its turn to the rest.
+    (After the dynamic beam allocation of Post and Vilar, 2018.)
+
+    >>> ranks = torch.tensor([[-1.0, -2.0, -3.0, -9.0, -torch.inf]])
+    >>> best_of_banks(ranks, torch.tensor([[0, 0, 0, 1, 2]]), num_banks=3, num_kept=3)
+    tensor([[3, 0, 1]])
+    """
+    order = ranks.sort(dim=-1, descending=True, stable=True).indices
+    banks = banks.gather(-1, order)
+    in_bank = banks[..., None] == torch.arange(num_banks, device=banks.device)
+    place_in_bank = in_bank.cumsum(1).gather(-1, banks[..., None]).squeeze(-1) - 1
+    turn = place_in_bank * num_banks + (num_banks - 1 - banks)
+    turn = turn.masked_fill(ranks.gather(-1, order) == -torch.inf, ranks.shape[-1] * num_banks)
+    return order.gather(-1, turn.sort(dim=-1, stable=True).indices[:, :num_kept])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,9 +167,9 @@ def _choose(
 ) -> Int[Tensor, "examples kept"]:
     """Which candidates to go on with, as indices into them all; fewer than ``beam_size`` where there are no more."""
     ranks = candidates.scores
-    if settings.length_power:
-        lengths = num_spoken(beam.words, settings.end) + ~beam.ended
-        ranks = ranks / lengths[..., None, None].float() ** settings.length_power
+    if settings.length_penalty:
+        lengths = caption_lengths(beam.words, settings.end) + ~beam.ended
+        ranks = ranks / lengths[..., None, None].float() ** settings.length_penalty
     if constraints is None or constraints.required is None:
         return best(ranks.flatten(1), settings.beam_size)
     num_met = constraints.required.num_met(history, candidates.words)
@@ -184,8 +216,8 @@ def _follow(
 def _ranked(beam: _Beam, settings: Settings) -> Decoded:
     """The best hypotheses first; a beam that never filled up is filled with dead ones."""
     scores = beam.scores
-    if settings.length_power:
-        scores = scores / num_spoken(beam.words, settings.end).float() ** settings.length_power
+    if settings.length_penalty:
+        scores = scores / caption_lengths(beam.words, settings.end).float() ** settings.length_penalty
     order = best(scores, settings.n_best)
     missing = settings.n_best - order.shape[1]
 

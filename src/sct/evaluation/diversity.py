@@ -7,14 +7,14 @@ from typing import Any
 
 from sct.metrics.bleu import bleu
 from sct.metrics.caption_sets import caption_sets
+from sct.metrics.captions import Pairs
 from sct.metrics.cider import cider_d
 from sct.metrics.diversity import best_of_n, distinct_ngrams, mutual_bleu
 from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.interface import MetricUnavailable, Score
 from sct.metrics.meteor import meteor
-from sct.metrics.pairs import Pairs
 from sct.metrics.report import checked_metrics, unit
 from sct.metrics.rouge import rouge_l
-from sct.metrics.score import MetricUnavailable, Score
 from sct.metrics.self_cider import self_cider
 from sct.metrics.spice import spice
 
@@ -69,10 +69,10 @@ def diversity_report(
             progress(done, len(chosen))
     several = [row for row, group in enumerate(captions) if len(group) > 1]
     if not several:
-        unavailable["diversity"] = "no image has more than one caption: wanted several to compare with each other"
+        unavailable["diversity"] = "no image has more than one caption: expected several to compare with each other"
     elif frequencies.num_documents < 2:
         unavailable["self-CIDEr"] = (
-            "words are weighed by how many images have them, and there is one image: wanted two or more, or saved "
+            "words are weighed by how many images have them, and there is one image: expected two or more, or saved "
             "document frequencies"
         )
     return DiversityReport(

@@ -6,16 +6,24 @@ from functools import cached_property
 
 import numpy as np
 
-from sct.data.coco80 import KIND_OF_NOUN
+from sct.data.coco_classes import CLASS_OF_NOUN
 from sct.data.dataset import Dataset
 from sct.data.records import AnnotatedImage, Caption
 from sct.evaluation.predictions import Prediction, box_sides
-from sct.language.nouns import NounTable
-from sct.metrics.grounding import SaidChunk, base_forms, chunk_agreement, named_class
-from sct.metrics.grounding_f1 import GroundedObject, GroundedPair, GroundedReference, grounding_f1
-from sct.metrics.score import MetricUnavailable
+from sct.language.noun_table import NounTable
+from sct.metrics.grounding import (
+    GroundedObject,
+    GroundedPair,
+    GroundedReference,
+    PredictedChunk,
+    base_forms,
+    chunk_agreement,
+    grounding_f1,
+    named_class,
+)
+from sct.metrics.interface import MetricUnavailable
 
-GROUNDING_FIGURES = ("names_class", "names_as_people_do", "likeness_to_people", "F1_all", "F1_loc")
+GROUNDING_FIGURES = ("class_match", "human_noun_match", "human_noun_similarity", "F1_all", "F1_loc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,7 @@ class GroundingReport:
     unavailable: Mapping[str, str]
 
 
-def judge_grounding(dataset: Dataset, predictions: Sequence[Prediction]) -> GroundingReport:
+def grounding_metrics(dataset: Dataset, predictions: Sequence[Prediction]) -> GroundingReport:
     """Judge the chunks of captions by the dataset that their controls come from.
 
     People's phrases for a region set are the chunks of the image's captions with the same regions. The objects of F1
@@ -34,7 +42,7 @@ def judge_grounding(dataset: Dataset, predictions: Sequence[Prediction]) -> Grou
     """
     if dataset.nouns is None:
         reason = (
-            "the dataset has no noun table: prepare it again with sct prepare --overwrite; from pictures, install "
+            "the dataset has no noun table: prepare it again with sct prepare --overwrite; from images, install "
             "'show-control-and-tell[prepare]' or name a noun table with --vectors"
         )
         return GroundingReport(dict.fromkeys(GROUNDING_FIGURES), dict.fromkeys(GROUNDING_FIGURES, reason))
@@ -46,9 +54,9 @@ def judge_grounding(dataset: Dataset, predictions: Sequence[Prediction]) -> Grou
     figures: dict[str, float | None] = {
         name: None if score is None else score.corpus
         for name, score in (
-            ("names_class", agreement.names_class),
-            ("names_as_people_do", agreement.names_as_people_do),
-            ("likeness_to_people", agreement.likeness_to_people),
+            ("class_match", agreement.class_match),
+            ("human_noun_match", agreement.human_noun_match),
+            ("human_noun_similarity", agreement.human_noun_similarity),
         )
     }
     unavailable = {name: "no chunk could be judged by it" for name, figure in figures.items() if figure is None}
@@ -63,7 +71,7 @@ def judge_grounding(dataset: Dataset, predictions: Sequence[Prediction]) -> Grou
 
 def _coco_names(classes: Sequence[str]) -> dict[str, str]:
     """Further names of COCO's classes, where the dataset has these classes."""
-    return {name: kind for name, kind in KIND_OF_NOUN.items() if kind in classes}
+    return {name: kind for name, kind in CLASS_OF_NOUN.items() if kind in classes}
 
 
 class _ImageJudge:
@@ -84,7 +92,7 @@ class _ImageJudge:
                 phrases.setdefault(frozenset(regions), []).append(words)
         return phrases
 
-    def said_chunks(self, line: Prediction) -> list[SaidChunk]:
+    def said_chunks(self, line: Prediction) -> list[PredictedChunk]:
         """Chunks with the class and the human phrases of their region sets."""
         found = []
         for chunk in line.chunks:
@@ -92,7 +100,7 @@ class _ImageJudge:
             classes = {self._image.regions[region].class_name for region in regions}
             class_name = classes.pop() if len(classes) == 1 else None
             phrases = tuple(self._phrases.get(frozenset(regions), ()))
-            found.append(SaidChunk(tuple(chunk.text.split()), class_name, phrases))
+            found.append(PredictedChunk(tuple(chunk.text.split()), class_name, phrases))
         return found
 
     def pair(self, line: Prediction) -> GroundedPair:

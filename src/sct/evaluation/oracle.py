@@ -15,24 +15,24 @@ from typing import NamedTuple
 
 import torch
 
-from sct.captioning import Captioner, CaptionOptions
+from sct.captioner.captioner import Captioner, CaptionOptions
+from sct.data.examples import MOST_REGIONS, all_regions
 from sct.data.features import Features
 from sct.data.samples import MOST_MEMBERS, RegionSets, region_sets_of_images
 from sct.data.table import Table
-from sct.data.whole_images import MOST_REGIONS, all_regions
 from sct.errors import InputError
 from sct.evaluation.predict import BATCH_SIZE, Progress, alike, check_features, pack
 
 ORDERS_PER_CAPTION = 5
-"""Orders that are looked at for each caption that is kept, at most."""
+"""Permutations that are looked at for each caption that is kept, at most."""
 MOST_SETS = 10
 """Most region sets of a candidate, as the paper's sorter takes; longer controls do not fit a caption of 20 words."""
 HYPOTHESES_PER_CAPTION = 2
 """Hypotheses for each caption that is kept, at least: the beam of an order may say one text with other shifts."""
 _MOST_LISTED = 4
-"""Orders are listed, to draw some of them, where there are at most so many times those that are wanted."""
+"""Permutations are listed, to draw some of them, where there are at most so many times those that are expected."""
 _DRAWS_EACH = 10
-"""Draws for each order that is wanted, at most: where many sets have the same members, few orders differ."""
+"""Draws for each order that is expected, at most: where many sets have the same members, few orders differ."""
 _IMAGES_AT_ONCE = 64
 
 
@@ -46,7 +46,7 @@ class RegionPool:
     """Rows of all captions of the image, its references."""
 
 
-Orders = Callable[[RegionPool, int], Sequence[RegionSets]]
+Permutations = Callable[[RegionPool, int], Sequence[RegionSets]]
 """Which controls of an image are said, at most so many."""
 
 
@@ -58,7 +58,7 @@ class OracleCaption:
     control: RegionSets
     log_prob: float
     score: float
-    """What it is ranked by: the same over length ** length_power."""
+    """What it is ranked by: the same over length ** length_penalty."""
 
 
 def region_pools(table: Table, split: str) -> list[RegionPool]:
@@ -81,12 +81,12 @@ def whole_image_pools(table: Table, pools: Sequence[RegionPool]) -> list[RegionP
 
 
 def orders_and_suborders(pool: RegionPool, most: int) -> list[RegionSets]:
-    """Orders of an image's region sets and of subsets of them, by chance that is the image's own."""
+    """Permutations of an image's region sets and of subsets of them, by chance that is the image's own."""
     return candidate_orders(pool.sets, most, pool.image)
 
 
 def candidate_orders(sets: RegionSets, most: int, seed: object) -> list[RegionSets]:
-    """Orders of region sets and of subsets of them, all if there are at most ``most``.
+    """Permutations of region sets and of subsets of them, all if there are at most ``most``.
 
     Otherwise each number of sets gets an equal share of ``most``; what a small number cannot use goes to the larger.
 
@@ -121,7 +121,7 @@ def oracle_captions(
     pools: Sequence[RegionPool],
     number: int,
     *,
-    orders: Orders = orders_and_suborders,
+    orders: Permutations = orders_and_suborders,
     most_orders: int | None = None,
     options: CaptionOptions | None = None,
     batch_size: int = BATCH_SIZE,
@@ -131,13 +131,13 @@ def oracle_captions(
 
     Where the search ranks by a power of the length too, likeliest is what ranks highest by it.
 
-    A captioner that has manners of its own says one in each of so many manners, and is shown all sets as they are.
+    A captioner that has latents of its own says one in each of so many latents, and is shown all sets as they are.
 
-    An image with few region sets may have fewer orders than captions are wanted: then its beam is made wider, and the
+    An image with few region sets may have fewer orders than captions are expected: then its beam is made wider, and the
     next best captions that it found for an order follow. Where too many of these are the same there are fewer.
     """
     if number < 1:
-        raise InputError(f"{number} captions of an image were asked for: wanted at least 1")
+        raise InputError(f"{number} captions of an image were asked for: expected at least 1")
     options = options or CaptionOptions()
     most = most_orders or ORDERS_PER_CAPTION * number
     found: list[list[OracleCaption]] = []
@@ -145,7 +145,7 @@ def oracle_captions(
         some = pools[start : start + _IMAGES_AT_ONCE]
         best: list[list[OracleCaption]] = [[] for _ in some]
         others: list[list[OracleCaption]] = [[] for _ in some]
-        if captioner.has_manners:
+        if captioner.has_latents:
             jobs = _in_all_manners(some, number, options.beam_size)
         else:
             jobs = _in_orders([orders(pool, most) for pool in some], number, options.beam_size)
@@ -189,14 +189,14 @@ def _said(
     batch_size: int,
 ) -> Iterator[tuple[int, int, OracleCaption]]:
     """Every caption of every job: place of its image, rank in the beam, caption."""
-    most_members = MOST_REGIONS if captioner.config.sees_whole_images else MOST_MEMBERS
+    most_members = MOST_REGIONS if captioner.config.ignores_control else MOST_MEMBERS
     for batch in _batches(jobs, batch_size, options.beam_size):
         images = [pools[job.place].image for job in batch]
         inputs = pack(features, images, [job.order for job in batch], most_members=most_members)
         check_features(inputs, captioner)
-        manners = torch.tensor([job.manner for job in batch]) if captioner.has_manners else None
+        latents = torch.tensor([job.manner for job in batch]) if captioner.has_latents else None
         wide = replace(options, beam_size=batch[0].beam_size, n_best=batch[0].beam_size)
-        decoded = captioner.search(inputs, wide, manners=manners)
+        decoded = captioner.search(inputs, wide, latents=latents)
         found = (decoded.words.tolist(), captioner.log_probs(decoded, wide).tolist(), decoded.scores.tolist())
         for (place, order, *_), *hypotheses in zip(batch, *found, strict=True):
             for rank, (ids, log_prob, score) in enumerate(zip(*hypotheses, strict=True)):

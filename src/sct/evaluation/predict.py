@@ -6,16 +6,16 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 
-from sct.captioning import Captioner, CaptionOptions
+from sct.captioner.captioner import Captioner, CaptionOptions
+from sct.captioner.grounded_caption import GroundedCaption
+from sct.data.examples import MOST_REGIONS
 from sct.data.features import Features
 from sct.data.samples import MOST_MEMBERS, RegionSets, Sample
 from sct.data.table import Table
-from sct.data.whole_images import MOST_REGIONS
 from sct.errors import InputError
-from sct.grounded_caption import GroundedCaption
-from sct.model.inputs import ControlInputs, pack_controls
-from sct.sorting import SetSorter
-from sct.training.sorter_tables import sorting_table
+from sct.models.inputs import ControlBatch, collate_controls
+from sct.sorting import ControlSorter
+from sct.sorting.batches import sorting_table
 
 BATCH_SIZE = 200
 _SORTED_AT_ONCE = 1000
@@ -24,7 +24,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @runtime_checkable
-class ControlSorter(Protocol):
+class SampleSorter(Protocol):
     """Puts region sets in order."""
 
     def __call__(self, images: Sequence[int], controls: Sequence[RegionSets]) -> list[list[int]]:
@@ -43,7 +43,7 @@ def predict(
 ) -> list[GroundedCaption]:
     """The best caption of each sample."""
     found: dict[int, GroundedCaption] = {}
-    most_members = MOST_REGIONS if captioner.config.sees_whole_images else MOST_MEMBERS
+    most_members = MOST_REGIONS if captioner.config.ignores_control else MOST_MEMBERS
     for numbers in alike([sample.control for sample in samples], batch_size):
         some = [samples[number] for number in numbers]
         inputs = pack(
@@ -60,7 +60,7 @@ def predict(
 class DatasetSorter:
     """A sorter for controls of a dataset's images."""
 
-    def __init__(self, sorter: SetSorter, table: Table, features: Features) -> None:
+    def __init__(self, sorter: ControlSorter, table: Table, features: Features) -> None:
         """``features`` are only looked at for a sorter that was trained with some."""
         self._sorter, self._table = sorter, table
         self._features = features if sorter.is_visual else None
@@ -85,7 +85,7 @@ class DatasetSorter:
         return orders
 
 
-def sorted_samples(samples: Sequence[Sample], sorter: ControlSorter) -> list[Sample]:
+def sorted_samples(samples: Sequence[Sample], sorter: SampleSorter) -> list[Sample]:
     """The samples with their region sets in the order that a sorter finds."""
     if not samples:
         return []
@@ -93,7 +93,7 @@ def sorted_samples(samples: Sequence[Sample], sorter: ControlSorter) -> list[Sam
     found = []
     for sample, order in zip(samples, orders, strict=True):
         if sorted(order) != list(range(len(sample.control))):
-            raise InputError(f"a sorter put {len(sample.control)} region sets in the order {order}: wanted each once")
+            raise InputError(f"a sorter put {len(sample.control)} region sets in the order {order}: expected each once")
         found.append(Sample(sample.image, tuple(sample.control[place] for place in order), sample.captions))
     return found
 
@@ -107,7 +107,7 @@ def alike(controls: Sequence[RegionSets], batch_size: int) -> Iterator[list[int]
 
 def pack(
     features: Features, images: Sequence[int], controls: Sequence[RegionSets], *, most_members: int = MOST_MEMBERS
-) -> ControlInputs:
+) -> ControlBatch:
     """Lay controls out for a captioner; only the regions that they name are taken along, each once."""
     different = list(dict.fromkeys(images))
     known = features(different)
@@ -125,13 +125,13 @@ def pack(
         )
     home = known.regions.device
     rows = torch.tensor(list(row_of), dtype=torch.long, device=home)
-    return pack_controls(known.regions[rows], known.image[torch.tensor(places, device=home)], packed)
+    return collate_controls(known.regions[rows], known.image[torch.tensor(places, device=home)], packed)
 
 
-def check_features(inputs: ControlInputs, captioner: Captioner) -> None:
+def check_features(inputs: ControlBatch, captioner: Captioner) -> None:
     """Refuse features of another size than the captioner was trained with."""
-    found, wanted = inputs.regions.shape[1], captioner.config.feature_size
-    if found != wanted:
+    found, expected = inputs.regions.shape[1], captioner.config.feature_size
+    if found != expected:
         raise InputError(
-            f"the regions have features of {found} numbers: the bundle wants {wanted}; give it its own kind"
+            f"the regions have features of {found} numbers: the bundle wants {expected}; give it its own kind"
         )

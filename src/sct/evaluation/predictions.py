@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sct.atomic import written_whole
+from sct.captioner.grounded_caption import GroundedChunk
 from sct.errors import InputError
-from sct.grounded_caption import GroundedChunk
 from sct.regions import Box
+from sct.storage.atomic import atomic_write
 
 Boxes = tuple[tuple[tuple[float, ...], ...], ...]
 """Region sets as boxes."""
@@ -65,7 +65,7 @@ def box_sides(box: Iterable[float]) -> tuple[float, ...]:
 
 def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
     """Write a file, whole or not at all."""
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         for prediction in predictions:
             file.write(json.dumps(prediction.as_dict(), ensure_ascii=False).encode("utf-8") + b"\n")
 
@@ -76,11 +76,11 @@ def read_predictions(path: Path) -> list[Prediction]:
     Empty lines and further keys are passed over.
     """
     if path.is_dir():
-        raise InputError(f"{path} is a folder: wanted a file of predictions, one JSON object a line")
+        raise InputError(f"{path} is a folder: expected a file of predictions, one JSON object a line")
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist: wanted a file of predictions, one JSON object a line") from None
+        raise InputError(f"{path} does not exist: expected a file of predictions, one JSON object a line") from None
     found: list[Prediction] = []
     faults: dict[int, InputError] = {}
     for number, line in enumerate(lines, start=1):
@@ -96,7 +96,7 @@ def read_predictions(path: Path) -> list[Prediction]:
         also = f" (bad too: {named}{more})" if others else ""
         raise InputError(f"{path}, line {first}: {faults[first]}{also}") from faults[first]
     if not found:
-        raise InputError(f"{path} holds no prediction: wanted one JSON object a line")
+        raise InputError(f"{path} holds no prediction: expected one JSON object a line")
     return found
 
 
@@ -109,10 +109,12 @@ def parse_prediction(line: bytes) -> Prediction:
     try:
         content = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON ({error}): wanted an object with image, control, prediction, references") from error
+        raise InputError(
+            f"not JSON ({error}): expected an object with image, control, prediction, references"
+        ) from error
     if not isinstance(content, dict):
         raise InputError(
-            f"a JSON {type(content).__name__}: wanted an object with image, control, prediction, references"
+            f"a JSON {type(content).__name__}: expected an object with image, control, prediction, references"
         )
     several = _texts(content, "predictions") if "predictions" in content else ()
     if several and "prediction" not in content:
@@ -140,7 +142,7 @@ def gather_samples(predictions: Sequence[Prediction]) -> list[Prediction]:
             together[key] = replace(line, predictions=said)
         elif first.references != line.references:
             raise InputError(
-                f"image {line.image!r} has two lines with one control but different references: wanted the same ones"
+                f"image {line.image!r} has two lines with one control but different references: expected the same ones"
             )
         else:
             together[key] = replace(first, predictions=first.predictions + said)
@@ -149,28 +151,28 @@ def gather_samples(predictions: Sequence[Prediction]) -> list[Prediction]:
 
 def _text(content: dict[str, Any], name: str) -> str:
     if name not in content:
-        raise InputError(f"no {name!r}: wanted an object with image, control, prediction, references")
+        raise InputError(f"no {name!r}: expected an object with image, control, prediction, references")
     return _checked_text(content[name], name)
 
 
 def _checked_text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"{name} is {_short(value)}: wanted text")
+        raise InputError(f"{name} is {_short(value)}: expected text")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(f"{name} is {_short(value)}, with half a character: wanted Unicode text") from error
+        raise InputError(f"{name} is {_short(value)}, with half a character: expected Unicode text") from error
     return value
 
 
 def _texts(content: dict[str, Any], name: str) -> tuple[str, ...]:
     if name not in content:
-        raise InputError(f"no {name!r}: wanted an object with image, control, prediction, references")
+        raise InputError(f"no {name!r}: expected an object with image, control, prediction, references")
     value = content[name]
     if not isinstance(value, list):
-        raise InputError(f"{name} is {_short(value)}: wanted a list of texts")
+        raise InputError(f"{name} is {_short(value)}: expected a list of texts")
     if not value:
-        raise InputError(f"{name} is empty: wanted at least one text")
+        raise InputError(f"{name} is empty: expected at least one text")
     return tuple(_checked_text(text, f"one of {name}") for text in value)
 
 
@@ -178,18 +180,18 @@ def _control(value: object) -> Boxes | None:
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(members, list) for members in value):
-        raise InputError(f"control is {_short(value)}: wanted a list of region sets, each a list of boxes")
+        raise InputError(f"control is {_short(value)}: expected a list of region sets, each a list of boxes")
     return tuple(tuple(_box(box) for box in members) for members in value)
 
 
 def _box(value: object) -> tuple[float, ...]:
-    wanted = f"control has the box {_short(value)}: wanted [x1, y1, x2, y2] with x1 < x2 and y1 < y2"
+    expected = f"control has the box {_short(value)}: expected [x1, y1, x2, y2] with x1 < x2 and y1 < y2"
     if not (isinstance(value, list) and all(type(side) in (int, float) for side in value)):
-        raise InputError(wanted)
+        raise InputError(expected)
     try:
         return tuple(Box.checked(value))
     except InputError as error:  # it shows all of a number of 300 digits
-        raise InputError(wanted) from error
+        raise InputError(expected) from error
 
 
 def _short(value: object) -> str:

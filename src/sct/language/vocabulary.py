@@ -1,12 +1,15 @@
-"""The words a captioner can say, in a defined order."""
+"""The words a captioner can say, in a defined order.
+
+Vocabularies that come from elsewhere.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sct.atomic import written_whole
 from sct.errors import InputError
+from sct.storage.atomic import atomic_write
 
 UNKNOWN, PAD, BEGIN, END = range(4)
 SPECIAL_WORDS = ("<unk>", "<pad>", "<bos>", "<eos>")
@@ -34,7 +37,7 @@ class Vocabulary:
     def __post_init__(self) -> None:
         """Check the order and index the words."""
         if self.words[:4] != SPECIAL_WORDS:
-            raise InputError(f"a vocabulary starts with {self.words[:4]}: wanted {SPECIAL_WORDS}")
+            raise InputError(f"a vocabulary starts with {self.words[:4]}: expected {SPECIAL_WORDS}")
         if len(self.counts) != len(self.words):
             raise InputError(f"a vocabulary has {len(self.words)} words but {len(self.counts)} counts")
         ids = {word: index for index, word in enumerate(self.words)}
@@ -81,7 +84,7 @@ class Vocabulary:
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        with written_whole(path) as file:
+        with atomic_write(path) as file:
             content = {"words": self.words, "counts": self.counts}
             file.write(json.dumps(content, ensure_ascii=False).encode("utf-8"))
 
@@ -92,15 +95,53 @@ class Vocabulary:
             content = json.loads(path.read_text(encoding="utf-8"))
             words, counts = content["words"], content["counts"]
         except FileNotFoundError:
-            raise InputError(f"{path} does not exist: wanted a vocabulary file") from None
+            raise InputError(f"{path} does not exist: expected a vocabulary file") from None
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
-                f'{path} is not a vocabulary ({error}): wanted {{"words": [...], "counts": [...]}}'
+                f'{path} is not a vocabulary ({error}): expected {{"words": [...], "counts": [...]}}'
             ) from error
         if not (_all_of(words, str) and _all_of(counts, int)):
-            raise InputError(f"{path} is not a vocabulary: wanted a list of words and a list of whole numbers")
+            raise InputError(f"{path} is not a vocabulary: expected a list of words and a list of whole numbers")
         return cls(tuple(words), tuple(counts))
 
 
 def _all_of(values: object, kind: type) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, str) and all(isinstance(v, kind) for v in values)
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Read a vocabulary.json, or plain text with one word a line in the order of their ids.
+
+    Plain text holds the four special words first or not at all; then they are put in front. It does not say how often
+    a word was seen, so all counts are 0.
+    """
+    if path.suffix == ".json":
+        return Vocabulary.load(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: expected a vocabulary, .json or one word a line") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder: expected a vocabulary, .json or one word a line") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text ({error}): expected one word a line") from error
+    # Not splitlines: it also splits at characters that may stand inside a word.
+    words = text.removesuffix("\n").split("\n") if text else []
+    for number, word in enumerate(words, start=1):
+        if not word or any(character.isspace() for character in word):
+            raise InputError(
+                f"{path}, line {number}: {word!r} is not one word; expected one a line and no empty line (a vocabulary "
+                "whose words hold spaces must come as vocabulary.json)"
+            )
+    if tuple(words[:4]) != SPECIAL_WORDS:
+        for number, word in enumerate(words, start=1):
+            if word in SPECIAL_WORDS:
+                raise InputError(
+                    f"{path}, line {number}: {word} is out of its place; expected {' '.join(SPECIAL_WORDS)} as the first "
+                    "four lines, or none of them"
+                )
+        words = [*SPECIAL_WORDS, *words]
+    try:
+        return Vocabulary(tuple(words), (0,) * len(words))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error

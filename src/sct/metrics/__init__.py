@@ -8,11 +8,11 @@
 A single metric is imported from its file: ``from sct.metrics.cider import cider_d``.
 """
 
-from sct.language.nouns import NounTable
+from sct.language.noun_table import NounTable
+from sct.metrics.captions import Pairs, pair, pair_words
 from sct.metrics.document_frequencies import DocumentFrequencies
-from sct.metrics.pairs import Pairs, pair, pair_words
+from sct.metrics.interface import MetricUnavailable, Score
 from sct.metrics.report import METRICS, TABLE_METRICS, Report, quick_scores, score
-from sct.metrics.score import MetricUnavailable, Score
 
 __all__ = [
     "METRICS",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from sct.metrics.captions import Pairs
+from sct.metrics.interface import Score
 from sct.metrics.ngrams import LONGEST
-from sct.metrics.pairs import Pairs
-from sct.metrics.score import Score
 
 # The official tool adds these above and below each fraction line, so that nothing is divided by zero.
 _TINY, _SMALL = 1e-15, 1e-9
@@ -34,18 +34,18 @@ def bleu(pairs: Pairs) -> Bleu:
     The corpus figure adds up n-grams and lengths over all candidates before it divides. The length to reach is that of
     the reference closest to the candidate's own, the shorter one of two.
 
-    >>> from sct.metrics.pairs import pair
+    >>> from sct.metrics.captions import pair
     >>> round(bleu(pair(["a dog runs"], [["a dog sleeps", "a cat"]])).bleu_2.corpus, 4)
     0.5774
     """
     lengths = pairs.candidates.lengths()
-    wanted = _closest_lengths(pairs)
+    expected = _closest_lengths(pairs)
     matched = np.stack([_matched(pairs, place) for place in range(LONGEST)])
     possible = np.maximum(0, lengths - np.arange(LONGEST)[:, None])
-    per_caption = _scores(matched, possible, lengths, wanted)
+    per_caption = _scores(matched, possible, lengths, expected)
     corpus = _scores(
         *(part.sum(axis=-1, keepdims=True) for part in (matched, possible)),
-        *(part.sum(keepdims=True) for part in (lengths, wanted)),
+        *(part.sum(keepdims=True) for part in (lengths, expected)),
     )
     return Bleu(*(Score(float(total[0]), single) for total, single in zip(corpus, per_caption, strict=True)))
 
@@ -54,11 +54,11 @@ def _scores(
     matched: Int[np.ndarray, "orders captions"],
     possible: Int[np.ndarray, "orders captions"],
     lengths: Int[np.ndarray, " captions"],
-    wanted: Int[np.ndarray, " captions"],
+    expected: Int[np.ndarray, " captions"],
 ) -> Float[np.ndarray, "orders captions"]:
     products = np.cumprod((matched + _TINY) / (possible + _SMALL), axis=0)
     means = products ** (1 / np.arange(1, LONGEST + 1)[:, None])
-    ratio = (lengths + _TINY) / (wanted + _SMALL)
+    ratio = (lengths + _TINY) / (expected + _SMALL)
     return means * np.exp(np.minimum(0, 1 - 1 / ratio))
 
 
@@ -67,7 +67,7 @@ def _closest_lengths(pairs: Pairs) -> Int[np.ndarray, " captions"]:
     lengths = pairs.references.lengths()
     own = np.repeat(pairs.candidates.lengths(), np.diff(pairs.reference_rows))
     longest = int(lengths.max()) + 1
-    # Distance first, then length, in one number; its smallest in each group is the one wanted.
+    # Distance first, then length, in one number; its smallest in each group is the one expected.
     ranks = np.abs(lengths - own) * longest + lengths
     return np.minimum.reduceat(ranks, pairs.reference_rows[:-1]) % longest
 

@@ -7,10 +7,9 @@ import numpy as np
 from jaxtyping import Int
 
 from sct.errors import InputError
+from sct.metrics.arrays import RaggedArray, WordIndex
+from sct.metrics.captions import Pairs
 from sct.metrics.document_frequencies import DocumentFrequencies
-from sct.metrics.numbering import Numbering
-from sct.metrics.pairs import Pairs
-from sct.metrics.ragged import Ragged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,11 +18,11 @@ class CaptionSets:
 
     words: tuple[str, ...]
     """The word of each number."""
-    captions: Ragged
+    captions: RaggedArray
     """All captions, those of the first image first."""
     image_rows: Int[np.ndarray, " images_and_one"]
     """Captions of image ``i``: rows ``image_rows[i]`` to ``image_rows[i + 1]``."""
-    references: Ragged
+    references: RaggedArray
     """All references, those of the first image first; none at all where diversity alone is measured."""
     reference_rows: Int[np.ndarray, " images_and_one"]
     """References of image ``i``, like ``image_rows``."""
@@ -43,7 +42,7 @@ class CaptionSets:
     def pairs_of(self, rows: Int[np.ndarray, " rows"]) -> Pairs:
         """Some of the captions, each with the references of its image."""
         if not len(self.references):
-            raise InputError("these caption sets came without references: wanted some for each image")
+            raise InputError("these caption sets came without references: expected some for each image")
         images = self.image_of_caption()[rows]
         counts = np.diff(self.reference_rows)[images]
         references = runs(self.reference_rows[images], counts)
@@ -53,7 +52,9 @@ class CaptionSets:
         """Refuse images with one caption only, which differs from nothing."""
         single = np.flatnonzero(self.sizes() < 2)
         if len(single):
-            raise InputError(f"{what} compares captions of an image, but image {single[0]} has one: wanted two or more")
+            raise InputError(
+                f"{what} compares captions of an image, but image {single[0]} has one: expected two or more"
+            )
 
     def frequencies(self) -> DocumentFrequencies:
         """Document frequencies for CIDEr, with the references of each image as one document."""
@@ -68,17 +69,17 @@ def caption_sets(captions: Sequence[Sequence[str]], references: Sequence[Sequenc
     (2, [2, 1], 3)
     """
     if not captions:
-        raise InputError("no captions came: wanted at least one image with captions")
+        raise InputError("no captions came: expected at least one image with captions")
     if references is not None and len(references) != len(captions):
         raise InputError(
-            f"captions of {len(captions)} images came with references of {len(references)}: wanted the same images"
+            f"captions of {len(captions)} images came with references of {len(references)}: expected the same images"
         )
     for what, groups in (("captions", captions), ("references", references or ())):
         empty = next((row for row, group in enumerate(groups) if not group), None)
         if empty is not None:
-            raise InputError(f"image {empty} has no {what}: wanted at least one; leave the image out")
+            raise InputError(f"image {empty} has no {what}: expected at least one; leave the image out")
     groups = references if references is not None else [[]] * len(captions)
-    numbering = Numbering()
+    numbering = WordIndex()
     numbered = numbering.texts(text for group in captions for text in group)
     numbered_references = numbering.texts(text for group in groups for text in group)
     return CaptionSets(
@@ -106,7 +107,7 @@ def runs(starts: Int[np.ndarray, " runs"], lengths: Int[np.ndarray, " runs"]) ->
     return numbers
 
 
-def take(lists: Ragged, rows: Int[np.ndarray, " rows"]) -> Ragged:
+def take(lists: RaggedArray, rows: Int[np.ndarray, " rows"]) -> RaggedArray:
     """Some of the lists, in the order given."""
     lengths = lists.lengths()[rows]
-    return Ragged(lists.values[runs(lists.offsets[:-1][rows], lengths)], offsets_of(lengths))
+    return RaggedArray(lists.values[runs(lists.offsets[:-1][rows], lengths)], offsets_of(lengths))

@@ -3,10 +3,10 @@
 import numpy as np
 from jaxtyping import Float
 
+from sct.metrics.captions import Pairs
 from sct.metrics.document_frequencies import DocumentFrequencies, weigh
+from sct.metrics.interface import Score
 from sct.metrics.ngrams import LONGEST
-from sct.metrics.pairs import Pairs
-from sct.metrics.score import Score
 
 _SIGMA = 6.0
 

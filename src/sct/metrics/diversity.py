@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from sct.errors import InputError
 from sct.metrics.bleu import bleu
 from sct.metrics.caption_sets import CaptionSets, offsets_of, runs, take
+from sct.metrics.captions import Pairs
+from sct.metrics.interface import Score
 from sct.metrics.ngrams import LONGEST, count_ngrams
-from sct.metrics.pairs import Pairs
-from sct.metrics.score import Score
 
 
 def best_of_n(sets: CaptionSets, metric: Callable[[Pairs], Score]) -> Score:
@@ -50,7 +50,7 @@ def distinct_ngrams(sets: CaptionSets, length: int) -> Score:
     The divisor is the number of words for every length, as in Aneja et al. 2019 and what came after.
     """
     if not 1 <= length <= LONGEST:
-        raise InputError(f"n-grams of {length} words: wanted 1 to {LONGEST}")
+        raise InputError(f"n-grams of {length} words: expected 1 to {LONGEST}")
     image_of = sets.image_of_caption()
     ngrams = count_ngrams(sets.captions, max(1, len(sets.words)))[length - 1]
     images = image_of[ngrams.caption]

@@ -1,6 +1,6 @@
 """In how many documents each n-gram stands, which is what CIDEr weighs n-grams by.
 
-A document is a group of captions: the references of one picture, or a single caption. Rewards in training count once
+A document is a group of captions: the references of one image, or a single caption. Rewards in training count once
 over the training captions and look the counts up from then on; the table below is what they keep.
 """
 
@@ -15,12 +15,11 @@ import safetensors.numpy
 from jaxtyping import Float, Int
 from safetensors import SafetensorError
 
-from sct.atomic import written_whole
 from sct.errors import InputError
+from sct.metrics.arrays import RaggedArray, WordIndex
+from sct.metrics.captions import Pairs
 from sct.metrics.ngrams import LONGEST, NGrams, changes, count_ngrams
-from sct.metrics.numbering import Numbering
-from sct.metrics.pairs import Pairs
-from sct.metrics.ragged import Ragged
+from sct.storage.atomic import atomic_write
 
 BITS_PER_WORD = 16
 MOST_WORDS = (1 << BITS_PER_WORD) - 1
@@ -56,7 +55,7 @@ class DocumentFrequencies:
                 f"most {MOST_WORDS}; count fewer documents, or map rare words to one word before"
             )
         if self.num_documents < 1:
-            raise InputError("document frequencies came from no document: wanted at least one")
+            raise InputError("document frequencies came from no document: expected at least one")
         if np.any(self.keys[1:] <= self.keys[:-1]):
             raise InputError("keys of document frequencies must rise")
         if len(self.counts) and not 2 <= self.counts.min() <= self.counts.max() <= self.num_documents:
@@ -66,7 +65,7 @@ class DocumentFrequencies:
     def of_references(cls, pairs: Pairs) -> "DocumentFrequencies":
         """Count with the references of each candidate as one document, as CIDEr does by default.
 
-        >>> from sct.metrics.pairs import pair
+        >>> from sct.metrics.captions import pair
         >>> found = DocumentFrequencies.of_references(pair(["a", "b"], [["a dog", "the dog"], ["a dog runs"]]))
         >>> found.num_documents, found.documents_with("a dog"), found.documents_with("runs")
         (2, 2, 1)
@@ -80,14 +79,14 @@ class DocumentFrequencies:
         >>> DocumentFrequencies.of_captions(["a dog", "the dog"]).documents_with("dog")
         2
         """
-        numbering = Numbering()
+        numbering = WordIndex()
         numbered = numbering.texts(captions)
         return _count(numbered, np.arange(len(numbered) + 1), numbering.words())
 
     @classmethod
     def of_words(cls, captions: Iterable[Sequence[str]]) -> "DocumentFrequencies":
         """Count with each caption, cut into words already, as a document of its own."""
-        numbering = Numbering()
+        numbering = WordIndex()
         numbered = numbering.captions(captions)
         return _count(numbered, np.arange(len(numbered) + 1), numbering.words())
 
@@ -123,13 +122,13 @@ class DocumentFrequencies:
         """Write a safetensors file."""
         parts = {"keys": self.keys, "counts": self.counts.astype(np.int32)}
         metadata = {"kind": _KIND, "documents": str(self.num_documents), "words": json.dumps(self.words)}
-        with written_whole(path) as file:
+        with atomic_write(path) as file:
             file.write(safetensors.numpy.save(parts, metadata))
 
     @classmethod
     def load(cls, path: Path) -> "DocumentFrequencies":
         """Read what ``save`` wrote."""
-        how_to_mend = "wanted a table of document frequencies; make it anew with DocumentFrequencies.save"
+        how_to_mend = "expected a table of document frequencies; make it anew with DocumentFrequencies.save"
         try:
             with safetensors.safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
@@ -168,7 +167,9 @@ def _count_documents(ngrams: NGrams, document_of: Int[np.ndarray, " captions"]) 
     return np.bincount(ngrams.ngram[new], minlength=len(ngrams.prefix))
 
 
-def _count(captions: Ragged, rows: Int[np.ndarray, " documents_and_one"], words: Sequence[str]) -> DocumentFrequencies:
+def _count(
+    captions: RaggedArray, rows: Int[np.ndarray, " documents_and_one"], words: Sequence[str]
+) -> DocumentFrequencies:
     """Count over documents that are rows of captions each."""
     document_of = np.repeat(np.arange(len(rows) - 1), np.diff(rows))
     found_keys, found_counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]

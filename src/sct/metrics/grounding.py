@@ -1,21 +1,30 @@
-"""Does a generated chunk name the region it was said about? Checked against the region's class and what people said."""
+"""Does a generated chunk name the region it was said about? Checked against the region's class and what people said.
 
-from collections.abc import Mapping, Sequence
+F1_all and F1_loc: are generated object words right, and are their boxes? After Zhou et al. 2019.
+
+"Grounded Video Description" judges the object words of a caption by classes: a word is right if a reference has an
+object of its class, and its box is right if it overlaps the box of that object by more than half.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
-from sct.language.chunks import MEASURE_NOUNS
-from sct.language.noun_part import LINKS
-from sct.language.nouns import NO_NOUN, NounTable
-from sct.metrics.score import Score
+from sct.language.chunk_span import LINKS
+from sct.language.noun_chunks import MEASURE_NOUNS
+from sct.language.noun_table import NO_NOUN, NounTable
+from sct.metrics.interface import MetricUnavailable, Score
+from sct.regions.boxes import box_iou
 
 IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman", "mice": "mouse", "feet": "foot"}
 
 
 @dataclass(frozen=True, slots=True)
-class SaidChunk:
+class PredictedChunk:
     """A noun chunk of a generated caption and what is known of its region set."""
 
     words: tuple[str, ...]
@@ -33,11 +42,11 @@ class ChunkAgreement:
     figure is the mean over all such chunks, so that a caption counts by how much it says.
     """
 
-    names_class: Score | None
+    class_match: Score | None
     """Share of chunks that name the class of their region set."""
-    names_as_people_do: Score | None
+    human_noun_match: Score | None
     """Share of chunks whose head noun is the one of a human phrase for their region set."""
-    likeness_to_people: Score | None
+    human_noun_similarity: Score | None
     """How alike the two are, (cosine + 1) / 2, by the most similar phrase."""
 
 
@@ -47,17 +56,17 @@ class _Judged(NamedTuple):
 
 
 def chunk_agreement(
-    captions: Sequence[Sequence[SaidChunk]], class_of_name: Mapping[str, str], table: NounTable
+    captions: Sequence[Sequence[PredictedChunk]], class_of_name: Mapping[str, str], table: NounTable
 ) -> ChunkAgreement:
     """Compare the head nouns of chunks with the classes and the phrases of their region sets.
 
     ``class_of_name`` maps each name of each class to the class, in lower case ("bike" to "bicycle", "hot dog" to
-    itself). The names of all classes are wanted, not of those in the image: they tell that a hot dog is no dog.
+    itself). The names of all classes are expected, not of those in the image: they tell that a hot dog is no dog.
 
-    >>> chunk = SaidChunk(("two", "bikes"), "bicycle", (("a", "red", "bicycle"),))
+    >>> chunk = PredictedChunk(("two", "bikes"), "bicycle", (("a", "red", "bicycle"),))
     >>> table = NounTable.from_vectors(["bikes", "bicycle"], np.array([[1.0, 0.0], [0.6, 0.8]]), "by hand")
     >>> found = chunk_agreement([[chunk]], {"bicycle": "bicycle", "bike": "bicycle"}, table)
-    >>> found.names_class.corpus, found.names_as_people_do.corpus, round(found.likeness_to_people.corpus, 3)
+    >>> found.class_match.corpus, found.human_noun_match.corpus, round(found.human_noun_similarity.corpus, 3)
     (1.0, 0.0, 0.8)
     """
     by_class, as_people, alike = [], [], []
@@ -126,12 +135,12 @@ def _head(words: Sequence[str], table: NounTable) -> int | None:
 
 
 def _likeness(words: Sequence[str], phrase: Sequence[str], table: NounTable) -> float:
-    said, wanted = _head(words, table), _head(phrase, table)
-    if said is None or wanted is None:
+    said, expected = _head(words, table), _head(phrase, table)
+    if said is None or expected is None:
         return 0.0
-    if not set(base_forms(words[said])).isdisjoint(base_forms(phrase[wanted])):
+    if not set(base_forms(words[said])).isdisjoint(base_forms(phrase[expected])):
         return 1.0
-    first, second = table.rows_of([words[said], phrase[wanted]])
+    first, second = table.rows_of([words[said], phrase[expected]])
     if NO_NOUN in (first, second):
         return 0.5  # like nouns without a vector: as far from alike as from opposite
     return float((table.similarities(np.array([[first]]), np.array([[second]]))[0, 0, 0] + 1) / 2)
@@ -145,3 +154,112 @@ def _score(judged: Sequence[_Judged], num_captions: int) -> Score | None:
     counts = np.bincount(captions, minlength=num_captions)
     per_caption = np.divide(sums, counts, out=np.full(num_captions, np.nan), where=counts > 0)
     return Score(float(scores.mean()), per_caption)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroundedObject:
+    """An object that a caption mentions."""
+
+    class_name: str
+    boxes: Float[np.ndarray, "boxes 4"]
+    """Where it is; one of several boxes is enough to be right."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroundedReference:
+    """A human caption of an image."""
+
+    objects: tuple[GroundedObject, ...]
+    """In order of mention."""
+    other_words: frozenset[str] = frozenset()
+    """Base forms of its other words: a generated object among them is not held to be made up, but left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroundedPair:
+    """The objects that a generated caption mentions, in order, and the references of its image."""
+
+    said: tuple[GroundedObject, ...]
+    references: tuple[GroundedReference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionRecall:
+    """Means over the classes of the references; a class that was never judged counts as 0."""
+
+    precision: float
+    recall: float
+
+    @property
+    def f1(self) -> float:
+        """Their harmonic mean."""
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroundingF1:
+    """How well object words are grounded."""
+
+    over_all: PrecisionRecall
+    """F1_all: a wrong or missing object word is wrong, like one with a wrong box."""
+    where_named: PrecisionRecall
+    """F1_loc: only object words that caption and reference share are judged, by their boxes."""
+    num_classes: int
+    """Classes that the means are taken over."""
+
+
+class _JudgedF1(NamedTuple):
+    class_name: str
+    is_shared: bool
+    """Whether caption and reference both have the class."""
+    is_right: bool
+
+
+def grounding_f1(
+    pairs: Sequence[GroundedPair], *, threshold: float = 0.5, pixel_inclusive: bool = False
+) -> GroundingF1:
+    """Judge the object words of captions and their boxes against each reference of the image.
+
+    Of several objects of one class the first one counts, on either side. The authors' tool has ``pixel_inclusive``
+    boxes, for boxes in pixels; see ``box_iou``.
+    """
+    classes = {thing.class_name for pair in pairs for each in pair.references for thing in each.objects}
+    if not classes:
+        raise MetricUnavailable("no reference has an object with a box: F1_all and F1_loc need references with boxes")
+    precise: list[_JudgedF1] = []
+    recalled: list[_JudgedF1] = []
+    for pair in pairs:
+        said = _first_of_class(pair.said)
+        for reference in pair.references:
+            expected = _first_of_class(reference.objects)
+            unclear = reference.other_words - expected.keys()
+            claimed = [thing for thing in pair.said if thing.class_name not in unclear]
+            precise += _judge(claimed, expected, threshold, pixel_inclusive)
+            recalled += _judge(reference.objects, said, threshold, pixel_inclusive)
+    over_all = PrecisionRecall(_mean(precise, classes), _mean(recalled, classes))
+    shared = ([each for each in judged if each.is_shared] for judged in (precise, recalled))
+    return GroundingF1(over_all, PrecisionRecall(*(_mean(judged, classes) for judged in shared)), len(classes))
+
+
+def _first_of_class(objects: Sequence[GroundedObject]) -> dict[str, GroundedObject]:
+    return {thing.class_name: thing for thing in reversed(objects)}
+
+
+def _judge(
+    objects: Sequence[GroundedObject], others: Mapping[str, GroundedObject], threshold: float, pixel_inclusive: bool
+) -> Iterator[_JudgedF1]:
+    for thing in objects:
+        other = others.get(thing.class_name)
+        overlap = 0.0
+        if other is not None:
+            overlap = box_iou(thing.boxes, other.boxes, pixel_inclusive=pixel_inclusive).max(initial=0.0)
+        yield _JudgedF1(thing.class_name, other is not None, bool(overlap > threshold))
+
+
+def _mean(judged: Sequence[_JudgedF1], classes: Set[str]) -> float:
+    """Mean over classes of the share that is right; what is of no such class is wrong and changes nothing."""
+    class_embedding: defaultdict[str, list[bool]] = defaultdict(list)
+    for each in judged:
+        class_embedding[each.class_name].append(each.is_right)
+    return sum(sum(rights) / len(rights) for rights in class_embedding.values()) / len(classes)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sct.metrics.score import MetricUnavailable
+from sct.metrics.interface import MetricUnavailable
 
 
 def find_java() -> Path:

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from sct.metrics.score import MetricUnavailable
+from sct.metrics.interface import MetricUnavailable
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds without a line of answer after which a process counts as hung; most are for slow disks at its start."""
@@ -22,7 +22,7 @@ _LINES_OF_COMPLAINT = 12
 _SECONDS_TO_END = 5.0
 
 
-class LineProcess:
+class LineProtocolProcess:
     """A program that answers lines with lines; it starts when first asked and lives until it is closed.
 
     Threads may share it: questions wait for each other. Where it dies it is started once more and asked again, so
@@ -111,7 +111,7 @@ def _start(name: str, command: Sequence[str]) -> "subprocess.Popen[bytes]":
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     except OSError as error:
-        raise MetricUnavailable(f"{name} could not be started: {error}; wanted a program that runs") from None
+        raise MetricUnavailable(f"{name} could not be started: {error}; expected a program that runs") from None
 
 
 class _Life:
@@ -194,16 +194,16 @@ class _Life:
             self.complaints.append(line.decode("utf-8", "replace").rstrip())
 
 
-_processes: dict[tuple[int, str, tuple[str, ...]], LineProcess] = {}
+_processes: dict[tuple[int, str, tuple[str, ...]], LineProtocolProcess] = {}
 
 
-def shared_process(name: str, command: Sequence[str]) -> LineProcess:
+def shared_process(name: str, command: Sequence[str]) -> LineProtocolProcess:
     """The one process of this command in this program, which ends with it.
 
     A forked child gets its own: two programs that ask one process would take each other's answers.
     """
     key = (os.getpid(), name, tuple(command))
-    return _processes.setdefault(key, LineProcess(name, command))
+    return _processes.setdefault(key, LineProtocolProcess(name, command))
 
 
 @atexit.register

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sct.metrics.captions import Pairs
+from sct.metrics.interface import MetricUnavailable, Score
 from sct.metrics.java import java_command, package_folder, path_in_environment
-from sct.metrics.java_process import DEFAULT_TIMEOUT, LineProcess, as_line, shared_process
-from sct.metrics.pairs import Pairs
-from sct.metrics.score import MetricUnavailable, Score
+from sct.metrics.java_process import DEFAULT_TIMEOUT, LineProtocolProcess, as_line, shared_process
 
 _JARS = {
     "pycocoevalcap": Path("meteor") / "meteor-1.5.jar",
@@ -56,12 +56,12 @@ def _question(pairs: Pairs, row: int) -> str:
     return " ||| ".join(["SCORE", *(as_line(words).replace("|||", "").replace("  ", " ") for words in captions)])
 
 
-def _numbers(answers: list[str], process: LineProcess) -> list[float]:
+def _numbers(answers: list[str], process: LineProtocolProcess) -> list[float]:
     numbers: list[float] = []
     for answer in answers:
         try:
             numbers.append(float(answer))
         except ValueError:
             process.close()
-            raise MetricUnavailable(f"METEOR answered {answer[:200]!r}: wanted a number") from None
+            raise MetricUnavailable(f"METEOR answered {answer[:200]!r}: expected a number") from None
     return numbers

@@ -5,10 +5,10 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
-from sct.language.nouns import NounTable
-from sct.metrics.noun_pairs import like_sized, nouns_of, sets_of_nouns
-from sct.metrics.pairs import Pairs
-from sct.metrics.score import MetricUnavailable, Score
+from sct.language.noun_table import NounTable
+from sct.metrics.captions import Pairs
+from sct.metrics.interface import MetricUnavailable, Score
+from sct.metrics.noun_pairs import bucket_by_size, nouns_of, sets_of_nouns
 
 MOST_BY_SUBSETS = 6
 """Up to so many nouns on the longer side, going through subsets of them beats the Hungarian algorithm pair by pair."""
@@ -23,7 +23,7 @@ def noun_iou(pairs: Pairs, table: NounTable, *, reference: bool = False) -> Scor
     ``reference``: as the authors' released code scores. It counts a repeated noun as often as it comes, where the paper
     has sets; a reference without a noun gives 1 whatever the candidate says; and nouns without a vector are none.
 
-    >>> from sct.metrics.pairs import pair
+    >>> from sct.metrics.captions import pair
     >>> table = NounTable.from_vectors(["man", "boy", "dog"], np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), "by hand")
     >>> round(noun_iou(pair(["a dog and a boy"], [["a man"]]), table).corpus, 6)  # 0.9 / (2 + 1 - 0.9)
     0.428571
@@ -32,7 +32,7 @@ def noun_iou(pairs: Pairs, table: NounTable, *, reference: bool = False) -> Scor
     nouns = nouns_of(pairs, table) if reference else sets_of_nouns(pairs, table)
     num_candidate, num_reference = nouns.num_candidate_nouns(), nouns.references.lengths()
     scores = np.where((num_reference == 0) & (reference | (num_candidate == 0)), 1.0, 0.0)
-    for group in like_sized(nouns, table):
+    for group in bucket_by_size(nouns, table):
         intersection = best_assignment((group.similarities + 1) / 2)
         scores[group.references] = intersection / (sum(group.similarities.shape[:2]) - intersection)
     return nouns.mean_over_references(scores)
@@ -65,7 +65,7 @@ def _by_subsets(profits: Float[np.ndarray, "m n pairs"]) -> Float[np.ndarray, " 
 
 def _by_hungarian(profits: Float[np.ndarray, "m n pairs"]) -> Float[np.ndarray, " pairs"]:
     try:
-        from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  slow to import, and few captions are that long
+        from scipy.optimize import linear_sum_assignment  # noqa: PLC0415
     except ImportError as error:
         raise MetricUnavailable(
             f"noun IoU of captions with more than {MOST_BY_SUBSETS} nouns needs scipy: pip install scipy"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from sct.language.nouns import NO_NOUN, NounTable
-from sct.metrics.pairs import Pairs
-from sct.metrics.ragged import Ragged
-from sct.metrics.score import Score
+from sct.language.noun_table import NO_NOUN, NounTable
+from sct.metrics.arrays import RaggedArray
+from sct.metrics.captions import Pairs
+from sct.metrics.interface import Score
 
 CELLS_AT_ONCE = 1 << 17
 """Similarities in one array: few enough to stay in the processor's cache, and for very long captions in memory."""
@@ -19,8 +19,8 @@ CELLS_AT_ONCE = 1 << 17
 class NounPairs:
     """Rows in the noun table of what each candidate and each reference names, in order."""
 
-    candidates: Ragged
-    references: Ragged
+    candidates: RaggedArray
+    references: RaggedArray
     reference_rows: Int[np.ndarray, " candidates_and_one"]
     """As in ``Pairs``."""
 
@@ -41,7 +41,7 @@ class NounPairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LikeSized:
+class SizeBucket:
     """Pairs of captions with the same numbers of nouns, neither of them 0."""
 
     references: Int[np.ndarray, " pairs"]
@@ -63,7 +63,7 @@ def sets_of_nouns(pairs: Pairs, table: NounTable) -> NounPairs:
     return NounPairs(_without_repeats(nouns.candidates), _without_repeats(nouns.references), nouns.reference_rows)
 
 
-def like_sized(nouns: NounPairs, table: NounTable) -> Iterator[LikeSized]:
+def bucket_by_size(nouns: NounPairs, table: NounTable) -> Iterator[SizeBucket]:
     """Sort pairs by their numbers of nouns, so that a whole array of them is compared at once without padding.
 
     Captions have few nouns, so there are few such sizes. Pairs with an empty side are left out.
@@ -78,27 +78,27 @@ def like_sized(nouns: NounPairs, table: NounTable) -> Iterator[LikeSized]:
         m, n = int(num_candidate[rows[0]]), int(num_reference[rows[0]])
         for part in np.array_split(rows, -(-len(rows) * m * n // CELLS_AT_ONCE)):
             said = _rectangle(nouns.candidates, candidate_of[part], m)
-            wanted = _rectangle(nouns.references, part, n)
+            expected = _rectangle(nouns.references, part, n)
             # Pairs last: whoever works on them goes through nouns one by one and through pairs all at once.
-            yield LikeSized(part, np.ascontiguousarray(table.similarities(said, wanted).transpose(1, 2, 0)))
+            yield SizeBucket(part, np.ascontiguousarray(table.similarities(said, expected).transpose(1, 2, 0)))
 
 
-def _nouns(captions: Ragged, noun_of_word: Int[np.ndarray, " words"]) -> Ragged:
+def _nouns(captions: RaggedArray, noun_of_word: Int[np.ndarray, " words"]) -> RaggedArray:
     found = noun_of_word[captions.values] if len(captions.values) else captions.values
     are_nouns = found != NO_NOUN
     nouns_before = np.concatenate([[0], np.cumsum(are_nouns)])
-    return Ragged(found[are_nouns], nouns_before[captions.offsets])
+    return RaggedArray(found[are_nouns], nouns_before[captions.offsets])
 
 
-def _without_repeats(captions: Ragged) -> Ragged:
+def _without_repeats(captions: RaggedArray) -> RaggedArray:
     owners = np.repeat(np.arange(len(captions)), captions.lengths())
     size = int(captions.values.max(initial=0)) + 1
     keys = np.sort(owners * size + captions.values)
     owners, values = np.divmod(keys[np.diff(keys, prepend=-1) > 0], size)
-    return Ragged(values, np.searchsorted(owners, np.arange(len(captions) + 1)))
+    return RaggedArray(values, np.searchsorted(owners, np.arange(len(captions) + 1)))
 
 
-def _rectangle(lists: Ragged, rows: Int[np.ndarray, " rows"], length: int) -> Int[np.ndarray, "rows length"]:
+def _rectangle(lists: RaggedArray, rows: Int[np.ndarray, " rows"], length: int) -> Int[np.ndarray, "rows length"]:
     """Lists that are all of one length."""
     values: np.ndarray = lists.values[lists.offsets[rows][:, None] + np.arange(length)]
     return values

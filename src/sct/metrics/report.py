@@ -8,19 +8,18 @@ import numpy as np
 from jaxtyping import Float
 
 from sct.errors import InputError
-from sct.language.noun_tagger import NounTagger, noun_table
-from sct.language.nouns import NounTable
-from sct.language.vectors import WordVectors, load_vectors
-from sct.metrics.alignment import noun_alignment
+from sct.language.noun_table import NounTable
+from sct.language.pos_tags import NounTagger, noun_table
+from sct.language.word_vectors import WordVectors, load_vectors
 from sct.metrics.bleu import Bleu, bleu
+from sct.metrics.captions import Pairs, collapse_repeats, pair, pair_on_spaces, pair_words
 from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.interface import MetricUnavailable, Score
 from sct.metrics.meteor import meteor
+from sct.metrics.noun_alignment import noun_alignment
 from sct.metrics.noun_iou import noun_iou
-from sct.metrics.pairs import Pairs, pair, pair_words
-from sct.metrics.pairs_on_spaces import collapse_repeats, pair_on_spaces
 from sct.metrics.rouge import rouge_l
-from sct.metrics.score import MetricUnavailable, Score
 from sct.metrics.spice import spice
 
 METRICS = ("B1", "B2", "B3", "B4", "M", "R", "C", "S", "NW", "IoU")
@@ -146,9 +145,9 @@ def checked_metrics(names: Sequence[str]) -> tuple[str, ...]:
     proper = {name.lower(): name for name in METRICS}
     unknown = next((name for name in names if name.lower() not in proper), None)
     if unknown is not None:
-        raise InputError(f"metric {unknown!r} is unknown: wanted some of {', '.join(METRICS)}")
+        raise InputError(f"metric {unknown!r} is unknown: expected some of {', '.join(METRICS)}")
     if not names:
-        raise InputError(f"no metric was asked for: wanted some of {', '.join(METRICS)}")
+        raise InputError(f"no metric was asked for: expected some of {', '.join(METRICS)}")
     return tuple(dict.fromkeys(proper[name.lower()] for name in names))
 
 
@@ -201,9 +200,9 @@ class _Judge:
         nouns_of = dict(zip(different, tagger.nouns(different), strict=True))
         rows = range(len(self.pairs))
         said = [nouns_of[tuple(self.pairs.candidate(row))] for row in rows]
-        wanted = [[nouns_of[tuple(words)] for words in self.pairs.references_of(row)] for row in rows]
+        expected = [[nouns_of[tuple(words)] for words in self.pairs.references_of(row)] for row in rows]
         table = NounTable.look_up((noun for nouns in nouns_of.values() for noun in nouns), vectors)
-        return _Nouns(pair_words(said, wanted), table)
+        return _Nouns(pair_words(said, expected), table)
 
     def _all_words(self, *, candidates: bool) -> list[list[str]]:
         rows = range(len(self.pairs))

@@ -3,9 +3,9 @@
 import numpy as np
 from jaxtyping import Int
 
-from sct.metrics.pairs import Pairs
-from sct.metrics.ragged import Ragged
-from sct.metrics.score import Score
+from sct.metrics.arrays import RaggedArray
+from sct.metrics.captions import Pairs
+from sct.metrics.interface import Score
 
 _BETA_SQUARED = 1.2**2
 _BITS = 64
@@ -17,7 +17,7 @@ def rouge_l(pairs: Pairs) -> Score:
     Precision and recall are each the best over the references, maybe of two different ones. A caption without words
     counts as one word that only another such caption has, because the official tool splits text at single spaces.
 
-    >>> from sct.metrics.pairs import pair
+    >>> from sct.metrics.captions import pair
     >>> round(rouge_l(pair(["a dog runs"], [["a big dog"]])).corpus, 4)
     0.6667
     """
@@ -63,7 +63,7 @@ def _of_numbers(pairs: Pairs, group: Int[np.ndarray, " references"]) -> Int[np.n
     return lengths
 
 
-def _word_masks(pairs: Pairs, group: Int[np.ndarray, " references"]) -> Ragged:
+def _word_masks(pairs: Pairs, group: Int[np.ndarray, " references"]) -> RaggedArray:
     """For each word of a reference that its candidate holds: at which places, as bits. Other words change nothing."""
     num_words = max(1, len(pairs.words))
     own_group = np.repeat(np.arange(len(pairs)), pairs.candidates.lengths())
@@ -79,7 +79,7 @@ def _word_masks(pairs: Pairs, group: Int[np.ndarray, " references"]) -> Ragged:
     theirs = np.repeat(group, pairs.references.lengths()) * num_words + pairs.references.values
     found = np.minimum(np.searchsorted(keys, theirs), max(0, len(keys) - 1))
     shared = np.flatnonzero(keys[found] == theirs) if len(keys) else np.zeros(0, dtype=np.int64)
-    return Ragged(own_masks[found[shared]], np.searchsorted(shared, pairs.references.offsets))
+    return RaggedArray(own_masks[found[shared]], np.searchsorted(shared, pairs.references.offsets))
 
 
 def _of_long(candidate: list[int], reference: list[int]) -> int:

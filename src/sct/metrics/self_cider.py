@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 
 from sct.metrics.caption_sets import CaptionSets
 from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.interface import Score
 from sct.metrics.ngrams import LONGEST, count_ngrams
-from sct.metrics.score import Score
 
 
 def self_cider(sets: CaptionSets, frequencies: DocumentFrequencies | None = None) -> Score:

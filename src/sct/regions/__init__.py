@@ -1,4 +1,4 @@
-"""Where in a picture: boxes, regions, controls, and the store of region features."""
+"""Where in an image: boxes, regions, controls, and the store of region features."""
 
 from sct.regions.records import Box, Control, Region, RegionSet
 from sct.regions.store import RegionBatch, RegionStore, StoredRegions

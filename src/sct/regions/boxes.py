@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 
-def pairwise_iou(
+def box_iou(
     first: Float[np.ndarray, "n 4"], second: Float[np.ndarray, "m 4"], *, pixel_inclusive: bool = False
 ) -> Float[np.ndarray, "n m"]:
     """Intersection over union of every pair.
@@ -13,9 +13,9 @@ def pairwise_iou(
     a side is x2 - x1 + 1 long.
 
     >>> a, b = np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[1.0, 0.0, 3.0, 2.0]])
-    >>> pairwise_iou(a, b).round(3).tolist()  # 2 / (4 + 4 - 2)
+    >>> box_iou(a, b).round(3).tolist()  # 2 / (4 + 4 - 2)
     [[0.333]]
-    >>> pairwise_iou(a, b, pixel_inclusive=True).tolist()  # 6 / (9 + 9 - 6)
+    >>> box_iou(a, b, pixel_inclusive=True).tolist()  # 6 / (9 + 9 - 6)
     [[0.5]]
     """
     extra = 1.0 if pixel_inclusive else 0.0

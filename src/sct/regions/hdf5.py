@@ -38,15 +38,15 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
     try:
         lines = place.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError as error:
-        raise InputError(f"{place} does not exist: wanted a text file of class names, one a line") from error
+        raise InputError(f"{place} does not exist: expected a text file of class names, one a line") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{place} is not UTF-8 text: wanted class names, one a line") from error
+        raise InputError(f"{place} is not UTF-8 text: expected class names, one a line") from error
     names = tuple(line.split(",")[0].strip().lower() for line in lines)
     for number, name in enumerate(names, start=1):
         if not name:
-            raise InputError(f"{place}, line {number}: no class name; wanted one a line, and no empty lines")
+            raise InputError(f"{place}, line {number}: no class name; expected one a line, and no empty lines")
     if not names:
-        raise InputError(f"{place} is empty: wanted class names, one a line")
+        raise InputError(f"{place} is empty: expected class names, one a line")
     return names
 
 
@@ -62,37 +62,39 @@ def convert_hdf5(
     """Convert ``image_ids``, or every image of the file in the order of its names, and return how many there are.
 
     One image is in memory at a time. Started again after it was stopped, it goes on where it was. The file does not say
-    how large the pictures are, so the store has no image sizes. ``progress`` gets the images done and their total.
+    how large the images are, so the store has no image sizes. ``progress`` gets the images done and their total.
     """
     try:
-        import h5py  # noqa: PLC0415 - heavy, and needed by nothing else
+        import h5py  # noqa: PLC0415
     except ImportError as error:
         raise InputError("HDF5 files need h5py: install show-control-and-tell[prepare]") from error
 
     place = Path(source)
     if not place.is_file():
-        raise InputError(f"{place} does not exist: wanted an HDF5 file of detections")
+        raise InputError(f"{place} does not exist: expected an HDF5 file of detections")
     if max_regions < 1:
-        raise InputError(f"max_regions is {max_regions}: wanted at least 1")
+        raise InputError(f"max_regions is {max_regions}: expected at least 1")
     try:
         file = h5py.File(place, "r")
     except OSError as error:
-        raise InputError(f"{place} cannot be read as HDF5 ({error}): wanted the authors' file of detections") from error
+        raise InputError(
+            f"{place} cannot be read as HDF5 ({error}): expected the authors' file of detections"
+        ) from error
     with file, _damage_named(place):
-        wanted = _wanted_images(file, place, image_ids)
-        first = _dataset(file, place, wanted[0], _SUFFIX)
+        expected = _wanted_images(file, place, image_ids)
+        first = _dataset(file, place, expected[0], _SUFFIX)
         writer = RegionStoreWriter(
             out,
             feature_size=first.shape[1],
             class_names=class_names,
             # Enough to notice that a build is continued with another file.
             source=f"{place.name}, {place.stat().st_size} bytes, at most {max_regions} regions an image",
-            expected=len(wanted),
+            expected=len(expected),
         )
         with writer:
-            if list(writer.ids) != wanted[: len(writer)]:
+            if list(writer.ids) != expected[: len(writer)]:
                 raise InputError(f"{out} is an unfinished build with other images: delete it, or ask for the same ones")
-            for done, image_id in enumerate(wanted[len(writer) :], start=len(writer) + 1):
+            for done, image_id in enumerate(expected[len(writer) :], start=len(writer) + 1):
                 found = _detections(file, place, image_id, len(class_names), max_regions)
                 try:
                     writer.append(
@@ -105,9 +107,9 @@ def convert_hdf5(
                 except InputError as error:
                     raise InputError(f"{place}: {error}") from error
                 if progress is not None:
-                    progress(done, len(wanted))
+                    progress(done, len(expected))
             writer.finish()
-    return len(wanted)
+    return len(expected)
 
 
 @contextmanager
@@ -126,21 +128,21 @@ def _damage_named(place: Path) -> Iterator[None]:
 def _wanted_images(file: "h5py.File", place: Path, image_ids: Iterable[str] | None) -> list[str]:
     """The images to convert; a missing one is found before hours of work, not after."""
     if image_ids is None:
-        wanted = [key.removesuffix(_SUFFIX) for key in file if key.endswith(_SUFFIX)]
-        if not wanted:
-            raise InputError(f"{place} has no image: wanted datasets named <image id>{_SUFFIX}")
-        return wanted
-    wanted = list(image_ids)
-    if not wanted:
-        raise InputError(f"no image of {place} was asked for: wanted at least one image id")
+        expected = [key.removesuffix(_SUFFIX) for key in file if key.endswith(_SUFFIX)]
+        if not expected:
+            raise InputError(f"{place} has no image: expected datasets named <image id>{_SUFFIX}")
+        return expected
+    expected = list(image_ids)
+    if not expected:
+        raise InputError(f"no image of {place} was asked for: expected at least one image id")
     seen = set()
-    for image_id in wanted:
+    for image_id in expected:
         if image_id in seen:
-            raise InputError(f"image {image_id!r} was asked for twice: wanted each image once")
+            raise InputError(f"image {image_id!r} was asked for twice: expected each image once")
         seen.add(image_id)
         if f"{image_id}{_SUFFIX}" not in file:
             raise InputError(f"image {image_id!r} is not in {place}: it has no {image_id}{_SUFFIX}")
-    return wanted
+    return expected
 
 
 def _dataset(file: "h5py.File", place: Path, image_id: str, suffix: str) -> "h5py.Dataset":
@@ -152,7 +154,9 @@ def _dataset(file: "h5py.File", place: Path, image_id: str, suffix: str) -> "h5p
     if not isinstance(dataset, h5py.Dataset):
         raise InputError(f"image {image_id!r} in {place} has no dataset {key}: the file is not whole")
     if dataset.ndim != 2 or dataset.dtype.kind != "f":
-        raise InputError(f"{key} in {place} is {dataset.dtype} {dataset.shape}: wanted rows of floating-point numbers")
+        raise InputError(
+            f"{key} in {place} is {dataset.dtype} {dataset.shape}: expected rows of floating-point numbers"
+        )
     return dataset
 
 
@@ -161,11 +165,11 @@ def _detections(file: "h5py.File", place: Path, image_id: str, num_classes: int,
     features = _dataset(file, place, image_id, _SUFFIX)
     boxes = _dataset(file, place, image_id, "_boxes")
     probabilities = _dataset(file, place, image_id, "_cls_prob")
-    wanted = {"_boxes": (len(features), 4), "_cls_prob": (len(features), num_classes + 1)}
+    expected = {"_boxes": (len(features), 4), "_cls_prob": (len(features), num_classes + 1)}
     for suffix, dataset in (("_boxes", boxes), ("_cls_prob", probabilities)):
-        if dataset.shape != wanted[suffix]:
+        if dataset.shape != expected[suffix]:
             raise InputError(
-                f"{image_id}{suffix} in {place} is {dataset.shape}: wanted {wanted[suffix]}, for {len(features)} rows "
+                f"{image_id}{suffix} in {place} is {dataset.shape}: expected {expected[suffix]}, for {len(features)} rows "
                 f"of features and {num_classes} classes after the background"
             )
     foreground = probabilities[:max_regions][:, 1:]
@@ -173,7 +177,7 @@ def _detections(file: "h5py.File", place: Path, image_id: str, num_classes: int,
     classes = foreground.argmax(axis=1)
     scores = foreground[np.arange(len(classes)), classes]
     if not ((scores >= -_ROUNDING) & (scores <= 1 + _ROUNDING)).all():
-        raise InputError(f"{image_id}_cls_prob in {place} has values that are no probabilities: wanted 0 to 1")
+        raise InputError(f"{image_id}_cls_prob in {place} has values that are no probabilities: expected 0 to 1")
     return _Detections(
         features=kept_features,
         boxes=kept_boxes,

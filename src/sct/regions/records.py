@@ -29,20 +29,20 @@ class Box(NamedTuple):
         >>> Box.checked([200, 30, 20, 310])
         Traceback (most recent call last):
             ...
-        sct.errors.InputError: box (200.0, 30.0, 20.0, 310.0) is inverted or empty: wanted x1 < x2 and y1 < y2
+        sct.errors.InputError: box (200.0, 30.0, 20.0, 310.0) is inverted or empty: expected x1 < x2 and y1 < y2
         """
         if len(corners) != 4:
-            raise InputError(f"box {tuple(corners)} has {len(corners)} numbers: wanted x1, y1, x2, y2")
+            raise InputError(f"box {tuple(corners)} has {len(corners)} numbers: expected x1, y1, x2, y2")
         try:
             box = cls(*(float(value) for value in corners))
         except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"box {tuple(corners)!r} is not made of numbers: wanted x1, y1, x2, y2") from error
+            raise InputError(f"box {tuple(corners)!r} is not made of numbers: expected x1, y1, x2, y2") from error
         if not all(isfinite(value) for value in box):
-            raise InputError(f"box {tuple(box)} is not finite: wanted four numbers in pixels")
+            raise InputError(f"box {tuple(box)} is not finite: expected four numbers in pixels")
         # Compared as they will be stored, in single precision: a box must not vanish on its way.
         x1, y1, x2, y2 = np.array(box, np.float32)
         if x1 >= x2 or y1 >= y2:
-            raise InputError(f"box {tuple(box)} is inverted or empty: wanted x1 < x2 and y1 < y2")
+            raise InputError(f"box {tuple(box)} is inverted or empty: expected x1 < x2 and y1 < y2")
         return box
 
     @classmethod
@@ -61,10 +61,10 @@ class Box(NamedTuple):
         return (self.x2 - self.x1) * (self.y2 - self.y1)
 
     def check_inside(self, width: float, height: float, *, overhang: float = 0.0) -> None:
-        """Refuse a box that leaves the picture by more than ``overhang``; touching its edge is fine."""
+        """Refuse a box that leaves the image by more than ``overhang``; touching its edge is fine."""
         if min(self.x1, self.y1) < -overhang or self.x2 > width + overhang or self.y2 > height + overhang:
             raise InputError(
-                f"box {tuple(self)} leaves the picture: wanted corners within (0, 0, {width:g}, {height:g})"
+                f"box {tuple(self)} leaves the image: expected corners within (0, 0, {width:g}, {height:g})"
             )
 
 
@@ -95,9 +95,9 @@ class Region:
         """Check box, name and score."""
         object.__setattr__(self, "box", Box.checked(self.box))
         if self.class_name is not None and not is_one_line(self.class_name):
-            raise InputError(f"class {self.class_name!r} of region {tuple(self.box)}: wanted a name of one line")
+            raise InputError(f"class {self.class_name!r} of region {tuple(self.box)}: expected a name of one line")
         if self.score is not None and not 0 <= self.score <= 1:
-            raise InputError(f"score {self.score} of region {tuple(self.box)} is out of range: wanted 0 to 1")
+            raise InputError(f"score {self.score} of region {tuple(self.box)} is out of range: expected 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class RegionSet:
     def __post_init__(self) -> None:
         """Refuse an empty set."""
         if not self.regions:
-            raise InputError("a region set is empty: wanted at least one region")
+            raise InputError("a region set is empty: expected at least one region")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Control:
     def __post_init__(self) -> None:
         """Refuse an empty control."""
         if not self.region_sets:
-            raise InputError("the control is empty: wanted at least one region set")
+            raise InputError("the control is empty: expected at least one region set")
 
     @classmethod
     def of_boxes(cls, boxes: Iterable[Sequence[float]], *, ordered: bool = True) -> "Control":
@@ -134,7 +134,7 @@ class Control:
         return cls(tuple(RegionSet((Region(Box.checked(box)),)) for box in boxes), ordered=ordered)
 
     def check_inside(self, width: float, height: float) -> None:
-        """Refuse regions that leave the picture."""
+        """Refuse regions that leave the image."""
         for region_set in self.region_sets:
             for region in region_set.regions:
                 region.box.check_inside(width, height)

@@ -1,6 +1,6 @@
 """Region features of a whole dataset, read from one folder of memory-mapped arrays.
 
-``sct.regions.store_layout`` describes the files, ``sct.regions.store_writer`` makes them.
+``sct.regions.store_format`` describes the files, ``sct.regions.store_writer`` makes them.
 """
 
 import mmap
@@ -17,7 +17,7 @@ from jaxtyping import Float16, Float32, Int64, UInt16
 
 from sct.errors import InputError
 from sct.regions.records import Box, Region
-from sct.regions.store_layout import UNNAMED, checked_manifest, read_lines
+from sct.regions.store_format import UNNAMED, checked_manifest, read_lines
 
 _THREADED_BYTES = 4 << 20
 """Batches smaller than this are copied before another thread has woken up."""
@@ -175,7 +175,7 @@ class RegionStore:
         except KeyError:
             raise InputError(
                 f"image {image_id!r} is not in {self.path}, which has {len(self)} images: "
-                "wanted an image it was built with; build the store again from a source that has it"
+                "expected an image it was built with; build the store again from a source that has it"
             ) from None
 
     def _target(
@@ -185,11 +185,11 @@ class RegionStore:
             return np.empty((num_rows, self.feature_size), dtype=np.float16)
         if out.dtype != np.float16 or out.shape[1:] != (self.feature_size,) or len(out) < num_rows:
             raise InputError(
-                f"out is {out.dtype} {out.shape}: wanted float16 with {self.feature_size} columns and at least "
+                f"out is {out.dtype} {out.shape}: expected float16 with {self.feature_size} columns and at least "
                 f"{num_rows} rows, as new_buffer gives"
             )
         if not (out.flags.c_contiguous and out.flags.writeable):
-            raise InputError("out is read-only or not contiguous: wanted a buffer as new_buffer gives")
+            raise InputError("out is read-only or not contiguous: expected a buffer as new_buffer gives")
         return out[:num_rows]
 
     def _copy_features(

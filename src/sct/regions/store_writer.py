@@ -16,9 +16,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from jaxtyping import Float, Float16, Integer
 
-from sct.atomic import flush_folder, lock, written_whole
 from sct.errors import InputError
-from sct.regions.store_layout import (
+from sct.regions.store_format import (
     FORMAT,
     JOURNAL,
     MANIFEST,
@@ -28,6 +27,7 @@ from sct.regions.store_layout import (
     journal_lines,
     sealed_line,
 )
+from sct.storage.atomic import atomic_write, fsync_dir, lock
 
 COMMIT_IMAGES = 256
 COMMIT_BYTES = 64 << 20
@@ -52,12 +52,12 @@ class RegionStoreWriter:
     ) -> None:
         """Open the folder; ``source`` and ``expected`` (images) must not change between the parts of one build."""
         if feature_size < 1:
-            raise InputError(f"feature size {feature_size} is not positive: wanted the length of a feature vector")
+            raise InputError(f"feature size {feature_size} is not positive: expected the length of a feature vector")
         if len(class_names) > UNNAMED:
-            raise InputError(f"{len(class_names)} class names came: wanted at most {UNNAMED}")
+            raise InputError(f"{len(class_names)} class names came: expected at most {UNNAMED}")
         for name in class_names:
             if "\n" in name:
-                raise InputError(f"class name {name!r} has a line break: wanted one line")
+                raise InputError(f"class name {name!r} has a line break: expected one line")
         self.path = Path(path)
         self.feature_size = feature_size
         self.class_names = tuple(class_names)
@@ -132,16 +132,16 @@ class RegionStoreWriter:
         if boxes.shape != (num_regions, 4) or not np.isfinite(boxes).all():
             raise InputError(
                 f"boxes of image {image_id!r} are {boxes.shape}, or not all finite: "
-                f"wanted ({num_regions}, 4), a box for each row of features"
+                f"expected ({num_regions}, 4), a box for each row of features"
             )
         if classes.shape != (num_regions,) or not ((classes == UNNAMED) | self._is_class(classes)).all():
             raise InputError(
-                f"classes of image {image_id!r} are {classes.shape}, or out of range: wanted ({num_regions},), "
+                f"classes of image {image_id!r} are {classes.shape}, or out of range: expected ({num_regions},), "
                 f"each below {len(self.class_names)} or {UNNAMED}"
             )
         if scores.shape != (num_regions,) or not (np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all():
             raise InputError(
-                f"scores of image {image_id!r} are {scores.shape}, or out of range: wanted ({num_regions},), "
+                f"scores of image {image_id!r} are {scores.shape}, or out of range: expected ({num_regions},), "
                 "each from 0 to 1 or NaN"
             )
         size = [_checked_side(image_id, width), _checked_side(image_id, height)]
@@ -183,9 +183,9 @@ class RegionStoreWriter:
         self._check_usable()
         expected = self._header["expected"]
         if expected is not None and len(self) != expected:
-            raise InputError(f"{self.path} has {len(self)} of {expected} images: wanted all of them before finish")
+            raise InputError(f"{self.path} has {len(self)} of {expected} images: expected all of them before finish")
         self.commit()
-        with written_whole(self.path / "classes.txt") as file:
+        with atomic_write(self.path / "classes.txt") as file:
             file.write("".join(f"{name}\n" for name in self.class_names).encode())
         sizes = array_bytes(len(self), self._regions, self.feature_size)
         sizes |= {name: (self.path / name).stat().st_size for name in ("images.txt", "classes.txt")}
@@ -199,7 +199,7 @@ class RegionStoreWriter:
             "classes": len(self.class_names),
             "bytes": sizes,
         }
-        with written_whole(self.path / MANIFEST) as file:
+        with atomic_write(self.path / MANIFEST) as file:
             file.write(json.dumps(manifest, indent=1, ensure_ascii=False).encode())
         self.close()
         (self.path / JOURNAL).unlink()
@@ -220,9 +220,9 @@ class RegionStoreWriter:
 
     def _checked_id(self, image_id: str) -> bytes:
         if not image_id or "\n" in image_id:
-            raise InputError(f"image id {image_id!r} is empty or has a line break: wanted one line of text")
+            raise InputError(f"image id {image_id!r} is empty or has a line break: expected one line of text")
         if image_id in self._ids:
-            raise InputError(f"image {image_id!r} is in {self.path} already: wanted each image once")
+            raise InputError(f"image {image_id!r} is in {self.path} already: expected each image once")
         try:
             return f"{image_id}\n".encode()
         except UnicodeEncodeError as error:
@@ -233,13 +233,13 @@ class RegionStoreWriter:
     ) -> Float16[np.ndarray, "regions features"]:
         if features.ndim != 2 or features.shape[1] != self.feature_size:
             raise InputError(
-                f"features of image {image_id!r} are {features.shape}: wanted (regions, {self.feature_size})"
+                f"features of image {image_id!r} are {features.shape}: expected (regions, {self.feature_size})"
             )
         with np.errstate(over="ignore"):  # becomes infinite, which is refused below
             half = features.astype("<f2")
         if not np.isfinite(half).all():
             raise InputError(
-                f"features of image {image_id!r} are not all finite in half precision: wanted numbers within +-65504"
+                f"features of image {image_id!r} are not all finite in half precision: expected numbers within +-65504"
             )
         return half
 
@@ -250,7 +250,7 @@ class RegionStoreWriter:
         self.path.mkdir(parents=True, exist_ok=True)
         place = self.path / JOURNAL
         if not place.exists() and any(self.path.iterdir()):
-            raise InputError(f"{self.path} has files that are no region store build: wanted a new or empty folder")
+            raise InputError(f"{self.path} has files that are no region store build: expected a new or empty folder")
         journal = self._open_files.enter_context(place.open("ab"))
         lock(journal, self.path)
         lines = journal_lines(place)
@@ -270,9 +270,9 @@ class RegionStoreWriter:
         return journal
 
     def _check_same_build(self, header: dict[str, Any]) -> None:
-        for name, wanted in self._header.items():
+        for name, expected in self._header.items():
             came = header.get(name)
-            if came == wanted:
+            if came == expected:
                 continue
             if name == "class_names":
                 raise InputError(
@@ -280,7 +280,7 @@ class RegionStoreWriter:
                     "continue it with the same ones, or delete it"
                 )
             raise InputError(
-                f"{self.path} is an unfinished build with {name.replace('_', ' ')} {came!r}, not {wanted!r}: "
+                f"{self.path} is an unfinished build with {name.replace('_', ' ')} {came!r}, not {expected!r}: "
                 "continue it as it was begun, or delete it"
             )
 
@@ -298,7 +298,7 @@ class RegionStoreWriter:
                 )
             file.truncate(size)
             files[name] = file
-        flush_folder(self.path)
+        fsync_dir(self.path)
         ids = (self.path / "images.txt").read_bytes().decode().split("\n")[:-1]
         self._ids = dict.fromkeys(ids)
         if len(self._ids) != self._committed:
@@ -313,5 +313,5 @@ def _checked_side(image_id: str, side: float | None) -> float:
     if side is None:
         return float("nan")
     if not 0 < side < float("inf"):
-        raise InputError(f"image {image_id!r} has a side of {side}: wanted pixels above 0, or None where unknown")
+        raise InputError(f"image {image_id!r} has a side of {side}: expected pixels above 0, or None where unknown")
     return side

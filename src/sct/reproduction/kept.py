@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from sct.data.readers.json_file import load_json, mapping_of
+from sct.data.readers.json_checks import load_json, mapping_of
 
 
 def read_kept(path: Path) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from sct.reproduction.published import PublishedTable, RowKey
 from sct.reproduction.request import Request, Say
 from sct.reproduction.row_captions import RowCaptions
 from sct.reproduction.runs import LOG, Workplace, missing_runs
-from sct.reproduction.stand_in import StandIn
+from sct.reproduction.stand_in import SubstituteDataset
 from sct.reproduction.training import Trainer
-from sct.training.sorter_results import SCORES as SORTER_SCORES
+from sct.training.sorter.data import SCORES as SORTER_SCORES
 
 _BY_SCORES = "probability"
 """The one system that may be of another dataset: a copy with the scores of a detector, which no dataset here has."""
@@ -27,12 +27,14 @@ _Runs = Mapping[RowKey, tuple[PlannedRun, ...]]
 """The runs of each row."""
 
 
-def measured(table: PublishedTable, request: Request, data: StandIn, metrics: Sequence[str], say: Say) -> Results:
+def measured(
+    table: PublishedTable, request: Request, data: SubstituteDataset, metrics: Sequence[str], say: Say
+) -> Results:
     """Measure what can be measured of every row of a table; ``say`` is told what is being done."""
     known = list(dict.fromkeys(row.key.system for row in table.rows()))
     unknown = [system for system in request.systems if system not in known]
     if unknown:
-        raise InputError(f"{table.name} has no system {unknown[0]!r}: wanted some of {', '.join(known)}")
+        raise InputError(f"{table.name} has no system {unknown[0]!r}: expected some of {', '.join(known)}")
     if table.protocol == "statistics":
         return _counted(table, data, metrics, say)
     runs = _planned(table, request)
@@ -43,7 +45,7 @@ def measured(table: PublishedTable, request: Request, data: StandIn, metrics: Se
     return _captioned(runs, table.protocol, request, data, metrics, say)
 
 
-def _counted(table: PublishedTable, data: StandIn, metrics: Sequence[str], say: Say) -> Results:
+def _counted(table: PublishedTable, data: SubstituteDataset, metrics: Sequence[str], say: Say) -> Results:
     """The statistics of the dataset, as those of the one that it stands in for."""
     say(f"counting in {data.folder}")
     found, name = statistics(data.dataset.table), data.folder.name
@@ -59,7 +61,7 @@ def _counted(table: PublishedTable, data: StandIn, metrics: Sequence[str], say: 
     return results
 
 
-def _sorted(runs: _Runs, request: Request, data: StandIn, metrics: Sequence[str], say: Say) -> Results:
+def _sorted(runs: _Runs, request: Request, data: SubstituteDataset, metrics: Sequence[str], say: Say) -> Results:
     """The scores of sorters on the val split; those of the dataset at hand are trained if they are missing."""
     place = request.place
     faults = {
@@ -68,7 +70,7 @@ def _sorted(runs: _Runs, request: Request, data: StandIn, metrics: Sequence[str]
         for run in of_row
         if (fault := refusal(place, run, data if key.data == data.kind and key.system != _BY_SCORES else None))
     }
-    wanted = {
+    expected = {
         key: [run for run in of_row if run.name not in faults and not _sorter_scores(place, run).exists()]
         for key, of_row in runs.items()
         if key.data == data.kind and request.trains(key)
@@ -76,11 +78,11 @@ def _sorted(runs: _Runs, request: Request, data: StandIn, metrics: Sequence[str]
     absent: dict[str, str] = {}
     if not np.nan_to_num(data.dataset.table.columns["region_score"]).any():
         # Without scores of a detector its order would be one by chance.
-        by_chance = wanted.pop(RowKey(data.kind, _BY_SCORES, ""), [])
+        by_chance = expected.pop(RowKey(data.kind, _BY_SCORES, ""), [])
         absent = {
             run.name: f"{NOT_RUN}: no region of {data.folder.name} has the score of a detector" for run in by_chance
         }
-    faults |= _trained(request, data, [run for of_row in wanted.values() for run in of_row], say)
+    faults |= _trained(request, data, [run for of_row in expected.values() for run in of_row], say)
 
     def result(run: PlannedRun) -> RunResult:
         if run.name not in faults and _sorter_scores(place, run).exists():
@@ -93,12 +95,12 @@ def _sorted(runs: _Runs, request: Request, data: StandIn, metrics: Sequence[str]
 
 
 def _captioned(
-    runs: _Runs, protocol: CaptionProtocol, request: Request, data: StandIn, metrics: Sequence[str], say: Say
+    runs: _Runs, protocol: CaptionProtocol, request: Request, data: SubstituteDataset, metrics: Sequence[str], say: Say
 ) -> Results:
     """Captions of every run by the table's protocol, scored."""
     captions = RowCaptions(protocol, request, data, [run for of_row in runs.values() for run in of_row], say)
-    wanted = [run for key, of_row in runs.items() for run in captions.missing(of_row) if request.trains(key)]
-    _trained(request, data, [*captions.sorters(), *wanted], say, captions.settle)
+    expected = [run for key, of_row in runs.items() for run in captions.missing(of_row) if request.trains(key)]
+    _trained(request, data, [*captions.sorters(), *expected], say, captions.settle)
     return {key: RowResult(key, tuple(captions.result(run, metrics) for run in of_row)) for key, of_row in runs.items()}
 
 
@@ -123,13 +125,13 @@ def _planned(table: PublishedTable, request: Request) -> _Runs:
 
 def _trained(
     request: Request,
-    data: StandIn,
-    wanted: Sequence[PlannedRun],
+    data: SubstituteDataset,
+    expected: Sequence[PlannedRun],
     say: Say,
     settle: Callable[[Mapping[str, str]], None] | None = None,
 ) -> dict[str, str]:
     """Train what is missing, if that is asked for, and give the faults by name; ``settle`` is called after each run."""
-    chains = missing_runs(request.place, wanted) if request.train else []
+    chains = missing_runs(request.place, expected) if request.train else []
     faults: dict[str, str] = {}
     if settle is not None:
         settle(faults)

@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from sct.checksum import checksum_of
 from sct.data.dataset import TABLE
 from sct.errors import InputError
 from sct.reproduction.plan import PlannedRun
 from sct.reproduction.predictions import EVALUATION
 from sct.reproduction.runs import Workplace
-from sct.reproduction.stand_in import StandIn
-from sct.training.run_folder import RECIPE
-from sct.training.settings_file import read_settings_file
+from sct.reproduction.stand_in import SubstituteDataset
+from sct.storage.artifacts import sha256_file
+from sct.training.config import read_settings_file
+from sct.training.run_dir import RECIPE
 
 
-def refusal(place: Workplace, run: PlannedRun, data: StandIn | None) -> str:
+def refusal(place: Workplace, run: PlannedRun, data: SubstituteDataset | None) -> str:
     """Why a run can be neither taken nor begun; empty: it can. It must be of ``data`` if that is given."""
     try:
         place.commands(run)
@@ -30,7 +30,7 @@ def commands_of(place: Workplace, run: PlannedRun) -> tuple[str, ...]:
         return ()
 
 
-def other_data(place: Workplace, run: PlannedRun, data: StandIn) -> str:
+def other_data(place: Workplace, run: PlannedRun, data: SubstituteDataset) -> str:
     """Why a run that is there, or what a missing one would start from, is not of the dataset; empty: it is."""
     folder = place.folder(run)
     if not place.is_done(run) and not (folder / EVALUATION).is_dir():
@@ -54,11 +54,11 @@ def dataset_named(folder: Path) -> str:
     return str(read_settings_file(recipe).get("data", "")) if recipe.exists() else ""
 
 
-def _is_of(place: Workplace, run: PlannedRun, data: StandIn) -> bool:
+def _is_of(place: Workplace, run: PlannedRun, data: SubstituteDataset) -> bool:
     report = place.report(run)
     if "dataset" in report:
         return bool(report["dataset"] == data.digest)
     named = Path(dataset_named(place.folder(run)) or data.folder)  # where nothing is known, nothing speaks against it
     if (named / TABLE).is_file():
-        return checksum_of(named / TABLE) == data.digest
+        return sha256_file(named / TABLE) == data.digest
     return named.name == data.folder.name  # it was trained on another machine, or the dataset has moved

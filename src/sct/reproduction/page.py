@@ -1,4 +1,4 @@
-"""A reproduction as one HTML file: no script, no font, no picture from elsewhere, readable by day and by night."""
+"""A reproduction as one HTML file: no script, no font, no image from elsewhere, readable by day and by night."""
 
 from html import escape
 

@@ -34,7 +34,7 @@ _OWN_RECIPES: Mapping[Data, frozenset[str]] = {
     ),
     "flickr": frozenset(),
 }
-_CAPTIONERS: Mapping[Data, str] = {"coco": "coco_layout", "flickr": "flickr8k_pictures"}
+_CAPTIONERS: Mapping[Data, str] = {"coco": "coco_layout", "flickr": "flickr8k_images"}
 _SORTERS: Mapping[Data, str] = {"coco": "sorter_coco_layout", "flickr": "sorter_flickr8k"}
 
 

@@ -15,24 +15,24 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-import sct
-from sct.atomic import written_whole
-from sct.captioning import Captioner, load
-from sct.checksum import checksum_of
+from sct._version import __version__
+from sct.captioner.bundle import CONFIG, VISION
+from sct.captioner.captioner import Captioner, load
 from sct.data.features import Features, ImageFeatures, features_for
-from sct.data.mentions import split_number
+from sct.data.index import split_number
 from sct.data.samples import ControlKind
 from sct.errors import InputError
+from sct.evaluation.evaluate import PREDICTIONS, SCORES, EvaluationSettings, Evaluator
 from sct.evaluation.oracle import HYPOTHESES_PER_CAPTION, ORDERS_PER_CAPTION
 from sct.evaluation.predict import DatasetSorter
 from sct.evaluation.predictions import write_predictions
-from sct.evaluation.protocol import PREDICTIONS, SCORES, EvaluationSettings, Evaluator
-from sct.model.bundle import CONFIG, VISION
-from sct.regions.sight import NetworkVision
 from sct.reproduction.kept import read_kept
-from sct.reproduction.stand_in import StandIn
+from sct.reproduction.stand_in import SubstituteDataset
 from sct.sorting import load_sorter
-from sct.sorting.saving import CONFIG as SORTER_CONFIG
+from sct.sorting.serialization import CONFIG as SORTER_CONFIG
+from sct.storage.artifacts import sha256_file
+from sct.storage.atomic import atomic_write
+from sct.vision.interface import NetworkVision
 
 CaptionProtocol = Literal["sequence", "set", "diversity"]
 CAPTIONS_OF_AN_IMAGE = 20
@@ -72,7 +72,7 @@ class PredictionPlace:
     def settings(self) -> EvaluationSettings:
         """How they are said: by the paper's search, whatever a bundle's own is."""
         control: ControlKind = "set" if self.protocol == "set" else "sequence"
-        return EvaluationSettings(split=self.split, control=control, length_power=0.0)
+        return EvaluationSettings(split=self.split, control=control, length_penalty=0.0)
 
     def search(self) -> dict[str, Any]:
         """All that decides on captions besides what they are made of, as JSON keeps it."""
@@ -93,10 +93,10 @@ class PredictionPlace:
 class Speaker:
     """Has bundles caption a split of a dataset; what several of them need is read once."""
 
-    def __init__(self, data: StandIn, split: str, *, device: str, pictures: Path | None = None) -> None:
-        """``pictures`` is where the dataset's are, if they have moved."""
+    def __init__(self, data: SubstituteDataset, split: str, *, device: str, images: Path | None = None) -> None:
+        """``images`` is where the dataset's are, if they have moved."""
         self._data, self._split, self._device = data, split, device
-        self._pictures = "" if pictures is None else str(pictures)
+        self._images = "" if images is None else str(images)
         self._seen: dict[str, Features] = {}
 
     def has_said(self, place: PredictionPlace, best: Path, sorter: Path | None) -> bool:
@@ -109,8 +109,8 @@ class Speaker:
             judged = read_kept(place.scores).get("predictions")
             if best.is_dir() or judged is None or judged != made_of.get("captions"):
                 return False
-        wanted = self._made_of(place, best, sorter if best.is_dir() else None)
-        return all(made_of.get(name) == value for name, value in wanted.items() if value is not None)
+        expected = self._made_of(place, best, sorter if best.is_dir() else None)
+        return all(made_of.get(name) == value for name, value in expected.items() if value is not None)
 
     def say(self, place: PredictionPlace, best: Path, sorter: Path | None) -> None:
         """Caption the split and write the captions down."""
@@ -119,12 +119,14 @@ class Speaker:
         dataset = self._data.dataset
         of_sets = None if sorter is None else DatasetSorter(load_sorter(sorter), dataset.table, features)
         evaluator = Evaluator(captioner, dataset, features, place.settings, of_sets)
-        lines = evaluator.caption_often(CAPTIONS_OF_AN_IMAGE) if place.protocol == "diversity" else evaluator.caption()
+        lines = (
+            evaluator.caption_n_times(CAPTIONS_OF_AN_IMAGE) if place.protocol == "diversity" else evaluator.caption()
+        )
         place.folder.mkdir(parents=True, exist_ok=True)
         (place.folder / MADE_OF).unlink(missing_ok=True)  # it is not of what is written now
         write_predictions(place.file, lines)
-        made_of = {**self._made_of(place, best, sorter), "captions": checksum_of(place.file)}
-        with written_whole(place.folder / MADE_OF) as file:
+        made_of = {**self._made_of(place, best, sorter), "captions": sha256_file(place.file)}
+        with atomic_write(place.folder / MADE_OF) as file:
             file.write(json.dumps(made_of, indent=1).encode("utf-8"))
 
     def _made_of(self, place: PredictionPlace, best: Path, sorter: Path | None) -> Mapping[str, object]:
@@ -132,30 +134,30 @@ class Speaker:
         return {
             "data": self._data.digest,
             # The settings of a bundle, and of a sorter, have the checksums of all its other files.
-            "bundle": checksum_of(best / CONFIG) if best.is_dir() else None,
-            "sorter": None if sorter is None else checksum_of(sorter / SORTER_CONFIG),
+            "bundle": sha256_file(best / CONFIG) if best.is_dir() else None,
+            "sorter": None if sorter is None else sha256_file(sorter / SORTER_CONFIG),
             "search": place.search(),
-            "sct": sct.__version__ if best.is_dir() else None,
+            "sct": __version__ if best.is_dir() else None,
         }
 
     def _features(self, captioner: Captioner, best: Path) -> Features:
-        """What the bundle was trained with: what it sees in the pictures, or what its encoder makes of boxes."""
+        """What the bundle was trained with: what it sees in the images, or what its encoder makes of boxes."""
         if captioner.vision is None:
             return features_for(self._data.dataset.table, None, captioner.encoder)
         if not isinstance(captioner.vision, NetworkVision):
             raise InputError(f"{best} sees by something that gives no features of a whole dataset: train another one")
-        name = checksum_of(best / VISION)
+        name = sha256_file(best / VISION)
         if name not in self._seen:
             self._seen[name] = self._look(captioner.vision)
         return self._seen[name]
 
     def _look(self, eye: NetworkVision) -> Features:
-        from sct.training.picture_features import PictureFeatures  # noqa: PLC0415  only for bundles that see
+        from sct.training.captioner.image_features import ImageFeatureExtractor  # noqa: PLC0415
 
         table = self._data.dataset.table
         is_here = table.columns["image_split"] == split_number(table, self._split)
         images = np.flatnonzero(is_here).tolist()
-        features = PictureFeatures(eye, self._data.dataset, self._pictures, torch.device(self._device))
+        features = ImageFeatureExtractor(eye, self._data.dataset, self._images, torch.device(self._device))
         return _Remembered(features(images), images)
 
 

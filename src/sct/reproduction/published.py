@@ -313,8 +313,8 @@ def table_named(name: str) -> PublishedTable:
     >>> table_named("tablea1").title
     'Sorting region sets'
     """
-    wanted = _OTHER_NAMES.get(name.lower(), name.lower())
-    found = next((table for known, table in TABLES.items() if known.lower() == wanted), None)
+    expected = _OTHER_NAMES.get(name.lower(), name.lower())
+    found = next((table for known, table in TABLES.items() if known.lower() == expected), None)
     if found is None:
-        raise InputError(f"table {name!r} is not known: wanted one of {', '.join(TABLES)}")
+        raise InputError(f"table {name!r} is not known: expected one of {', '.join(TABLES)}")
     return found

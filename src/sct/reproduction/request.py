@@ -23,7 +23,7 @@ class Request:
     seeds: int = 3
     """How often the systems of ``plan.REPEATED`` are trained."""
     metrics: tuple[str, ...] = ()
-    """Those of the table that are wanted; none: all."""
+    """Those of the table that are expected; none: all."""
     train: bool = True
     """Whether runs that are missing are trained."""
     systems: tuple[str, ...] = ()
@@ -37,9 +37,9 @@ class Request:
         """Refuse no runs at all, and a device that is not there."""
         for name in ("seeds", "jobs"):
             if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}: wanted at least 1")
+                raise InputError(f"{name} is {getattr(self, name)}: expected at least 1")
         if self.device.startswith("cuda") and not torch.cuda.is_available():
-            raise InputError(f"the device is {self.device!r}, and there is no GPU here: wanted --device cpu or auto")
+            raise InputError(f"the device is {self.device!r}, and there is no GPU here: expected --device cpu or auto")
 
     def trains(self, key: RowKey) -> bool:
         """Whether the runs of a row are trained if they are missing."""

@@ -14,19 +14,19 @@ from sct.reproduction.predictions import CaptionProtocol, PredictionPlace, Speak
 from sct.reproduction.published import RowKey
 from sct.reproduction.request import Request, Say
 from sct.reproduction.scores import scores_of
-from sct.reproduction.stand_in import StandIn
+from sct.reproduction.stand_in import SubstituteDataset
 
 
 class RowCaptions:
     """Has runs caption as soon as they can, and remembers why some could not."""
 
     def __init__(
-        self, protocol: CaptionProtocol, request: Request, data: StandIn, runs: Sequence[PlannedRun], say: Say
+        self, protocol: CaptionProtocol, request: Request, data: SubstituteDataset, runs: Sequence[PlannedRun], say: Say
     ) -> None:
         """Look which captions of the runs are missing, and which runs are not of the dataset."""
         self._protocol, self._request, self._say, self._data = protocol, request, say, data
         place = request.place
-        self._speaker = Speaker(data, request.split, device=request.device, pictures=place.pictures)
+        self._speaker = Speaker(data, request.split, device=request.device, image_folder=place.image_folder)
         self._sorter = planned_run(RowKey(data.kind, SORTER, "")) if protocol == "set" else None
         self._faults = {run.name: fault for run in runs if (fault := refusal(place, run, data))}
         self._starved: dict[str, str] = {}

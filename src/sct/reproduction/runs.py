@@ -15,12 +15,12 @@ from typing import Any
 from sct.errors import InputError
 from sct.reproduction.kept import read_kept
 from sct.reproduction.plan import RUN_KINDS, PlannedRun
+from sct.training.captioner.config import load_recipe
 from sct.training.checkpoint import load_checkpoint
-from sct.training.journal import METRICS
-from sct.training.recipe import load_recipe
-from sct.training.run_folder import BEST, CHECKPOINT, RECIPE
-from sct.training.settings_file import as_word, flat_settings
-from sct.training.sorter_recipe import load_sorter_recipe
+from sct.training.config import as_word, flat_settings
+from sct.training.metric_logger import METRICS
+from sct.training.run_dir import BEST, CHECKPOINT, RECIPE
+from sct.training.sorter.config import load_sorter_recipe
 
 LOG, REPORT = "reproduction.log", "reproduction.json"
 _PLANNED: Mapping[str, str] = {
@@ -48,22 +48,22 @@ class Workplace:
     """``key=value`` for every stage of a captioner, ``cider:key=value`` for one of them, ``sorter:key=value``."""
     accelerator: str = "auto"
     """What captioners are trained on, in the words of recipes."""
-    pictures: Path | None = None
-    """Where the dataset's pictures are, if they have moved."""
+    image_folder: Path | None = None
+    """Where the dataset's images are, if they have moved."""
 
     def __post_init__(self) -> None:
         """Refuse a folder without recipes and settings of no stage, or over the plan, before anything runs."""
         refuse_file(self.runs, "--runs")
         if not self.recipes.is_dir():
             raise InputError(
-                f"{self.recipes} is no folder: wanted the recipes of the project, --recipes DIR; they are in its "
+                f"{self.recipes} is no folder: expected the recipes of the project, --recipes DIR; they are in its "
                 "repository, under recipes/"
             )
         for word in self.settings:
             setting = _setting(word)
             if setting.stage and setting.stage not in RUN_KINDS:
                 raise InputError(
-                    f"{word!r} is for the stage {setting.stage!r}: wanted {', '.join(RUN_KINDS)}, or no stage"
+                    f"{word!r} is for the stage {setting.stage!r}: expected {', '.join(RUN_KINDS)}, or no stage"
                 )
             if setting.key in _PLANNED:
                 raise InputError(
@@ -101,7 +101,7 @@ class Workplace:
         """The ``key=value`` words that a run would be begun with."""
         words = [*self._places(run), *run.settings, *self._user_settings(run)]
         if run.kind != "sorter":
-            words += [] if self.pictures is None else [f"examples.pictures={self.pictures}"]
+            words += [] if self.image_folder is None else [f"examples.image_folder={self.image_folder}"]
             words += [] if self.accelerator == "auto" else [f"device.accelerator={self.accelerator}"]
         return words
 
@@ -156,7 +156,7 @@ class Workplace:
         )
         # All its time, over all calls: the recipe of a run that went on says what it had left.
         made |= {"max_seconds": allowed} if (allowed := self.report(run).get("max_seconds")) else {}
-        is_elsewhere = {"data", "out", "from", "examples.pictures", "device"}
+        is_elsewhere = {"data", "out", "from", "examples.image_folder", "device"}
         changed = [
             f"{key}={as_word(value)}"
             for key, value in made.items()
@@ -169,7 +169,7 @@ def refuse_file(path: Path, option: str) -> None:
     """Refuse a file where a folder is to be, or to be made."""
     found = next((part for part in (path, *path.parents) if part.exists()), None)
     if found is not None and not found.is_dir():
-        raise InputError(f"{found} is a file: wanted a folder, {option} DIR")
+        raise InputError(f"{found} is a file: expected a folder, {option} DIR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +190,13 @@ def _setting(word: str) -> _Setting:
     return _Setting(f"{key}{equals}{value}", key, stage if colon else "")
 
 
-def missing_runs(place: Workplace, wanted: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
-    """The runs that have to be trained for the wanted ones, in chains: each run of a chain starts from one before it.
+def missing_runs(place: Workplace, expected: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
+    """The runs that have to be trained for the expected ones, in chains: each run of a chain starts from one before it.
 
     A run that is done is taken as it is, whatever became of what it started from.
     """
     needed: dict[str, PlannedRun] = {}
-    for run in wanted:
+    for run in expected:
         step: PlannedRun | None = run
         while step is not None and not place.is_done(step):
             needed.setdefault(step.name, step)

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sct.atomic import written_whole
-from sct.checksum import checksum_of
 from sct.evaluation.diversity import diversity_report
 from sct.evaluation.predictions import Prediction, read_predictions
 from sct.metrics.report import METRICS, score
 from sct.reproduction.kept import read_kept
 from sct.reproduction.predictions import PredictionPlace
 from sct.reproduction.request import Say
+from sct.storage.artifacts import sha256_file
+from sct.storage.atomic import atomic_write
 
 _DIVERSITY = ("Div-1", "Div-2", "mBLEU", "self-CIDEr")
 _TOGETHER = (("B4", "R", "C"), _DIVERSITY, ("NW",), ("IoU",), ("M",), ("S",))
@@ -35,10 +35,10 @@ class Scores:
 
 
 def scores_of(place: PredictionPlace, metrics: Sequence[str], say: Say) -> Scores:
-    """Figures of captions by the wanted metrics; only those that are not known yet are computed."""
+    """Figures of captions by the expected metrics; only those that are not known yet are computed."""
     if not place.file.is_file():
         return _without_captions(place, metrics)
-    predictions = checksum_of(place.file)
+    predictions = sha256_file(place.file)
     saved = _read(place.scores, predictions)
     known, vectors = dict(saved.figures), saved.vectors
     reasons: dict[str, str] = {}
@@ -73,7 +73,7 @@ def _corpus(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
 def _oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> Scores:
     """The best caption of each image by each metric, and how different the captions of an image are."""
     captions = [line.predictions for line in lines]
-    # How different they are is told along with any metric: that of the least work if no other is wanted.
+    # How different they are is told along with any metric: that of the least work if no other is expected.
     chosen = [name for name in metrics if name not in _DIVERSITY] or ["B4"]
     report = diversity_report(captions, [line.references for line in lines], chosen)
     return Scores({**report.oracle, **report.diversity}, report.unavailable)
@@ -89,5 +89,5 @@ def _read(path: Path, predictions: str | None = None) -> Scores:
 
 def _write(path: Path, predictions: str, scores: Scores) -> None:
     content = {"predictions": predictions, "figures": scores.figures, "vectors": scores.vectors}
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(content, indent=1).encode("utf-8"))

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from sct.checksum import checksum_of
 from sct.data.dataset import TABLE, Dataset
 from sct.errors import InputError
 from sct.reproduction.published import DATA_NAMES, Data, PublishedTable
+from sct.storage.artifacts import sha256_file
 
 _USUAL_SPLIT = "val"
 """Neither dataset here has a ``test``, and sorters are scored on this one alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StandIn:
+class SubstituteDataset:
     """A dataset and which of the paper's it stands in for."""
 
     folder: Path
@@ -22,9 +22,9 @@ class StandIn:
     """Checksum of its captions and regions, by which runs and captions that were made of it know it again."""
 
     @classmethod
-    def open(cls, folder: Path) -> "StandIn":
+    def open(cls, folder: Path) -> "SubstituteDataset":
         """Read a folder that ``sct prepare`` made."""
-        return cls(folder, Dataset.open(folder), checksum_of(folder / TABLE))
+        return cls(folder, Dataset.open(folder), sha256_file(folder / TABLE))
 
     @property
     def kind(self) -> Data:
@@ -34,10 +34,10 @@ class StandIn:
     def refuse_other_tables(self, table: PublishedTable) -> None:
         """Refuse a table about the other one: its runs would be taken for those of the right dataset ever after."""
         if self.kind not in table.data:
-            wanted = " or ".join(DATA_NAMES[data] for data in table.data)
+            expected = " or ".join(DATA_NAMES[data] for data in table.data)
             raise InputError(
                 f"{self.folder} was made of {self.dataset.manifest.source}, which stands in for "
-                f"{DATA_NAMES[self.kind]}, and {table.name} is about {wanted}: name another dataset with --data, or "
+                f"{DATA_NAMES[self.kind]}, and {table.name} is about {expected}: name another dataset with --data, or "
                 "another table"
             )
 
@@ -52,5 +52,5 @@ class StandIn:
             if split != _USUAL_SPLIT:
                 raise InputError(f"the split is {split!r}, but sorters are scored on {_USUAL_SPLIT}: leave --split out")
         elif split not in known:
-            raise InputError(f"{self.folder} has no split {split!r}: wanted one of {', '.join(known)}, --split NAME")
+            raise InputError(f"{self.folder} has no split {split!r}: expected one of {', '.join(known)}, --split NAME")
         return split

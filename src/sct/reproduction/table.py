@@ -10,7 +10,7 @@ from sct.reproduction.figures import Results, RowResult
 from sct.reproduction.measuring import measured
 from sct.reproduction.published import PublishedTable, Section
 from sct.reproduction.request import Request, Say
-from sct.reproduction.stand_in import StandIn
+from sct.reproduction.stand_in import SubstituteDataset
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,9 +80,9 @@ def reproduce(table: PublishedTable, request: Request, say: Say) -> Reproduction
     """
     unknown = [name for name in request.metrics if name not in table.metrics]
     if unknown:
-        raise InputError(f"{table.name} has no {unknown[0]!r}: wanted some of {', '.join(table.metrics)}")
+        raise InputError(f"{table.name} has no {unknown[0]!r}: expected some of {', '.join(table.metrics)}")
     metrics = tuple(name for name in table.metrics if not request.metrics or name in request.metrics)
-    data = StandIn.open(request.place.data)
+    data = SubstituteDataset.open(request.place.data)
     data.refuse_other_tables(table)
     request = replace(request, split=data.split_for(table, request.split))
     return compared(table, request, metrics, measured(table, request, data, metrics, say))

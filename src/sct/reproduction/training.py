@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from sct.atomic import written_whole
 from sct.errors import InputError
 from sct.reproduction.memory import tells_of_no_memory
 from sct.reproduction.plan import PlannedRun
 from sct.reproduction.request import Say
 from sct.reproduction.runs import LOG, REPORT, Workplace, saved_report
+from sct.storage.atomic import atomic_write
 
 _LINES_SHOWN = 5
 _LOOK_EVERY_SECONDS = 1.0
@@ -159,7 +159,7 @@ class Trainer:
             return _Fault(f"{report['reason']}: call sct reproduce again to go on")
         if not place.best(run).is_dir():
             return _Fault(f"it left no bundle ({report['reason']}): let it go on until its first validation")
-        with written_whole(folder / REPORT) as file:
+        with atomic_write(folder / REPORT) as file:
             file.write(kept)
         return None
 
@@ -197,7 +197,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
     One that is ignored stays so, as whoever said nohup wants it.
     """
 
-    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the signature is Python's
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():

@@ -17,8 +17,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from sct.atomic import written_whole
 from sct.errors import InputError
+from sct.storage.atomic import atomic_write
 
 FORMAT = "show-control-and-tell checkpoint"
 VERSION = 1
@@ -39,7 +39,7 @@ _CODES = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Facts:
+class TrainState:
     """Where a run stands, apart from its tensors."""
 
     step: int = 0
@@ -62,20 +62,20 @@ class Facts:
         """Refuse what JSON cannot keep."""
         numbers = (self.best_score, self.seconds)
         if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
-            raise InputError(f"a checkpoint with a number that is not finite ({self}): wanted finite ones")
+            raise InputError(f"a checkpoint with a number that is not finite ({self}): expected finite ones")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
     """What a checkpoint's file holds."""
 
-    facts: Facts
+    facts: TrainState
     tensors: Mapping[str, Tensor]
 
     def under(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names begin with ``prefix`` and a dot, by the rest of their names.
 
-        >>> checkpoint = Checkpoint(Facts(), {"network.bias": torch.zeros(1), "moments.bias": torch.ones(1)})
+        >>> checkpoint = Checkpoint(TrainState(), {"network.bias": torch.zeros(1), "moments.bias": torch.ones(1)})
         >>> checkpoint.under("moments")
         {'bias': tensor([1.])}
         """
@@ -86,7 +86,7 @@ class Checkpoint:
         }
 
 
-def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Facts, fingerprint: str) -> None:
+def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: TrainState, fingerprint: str) -> None:
     """Write a checkpoint over the one before, which stays whole until the new one is on disk.
 
     Tensors may lie on any device and share memory; every bit of them is kept. ``fingerprint`` is the recipe's.
@@ -108,7 +108,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Facts, fin
         header[name] = {"dtype": _CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
     head = json.dumps(header).encode("utf-8")
     head += b" " * (-len(head) % 8)  # tensors begin at a multiple of 8
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(len(head).to_bytes(8, "little"))
         file.write(head)
         for tensor in on_host.values():
@@ -121,12 +121,12 @@ def load_checkpoint(path: Path, fingerprint: str | None = None) -> Checkpoint:
     Without a ``fingerprint`` it may be of any recipe.
     """
     if not path.is_file():
-        raise InputError(f"{path} does not exist: wanted a checkpoint, as a run of sct train saves one")
+        raise InputError(f"{path} does not exist: expected a checkpoint, as a run of sct train saves one")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
         if metadata.get("format") != FORMAT:
-            raise InputError(f"{path} has format {metadata.get('format')!r}: wanted {FORMAT!r}; name a checkpoint")
+            raise InputError(f"{path} has format {metadata.get('format')!r}: expected {FORMAT!r}; name a checkpoint")
         if metadata.get("version") != str(VERSION):
             raise InputError(
                 f"{path} has version {metadata.get('version')!r}, but this sct reads version {VERSION}: "
@@ -145,20 +145,20 @@ def load_checkpoint(path: Path, fingerprint: str | None = None) -> Checkpoint:
     return Checkpoint(_facts(metadata["facts"], path), tensors)
 
 
-def _facts(text: str, path: Path) -> Facts:
+def _facts(text: str, path: Path) -> TrainState:
     found = json.loads(text)
-    known = {known.name: known.type for known in fields(Facts)}
+    known = {known.name: known.type for known in fields(TrainState)}
     # The checksum is right, so somebody wrote it so: an sct with other facts and the same version.
     if found.keys() != known.keys():
-        raise InputError(f"{path} has the facts {sorted(found)}: wanted {sorted(known)}; {_HOW_TO_MEND}")
-    return Facts(**found)
+        raise InputError(f"{path} has the facts {sorted(found)}: expected {sorted(known)}; {_HOW_TO_MEND}")
+    return TrainState(**found)
 
 
 def _in_file_order(tensors: Mapping[str, Tensor]) -> list[str]:
     """Names with the widest numbers first, so that every tensor lies at a multiple of its number's width."""
     for name, tensor in tensors.items():
         if tensor.dtype not in _CODES:
-            raise InputError(f"{name} is of {tensor.dtype}: wanted one of {', '.join(map(str, _CODES))}")
+            raise InputError(f"{name} is of {tensor.dtype}: expected one of {', '.join(map(str, _CODES))}")
     return sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
 
 

@@ -2,9 +2,8 @@ import json
 
 import pytest
 
-from sct.data.faults import Faults
 from sct.data.readers.coco_entities import read_coco_entities
-from sct.data.readers.dropped import Dropped
+from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.records import Chunk
 from sct.errors import InputError
 from sct.regions import Box, Region
@@ -74,7 +73,7 @@ def read(tmp_path):
         if sizes is not None:
             options["sizes"] = tmp_path / "coco_img_shapes.json"
             options["sizes"].write_text(json.dumps(sizes))
-        options = {"detections": STORE, "faults": Faults(), **options}
+        options = {"detections": STORE, "faults": ReadErrors(), **options}
         return list(read_coco_entities(path, karpathy, **options))
 
     return read
@@ -207,9 +206,9 @@ def test_paper_mode_aligns_by_token(read, text, chunks, expected):
 
 
 def test_paper_mode_counts_chunks_that_are_not_in_the_caption(read):
-    dropped = Dropped()
+    dropped = SkipCounts()
     read({"42": {"a dog": [["a cat", "dog"], ["a dog", "dog"]]}}, {"42": ["a dog"]}, dropped=dropped)
-    assert dropped == Dropped(chunks_not_found=1)
+    assert dropped == SkipCounts(chunks_not_found=1)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +292,7 @@ def test_an_unassociated_chunk_stays_in_every_split(read, mode, split):
 
 @pytest.mark.parametrize(("mode", "kept"), [("paper", 1), ("reference", 0)])
 def test_fewer_runs_than_classes_drop_a_caption_in_reference_mode(read, mode, kept):
-    dropped = Dropped()
+    dropped = SkipCounts()
     chunks = [["a dog", "dog"], ["a dog horse", "horse"]]  # the second hides the first: one run, two classes
     images = read({"42": {"a dog horse": chunks}}, {"42": ["a dog horse"]}, mode=mode, dropped=dropped)
     assert sum(len(image.captions) for image in images) == kept
@@ -301,15 +300,17 @@ def test_fewer_runs_than_classes_drop_a_caption_in_reference_mode(read, mode, ke
 
 
 def test_captions_come_in_the_order_of_the_split_and_the_others_are_counted(read):
-    dropped = Dropped()
+    dropped = SkipCounts()
     annotations = {"42": {"a dog": [["a dog", "dog"]], "a horse": [["a horse", "horse"]], "a cow": []}}
     captions = {"42": ["A horse", "a dog", "a dog", "nobody annotated this"], "43": ["nor this"]}
     (image,) = read(annotations, captions, dropped=dropped)
     assert [caption.text for caption in image.captions] == ["A horse", "a dog", "a dog"]
-    assert dropped == Dropped(captions_without_annotation=1, annotations_without_caption=1, images_without_annotation=1)
+    assert dropped == SkipCounts(
+        captions_without_annotation=1, annotations_without_caption=1, images_without_annotation=1
+    )
 
 
-def test_a_picture_ends_where_its_regions_end_unless_its_size_is_known(read):
+def test_a_image_ends_where_its_regions_end_unless_its_size_is_known(read):
     annotations, captions = {"42": {"a dog": [["a dog", "dog"]]}}, {"42": ["a dog"]}
     (guessed,) = read(annotations, captions)
     (known,) = read(annotations, captions, sizes={"42": [640, 480]})
@@ -338,7 +339,7 @@ GOOD_CHUNKS = [["a beach", "beach"]]
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        pytest.param("dog", "the list of chunks is a str: wanted a list", id="not a list"),
+        pytest.param("dog", "the list of chunks is a str: expected a list", id="not a list"),
         pytest.param([["a dog"]], r"chunk \['a dog'\] is not a pair", id="no class"),
         pytest.param([["a dog", None]], r"chunk \['a dog', None\] is not a pair", id="class is nothing"),
         pytest.param([["a dog", "unicorn"]], "class 'unicorn' has no detection", id="class not detected"),
@@ -348,7 +349,7 @@ def test_a_bad_caption_of_the_training_file(read, value, reason, mode):
     annotations, captions = {"42": {"a dog": value, GOOD: GOOD_CHUNKS}}, {"42": ["a dog", GOOD]}
     with pytest.raises(InputError, match=rf"coco_entities\.json, image 42, caption 'a dog': {reason}.*--skip-bad"):
         read(annotations, captions, mode=mode)
-    faults = Faults(skip=True)
+    faults = ReadErrors(skip=True)
     (image,) = read(annotations, captions, mode=mode, faults=faults)
     assert [caption.text for caption in image.captions] == [GOOD]
     assert len(faults.messages) == 1
@@ -392,7 +393,7 @@ def test_a_bad_caption_of_the_release_file(read, changes, reason, mode):
         InputError, match=rf"^\S+coco_entities\.json, image 7, caption '{RIDER_KEY}': .*{reason}[^(]*\(--skip-bad[^(]*$"
     ):
         read(annotations, detections=None, mode=mode)
-    faults = Faults(skip=True)
+    faults = ReadErrors(skip=True)
     (image,) = read(annotations, detections=None, mode=mode, faults=faults)
     assert [caption.text for caption in image.captions] == ["a beach"]
     assert len(faults.messages) == 1
@@ -428,7 +429,7 @@ def test_a_bad_image_of_the_release_file(read, captions, reason):
     annotations = {"7": captions, "8": {"dog": {**DOG, "split": "test"}}}
     with pytest.raises(InputError, match=rf"coco_entities\.json, image 7: {reason}"):
         read(annotations, detections=None)
-    faults = Faults(skip=True)
+    faults = ReadErrors(skip=True)
     (image,) = read(annotations, detections=None, faults=faults)
     assert (image.image_id, image.split) == ("8", "test")
     assert len(faults.messages) == 1
@@ -461,7 +462,7 @@ def test_an_image_that_another_file_lacks(read, image_id, reason):
     store = Store({**STORE.classes_of_image, "43": ["dog"], "45": []})
     with pytest.raises(InputError, match=reason):
         read(annotations, captions, detections=store)
-    faults = Faults(skip=True)
+    faults = ReadErrors(skip=True)
     assert [image.image_id for image in read(annotations, captions, detections=store, faults=faults)] == ["42"]
     assert len(faults.messages) == 1
 
@@ -481,7 +482,7 @@ def test_a_file_that_cannot_be_read_at_all(tmp_path, content, reason, skip):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InputError, match=rf"coco_entities_release\.json.*{reason}"):
-        read_coco_entities(path, None, detections=None, faults=Faults(skip=skip))
+        read_coco_entities(path, None, detections=None, faults=ReadErrors(skip=skip))
 
 
 def test_the_training_file_needs_a_split_and_detections(read):

@@ -2,8 +2,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sct.data.faults import Faults
 from sct.data.readers.coco_layout import count_rows, read_coco_layout
+from sct.data.readers.errors import ReadErrors
 from sct.errors import InputError
 from sct.regions import Box
 
@@ -33,13 +33,13 @@ def test_reads_splits_in_order(tmp_path):
         stem: write(tmp_path / f"{stem}.parquet", {**ROW, "image_id": number})
         for number, stem in enumerate(["train", "restval", "val"])
     }
-    images = list(read_coco_layout(files, Faults()))
+    images = list(read_coco_layout(files, ReadErrors()))
     assert [(image.image_id, image.split) for image in images] == [("0", "train"), ("1", "train"), ("2", "val")]
     assert count_rows(files) == 3
 
 
 def test_reads_captions_classes_and_boxes(tmp_path):
-    [image] = read_coco_layout({"val": write(tmp_path / "val.parquet", ROW)}, Faults())
+    [image] = read_coco_layout({"val": write(tmp_path / "val.parquet", ROW)}, ReadErrors())
     assert [region.class_name for region in image.regions] == ["person", "dog"]
     assert image.regions[0].box == Box(0.25, 0.0, 0.75, 1.0)
     assert image.captions[0].words == ("a", "man", "'s", "dog")
@@ -47,16 +47,18 @@ def test_reads_captions_classes_and_boxes(tmp_path):
 
 
 def test_an_image_without_objects_is_kept(tmp_path):
-    [image] = read_coco_layout({"val": write(tmp_path / "val.parquet", {**ROW, "classes": [], "boxes": []})}, Faults())
+    [image] = read_coco_layout(
+        {"val": write(tmp_path / "val.parquet", {**ROW, "classes": [], "boxes": []})}, ReadErrors()
+    )
     assert image.regions == ()
 
 
 BAD = [
     pytest.param({"classes": [0]}, "1 classes but 2 boxes", id="a class short"),
-    pytest.param({"classes": [0, 80]}, "class 80: wanted 0 to 79", id="an unknown class"),
+    pytest.param({"classes": [0, 80]}, "class 80: expected 0 to 79", id="an unknown class"),
     pytest.param({"captions": None}, "a value is missing", id="no captions"),
     pytest.param({"captions": [None]}, "a value is missing", id="a caption that is missing"),
-    pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.9, 0.1, 0.4, 0.2]]}, "leaves the picture", id="a box outside"),
+    pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.9, 0.1, 0.4, 0.2]]}, "leaves the image", id="a box outside"),
     pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.9, 0.1, 0.0, 0.2]]}, "empty", id="a box without width"),
 ]
 
@@ -65,8 +67,8 @@ BAD = [
 def test_a_bad_row_is_named_or_skipped(tmp_path, changes, message):
     files = {"val": write(tmp_path / "val.parquet", ROW, {**ROW, **changes})}
     with pytest.raises(InputError, match=rf"val\.parquet, row 2: .*{message}"):
-        list(read_coco_layout(files, Faults()))
-    faults = Faults(skip=True)
+        list(read_coco_layout(files, ReadErrors()))
+    faults = ReadErrors(skip=True)
     assert len(list(read_coco_layout(files, faults))) == 1
     assert len(faults.messages) == 1
 
@@ -74,16 +76,16 @@ def test_a_bad_row_is_named_or_skipped(tmp_path, changes, message):
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "val.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(InputError, match=r"val\.parquet is no readable parquet"):
-        list(read_coco_layout({"val": tmp_path / "val.parquet"}, Faults()))
+        list(read_coco_layout({"val": tmp_path / "val.parquet"}, ReadErrors()))
 
 
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        pytest.param("captions", ["a dog"], "holds text: wanted lists of text", id="a caption and no list of them"),
-        pytest.param("classes", [[0.5]], "holds lists of numbers: wanted lists of whole numbers", id="half a class"),
-        pytest.param("boxes", [[0.5]], "wanted lists of lists of numbers", id="a box and no list of them"),
-        pytest.param("image_id", ["a"], "holds text: wanted whole numbers", id="a name for a number"),
+        pytest.param("captions", ["a dog"], "holds text: expected lists of text", id="a caption and no list of them"),
+        pytest.param("classes", [[0.5]], "holds lists of numbers: expected lists of whole numbers", id="half a class"),
+        pytest.param("boxes", [[0.5]], "expected lists of lists of numbers", id="a box and no list of them"),
+        pytest.param("image_id", ["a"], "holds text: expected whole numbers", id="a name for a number"),
     ],
 )
 def test_a_column_of_another_kind_is_named(tmp_path, column, values, message):
@@ -91,16 +93,16 @@ def test_a_column_of_another_kind_is_named(tmp_path, column, values, message):
     place = SCHEMA.get_field_index(column)
     parquet.write_table(table.set_column(place, column, pa.array(values)), tmp_path / "val.parquet")
     with pytest.raises(InputError, match=message):
-        list(read_coco_layout({"val": tmp_path / "val.parquet"}, Faults()))
+        list(read_coco_layout({"val": tmp_path / "val.parquet"}, ReadErrors()))
 
 
 def test_an_image_in_two_splits_is_named(tmp_path):
     files = {stem: write(tmp_path / f"{stem}.parquet", ROW) for stem in ("train", "val")}
     with pytest.raises(InputError, match=r"val\.parquet, row 1: image 7 was there before"):
-        list(read_coco_layout(files, Faults()))
+        list(read_coco_layout(files, ReadErrors()))
 
 
 def test_a_missing_column_is_named(tmp_path):
     parquet.write_table(pa.table({"image_id": [1]}), tmp_path / "val.parquet")
     with pytest.raises(InputError, match="lacks the column 'captions'"):
-        list(read_coco_layout({"val": tmp_path / "val.parquet"}, Faults()))
+        list(read_coco_layout({"val": tmp_path / "val.parquet"}, ReadErrors()))

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from sct.data.faults import Faults
-from sct.data.readers.dropped import Dropped
+from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.flickr30k_entities import read_flickr30k_entities
 from sct.data.records import Chunk
 from sct.errors import InputError
@@ -45,7 +44,7 @@ TWO_BOXES = xml(box("1", 11, 21, 30, 60), box("2", 50, 10, 59, 19), flagged("3",
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "Sentences").mkdir()
+    (tmp_path / "TokenSequences").mkdir()
     (tmp_path / "Annotations").mkdir()
     return tmp_path
 
@@ -58,10 +57,10 @@ def read(root):
         for image_id, (sentences, annotations) in images.items():
             if sentences is not None:
                 content = sentences if isinstance(sentences, bytes) else "\n".join(sentences).encode()
-                (root / "Sentences" / f"{image_id}.txt").write_bytes(content + b"\n")
+                (root / "TokenSequences" / f"{image_id}.txt").write_bytes(content + b"\n")
             if annotations is not None:
                 (root / "Annotations" / f"{image_id}.xml").write_text(annotations)
-        options = {"detections": None, "faults": Faults(), **options}
+        options = {"detections": None, "faults": ReadErrors(), **options}
         return list(read_flickr30k_entities(root, karpathy(root, images), **options))
 
     return read
@@ -127,7 +126,7 @@ def test_a_chain_has_several_boxes_and_a_box_several_chains(read):
 @pytest.mark.parametrize(
     ("drawn", "expected"),
     [
-        pytest.param((1, 1, 100, 80), (0, 0, 100, 80), id="the whole picture"),
+        pytest.param((1, 1, 100, 80), (0, 0, 100, 80), id="the whole image"),
         pytest.param((0, 0, 101, 81), (0, 0, 100, 80), id="cut at the edges"),
         pytest.param((5, 5, 5, 5), (4, 4, 5, 5), id="one pixel"),
     ],
@@ -140,19 +139,19 @@ def test_paper_mode_makes_corners_of_pixels(read, drawn, expected):
 @pytest.mark.parametrize(
     ("objects", "counted"),
     [
-        pytest.param([flagged("1", scene=1)], Dropped(mentions_of_a_scene=1), id="scene"),
-        pytest.param([flagged("1", nobox=1)], Dropped(mentions_without_box=1), id="nobox"),
-        pytest.param([flagged("1", scene=1, nobox=1)], Dropped(mentions_of_a_scene=1), id="scene and nobox"),
-        pytest.param([], Dropped(mentions_without_box=1), id="not in the annotations"),
+        pytest.param([flagged("1", scene=1)], SkipCounts(mentions_of_a_scene=1), id="scene"),
+        pytest.param([flagged("1", nobox=1)], SkipCounts(mentions_without_box=1), id="nobox"),
+        pytest.param([flagged("1", scene=1, nobox=1)], SkipCounts(mentions_of_a_scene=1), id="scene and nobox"),
+        pytest.param([], SkipCounts(mentions_without_box=1), id="not in the annotations"),
     ],
 )
 def test_a_phrase_without_box_is_no_chunk(read, objects, counted):
     images = {"1": (["[/EN#1/scene A park] ."], xml(*objects))}
-    dropped = Dropped()
+    dropped = SkipCounts()
     (image,) = read(images, dropped=dropped)
     assert image.captions[0].chunks == ()
     assert dropped == counted
-    reference = Dropped()
+    reference = SkipCounts()
     assert read(images, mode="reference", dropped=reference) == []
     assert reference.captions_without_region == 1
 
@@ -187,7 +186,7 @@ HALF = ("boy", 10, 20, 29, 39)
     ],
 )
 def test_a_box_becomes_the_detection_that_overlaps_it_most(read, mode, detections, min_iou, regions):
-    dropped = Dropped()
+    dropped = SkipCounts()
     images = read(
         {"1": (["[/EN#1/people A man] stands"], xml(box("1", 11, 21, 30, 60)))},
         mode=mode,
@@ -225,11 +224,11 @@ def test_reference_mode_takes_the_first_twenty_boxes(read, mode, kept):
 
 
 def test_images_come_in_the_order_of_the_split_and_others_are_counted(read, root):
-    (root / "Sentences" / "9.txt").write_text("[/EN#1/people A man]\n")
-    dropped = Dropped()
+    (root / "TokenSequences" / "9.txt").write_text("[/EN#1/people A man]\n")
+    dropped = SkipCounts()
     images = {image_id: (["[/EN#1/people A man]"], TWO_BOXES) for image_id in ("5", "3", "4")}
     assert [image.image_id for image in read(images, dropped=dropped)] == ["5", "3", "4"]
-    assert dropped == Dropped(images_outside_the_split=1)
+    assert dropped == SkipCounts(images_outside_the_split=1)
 
 
 GOOD = "[/EN#1/people A man] waits ."
@@ -244,19 +243,19 @@ GOOD = "[/EN#1/people A man] waits ."
         pytest.param("A man] waits .", "closed at column 6 was never opened", id="never opened"),
         pytest.param("[/EN#1/people A man]] waits", "closed at column 21 was never opened", id="closed twice"),
         pytest.param("a [/EN#1/people A [man] x]", "opened at column 3 holds another one", id="nested"),
-        pytest.param("[A man] waits .", r"begins 'A man': wanted /EN#number/type", id="no entity"),
-        pytest.param("[/EN#x/people A man]", "wanted /EN#number/type", id="entity is no number"),
-        pytest.param("[/EN#1 A man]", "wanted /EN#number/type", id="no type"),
-        pytest.param("[] waits", "begins '': wanted /EN#number/type", id="nothing in brackets"),
+        pytest.param("[A man] waits .", r"begins 'A man': expected /EN#number/type", id="no entity"),
+        pytest.param("[/EN#x/people A man]", "expected /EN#number/type", id="entity is no number"),
+        pytest.param("[/EN#1 A man]", "expected /EN#number/type", id="no type"),
+        pytest.param("[] waits", "begins '': expected /EN#number/type", id="nothing in brackets"),
         pytest.param(b"A caf\xe9 .", "byte 6 is not UTF-8", id="not UTF-8"),
     ],
 )
 def test_a_bad_sentence_is_named_by_line_and_can_be_skipped(read, line, reason, mode):
     content = b"\n".join([GOOD.encode(), line if isinstance(line, bytes) else line.encode(), GOOD.encode()])
     images = {"1": (content, TWO_BOXES)}
-    with pytest.raises(InputError, match=rf"Sentences/1\.txt, line 2: .*{reason}[^(]*\(--skip-bad[^(]*$"):
+    with pytest.raises(InputError, match=rf"TokenSequences/1\.txt, line 2: .*{reason}[^(]*\(--skip-bad[^(]*$"):
         read(images, mode=mode)
-    faults = Faults(skip=True)
+    faults = ReadErrors(skip=True)
     (image,) = read(images, mode=mode, faults=faults)
     assert len(image.captions) == 2
     assert len(faults.messages) == 1
@@ -265,24 +264,24 @@ def test_a_bad_sentence_is_named_by_line_and_can_be_skipped(read, line, reason, 
 @pytest.mark.parametrize(
     ("annotations", "reason"),
     [
-        pytest.param(None, "no such file: wanted the boxes", id="missing"),
+        pytest.param(None, "no such file: expected the boxes", id="missing"),
         pytest.param("", "broken XML on line 1", id="empty"),
         pytest.param("<annotation>\n<object></annotation>", "broken XML on line 2", id="broken"),
         pytest.param("<annotation></annotation>", "no <size>", id="no size"),
-        pytest.param(xml(width="wide"), "<size>: <width> is 'wide': wanted a whole number", id="size is no number"),
+        pytest.param(xml(width="wide"), "<size>: <width> is 'wide': expected a whole number", id="size is no number"),
         pytest.param(xml(height=0), "<size>: height is 0", id="no height"),
         pytest.param(xml(box("", 1, 1, 2, 2)), "object 1 has no <name>", id="no chain"),
         pytest.param(xml(flagged("1")), "object 1 has neither <bndbox> nor <scene>", id="neither box nor flag"),
         pytest.param(xml(box("1", 9, 1, 2, 2)), r"object 1: box \(9, 1, 2, 2\) is inverted", id="inverted box"),
-        pytest.param(xml(box("1", 1, 1, "", 2)), "object 1: <xmax> is '': wanted a whole number", id="no corner"),
-        pytest.param(xml(box("1", 200, 1, 300, 9)), "box .* is inverted or empty", id="outside the picture"),
+        pytest.param(xml(box("1", 1, 1, "", 2)), "object 1: <xmax> is '': expected a whole number", id="no corner"),
+        pytest.param(xml(box("1", 200, 1, 300, 9)), "box .* is inverted or empty", id="outside the image"),
     ],
 )
 def test_bad_annotations_are_named_and_their_image_can_be_skipped(read, annotations, reason):
     images = {"1": ([GOOD], annotations), "2": ([GOOD], TWO_BOXES)}
     with pytest.raises(InputError, match=rf"Annotations/1\.xml: {reason}"):
         read(images)
-    faults = Faults(skip=True)
+    faults = ReadErrors(skip=True)
     assert [image.image_id for image in read(images, faults=faults)] == ["2"]
     assert len(faults.messages) == 1
 
@@ -290,7 +289,9 @@ def test_bad_annotations_are_named_and_their_image_can_be_skipped(read, annotati
 @pytest.mark.parametrize(
     ("sentences", "detections", "reason"),
     [
-        pytest.param(None, Store(**{"1": [NEAR], "2": [NEAR]}), r"Sentences/1\.txt: no such file", id="no sentences"),
+        pytest.param(
+            None, Store(**{"1": [NEAR], "2": [NEAR]}), r"TokenSequences/1\.txt: no such file", id="no sentences"
+        ),
         pytest.param([GOOD], Store(**{"2": [NEAR]}), "image 1 is not among the detections", id="no detections"),
         pytest.param([GOOD], Store(**{"1": [], "2": [NEAR]}), "image 1 has no detection at all", id="none detected"),
     ],
@@ -299,16 +300,16 @@ def test_an_image_that_another_source_lacks(read, sentences, detections, reason)
     images = {"1": (sentences, TWO_BOXES), "2": ([GOOD], TWO_BOXES)}
     with pytest.raises(InputError, match=reason):
         read(images, detections=detections)
-    faults = Faults(skip=True)
+    faults = ReadErrors(skip=True)
     assert [image.image_id for image in read(images, detections=detections, faults=faults)] == ["2"]
     assert len(faults.messages) == 1
 
 
-@pytest.mark.parametrize("name", ["Sentences", "Annotations"])
+@pytest.mark.parametrize("name", ["TokenSequences", "Annotations"])
 def test_a_missing_folder_is_named(root, name):
     (root / name).rmdir()
-    with pytest.raises(InputError, match=f"{name}: no such folder: wanted the unpacked Flickr30k Entities"):
-        read_flickr30k_entities(root, karpathy(root, []), detections=None, faults=Faults(skip=True))
+    with pytest.raises(InputError, match=f"{name}: no such folder: expected the unpacked Flickr30k Entities"):
+        read_flickr30k_entities(root, karpathy(root, []), detections=None, faults=ReadErrors(skip=True))
 
 
 @pytest.mark.parametrize("min_iou", [0.0, -0.5, 1.5])

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from sct.data.faults import Faults
+from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.data.records import Caption, Chunk
 from sct.errors import InputError
@@ -25,7 +25,7 @@ def line(**changes):
 def read(tmp_path, *lines, skip=False):
     path = tmp_path / "train.jsonl"
     path.write_bytes(b"\n".join(text if isinstance(text, bytes) else text.encode() for text in lines))
-    faults = Faults(skip=skip)
+    faults = ReadErrors(skip=skip)
     return list(read_grounded_jsonl({"train": path}, faults)), faults.messages
 
 
@@ -81,18 +81,18 @@ def with_mention(**changes):
 BAD = [
     pytest.param("{", "not JSON", id="broken JSON"),
     pytest.param(b"\xff\xfe", "not JSON", id="not UTF-8"),
-    pytest.param("[]", "wanted an object", id="a list"),
+    pytest.param("[]", "expected an object", id="a list"),
     pytest.param(line(image=None), "image is 'None'", id="no image name"),
-    pytest.param(line(image=""), "wanted a name", id="an empty image name"),
+    pytest.param(line(image=""), "expected a name", id="an empty image name"),
     pytest.param(line(width="9"), "width is '9'", id="a width in words"),
-    pytest.param(line(height=0), "wanted sides above 0", id="no height"),
-    pytest.param(line(width=float("inf")), "wanted sides above 0", id="an endless width"),
+    pytest.param(line(height=0), "expected sides above 0", id="no height"),
+    pytest.param(line(width=float("inf")), "expected sides above 0", id="an endless width"),
     pytest.param(line(width=10**400), "width is", id="a width of 400 digits"),
     pytest.param("[" * 100_000, "not JSON", id="nested too deep"),
     pytest.param(line(captions=[{"text": "A boy", "mentions": 5}]), "mentions is '5'", id="mentions in number"),
     pytest.param(line(regions=5), "regions is '5'", id="regions in number"),
     pytest.param(line(captions=None), "captions is 'None'", id="no captions"),
-    pytest.param(line(captions=["A boy"]), "wanted an object with text", id="a caption that is a string"),
+    pytest.param(line(captions=["A boy"]), "expected an object with text", id="a caption that is a string"),
     pytest.param(line(captions=[{"text": 7}]), "text is '7'", id="a text that is a number"),
     pytest.param(line(captions=[{"text": "half \ud800"}]), "half a character", id="half a character"),
     pytest.param(with_mention(span=[0, 9]), r"span \[first, last\) within 4 words", id="a span past the end"),
@@ -105,10 +105,10 @@ BAD = [
     pytest.param(with_mention(boxes=[]), "has no boxes", id="a mention without boxes"),
     pytest.param(with_mention(boxes=[[30, 2, 1, 40]]), "inverted", id="an inverted box"),
     pytest.param(with_mention(boxes=[[1, 2, 30]]), "has 3 numbers", id="a corner short"),
-    pytest.param(with_mention(boxes=[[1, 2, 300, 40]]), "leaves the picture", id="a box outside"),
+    pytest.param(with_mention(boxes=[[1, 2, 300, 40]]), "leaves the image", id="a box outside"),
     pytest.param(with_mention(boxes=[[1, 2, float("nan"), 40]]), "not finite", id="not a number"),
     pytest.param(with_mention(boxes=["all"]), "box 'all'", id="a box in words"),
-    pytest.param(line(regions=["all"]), "wanted an object with box", id="a region in words"),
+    pytest.param(line(regions=["all"]), "expected an object with box", id="a region in words"),
     pytest.param(line(regions=[{"box": BOX}]), "class is 'None'", id="a region without a class"),
     pytest.param(line(regions=[{"box": BOX, "class": "hot\ndog"}]), "a name of one line", id="a class of two lines"),
     pytest.param(line(regions=[{"box": BOX, "class": "dog", "score": 7}]), "score 7.0", id="a score out of range"),

@@ -5,18 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sct.data.faults import Faults
-from sct.data.readers.coco_entities_file import UNASSOCIATED, CaptionEntry, ListedDetection, parse_caption
+from sct.data.readers.alignment import count_runs, find_phrases, label_places, labels_of_words
+from sct.data.readers.coco_entities_json import UNASSOCIATED, CaptionEntry, ListedDetection, parse_caption
 from sct.data.readers.detections import LARGEST_REFERENCE_SET, Detections, detections_of
-from sct.data.readers.dropped import Dropped
-from sct.data.readers.json_file import load_json, mapping_of
+from sct.data.readers.errors import ReadErrors, SkipCounts
+from sct.data.readers.json_checks import load_json, mapping_of
 from sct.data.readers.karpathy import Size, SplitImage, read_karpathy
-from sct.data.readers.substring_alignment import count_runs, label_places, labels_of_words
-from sct.data.readers.token_alignment import find_phrases
 from sct.data.records import AnnotatedImage, Caption, Chunk, Mode
 from sct.errors import InputError
-from sct.language.reference_tokens import caption_key, clean
-from sct.language.tokens import tokenise
+from sct.language.reference_tokenizer import caption_key, clean
+from sct.language.tokenizer import tokenise
 from sct.regions import Region
 
 
@@ -25,10 +23,10 @@ def read_coco_entities(
     karpathy: Path | None,
     *,
     detections: Detections | None,
-    faults: Faults,
+    faults: ReadErrors,
     mode: Mode = "paper",
     sizes: Path | None = None,
-    dropped: Dropped | None = None,
+    dropped: SkipCounts | None = None,
 ) -> Iterator[AnnotatedImage]:
     """Read either annotation file of COCO Entities, image by image in the order of the file.
 
@@ -43,7 +41,7 @@ def read_coco_entities(
     can drop its caption.
 
     ``sizes`` is the authors' ``coco_img_shapes.json`` (image id -> [width, height]). Where nobody tells the size of a
-    picture, it is taken to end where its outermost regions end.
+    image, it is taken to end where its outermost regions end.
     """
     entries = mapping_of(load_json(annotations), f"{annotations}")
     _check_sources(annotations, entries, karpathy, detections)
@@ -53,7 +51,7 @@ def read_coco_entities(
         sizes=None if sizes is None else _read_sizes(sizes),
         mode=mode,
         faults=faults,
-        dropped=Dropped() if dropped is None else dropped,
+        dropped=SkipCounts() if dropped is None else dropped,
     )
     return _read_images(annotations, entries, reader)
 
@@ -104,7 +102,7 @@ class _Regions:
             indices = [index for index, region in enumerate(self.regions) if region.class_name == class_name]
             if not indices:
                 raise InputError(
-                    f"class {class_name!r} has no detection: wanted the detections that the annotations were made with"
+                    f"class {class_name!r} has no detection: expected the detections that the annotations were made with"
                 )
         else:
             listed = entry.release.detections.get(class_name, ())
@@ -118,12 +116,12 @@ class _Regions:
         if index is None:
             raise InputError(
                 f"detection {detection.number} of {class_name!r} is past the {len(self.regions)} of the store: "
-                "wanted the detections that the annotations were made with"
+                "expected the detections that the annotations were made with"
             )
         if self.regions[index].class_name not in (None, class_name):
             raise InputError(
                 f"detection {detection.number} is a {self.regions[index].class_name!r} in the store and a "
-                f"{class_name!r} here: wanted the detections that the annotations were made with"
+                f"{class_name!r} here: expected the detections that the annotations were made with"
             )
         return index
 
@@ -134,8 +132,8 @@ class _Reader:
     detections: Detections | None
     sizes: Mapping[str, Size] | None
     mode: Mode
-    faults: Faults
-    dropped: Dropped
+    faults: ReadErrors
+    dropped: SkipCounts
 
     def image(self, image_id: str, captions: object, place: str) -> AnnotatedImage | None:
         """Put an image together; what is bad is reported and left out, be it one caption or the whole image."""
@@ -170,7 +168,7 @@ class _Reader:
         if self.images is None:
             return None
         if image_id not in self.images:
-            raise InputError("not in the Karpathy file: wanted the split that has all images of the annotations")
+            raise InputError("not in the Karpathy file: expected the split that has all images of the annotations")
         return self.images[image_id]
 
     def _entries(self, captions: Mapping[str, Any], place: str) -> list[CaptionEntry]:
@@ -235,7 +233,7 @@ class _Reader:
             return listed.size
         if self.sizes is not None:
             if image_id not in self.sizes:
-                raise InputError("not in the file of image sizes: wanted its width and height")
+                raise InputError("not in the file of image sizes: expected its width and height")
             return self.sizes[image_id]
         return Size(max(region.box.x2 for region in regions), max(region.box.y2 for region in regions))
 
@@ -286,7 +284,7 @@ class _Reader:
 def _split_of(entries: Sequence[CaptionEntry]) -> str:
     splits = {entry.release.split for entry in entries if entry.release is not None}
     if len(splits) != 1:
-        raise InputError(f"its captions are in {len(splits)} splits ({', '.join(sorted(splits))}): wanted one")
+        raise InputError(f"its captions are in {len(splits)} splits ({', '.join(sorted(splits))}): expected one")
     return splits.pop()
 
 
@@ -297,5 +295,5 @@ def _read_sizes(path: Path) -> dict[str, Size]:
             case [int() | float() as width, int() | float() as height] if width > 0 and height > 0:
                 sizes[image_id] = Size(float(width), float(height))
             case _:
-                raise InputError(f"{path}, image {image_id}: size {size!r} is malformed: wanted [width, height]")
+                raise InputError(f"{path}, image {image_id}: size {size!r} is malformed: expected [width, height]")
     return sizes

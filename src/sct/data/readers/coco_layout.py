@@ -1,4 +1,4 @@
-"""COCO's captions with its human 80-class boxes and no pictures, as parquet files by Karpathy split.
+"""COCO's captions with its human 80-class boxes and no images, as parquet files by Karpathy split.
 
 Columns: ``image_id``, ``captions``, ``classes`` (0-79, COCO's order), ``boxes`` (centre x, centre y, width, height,
 each relative to the image). Images are taken to be 1 wide and 1 high.
@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sct.data.coco80 import COCO_CLASSES
-from sct.data.faults import Faults
+from sct.data.coco_classes import COCO_CLASSES
+from sct.data.readers.errors import ReadErrors
 from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage, Caption
 from sct.errors import InputError
-from sct.language.tokens import words_of
+from sct.language.tokenizer import words_of
 from sct.regions import Box, Region
 
 _COLUMNS = {
@@ -26,7 +26,7 @@ _ROUNDING = 1e-4
 """Relative boxes are rounded; by so much they may leave the image before they are wrong."""
 
 
-def read_coco_layout(files: Mapping[str, Path], faults: Faults) -> Iterator[AnnotatedImage]:
+def read_coco_layout(files: Mapping[str, Path], faults: ReadErrors) -> Iterator[AnnotatedImage]:
     """Images of each file, in the order of its rows; ``files`` is by the name of Karpathy's split."""
     seen: set[str] = set()
     for stem, path in files.items():
@@ -50,7 +50,7 @@ def count_rows(files: Mapping[str, Path]) -> int:
 def _open(path: Path) -> Any:
     """Open a file and check its columns, by what they hold and not by how many bits."""
     try:
-        import pyarrow as pa  # noqa: PLC0415  only the making of datasets needs it
+        import pyarrow as pa  # noqa: PLC0415
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
         raise InputError("parquet files need pyarrow: pip install 'show-control-and-tell[prepare]'") from error
@@ -59,12 +59,12 @@ def _open(path: Path) -> Any:
         file = parquet.ParquetFile(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path} is no readable parquet file: {error}") from error
-    for name, wanted in _COLUMNS.items():
+    for name, expected in _COLUMNS.items():
         if name not in file.schema_arrow.names:
-            raise InputError(f"{path} lacks the column {name!r}: wanted {', '.join(_COLUMNS)}")
+            raise InputError(f"{path} lacks the column {name!r}: expected {', '.join(_COLUMNS)}")
         found = _kind(pa.types, file.schema_arrow.field(name).type)
-        if found != wanted:
-            raise InputError(f"{path}: column {name!r} holds {found}: wanted {wanted}")
+        if found != expected:
+            raise InputError(f"{path}: column {name!r} holds {found}: expected {expected}")
     return file
 
 
@@ -87,12 +87,12 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 def _image(row: Mapping[str, Any], split: str) -> AnnotatedImage:
     image_id, captions, classes, boxes = (row[name] for name in _COLUMNS)
     if image_id is None or any(column is None or None in column for column in (captions, classes, boxes)):
-        raise InputError(f"image {image_id}: a value is missing, wanted {', '.join(_COLUMNS)}")
+        raise InputError(f"image {image_id}: a value is missing, expected {', '.join(_COLUMNS)}")
     if len(classes) != len(boxes):
         raise InputError(f"image {image_id} has {len(classes)} classes but {len(boxes)} boxes")
     unknown = [number for number in classes if not 0 <= number < len(COCO_CLASSES)]
     if unknown:
-        raise InputError(f"image {image_id} has class {unknown[0]}: wanted 0 to {len(COCO_CLASSES) - 1}")
+        raise InputError(f"image {image_id} has class {unknown[0]}: expected 0 to {len(COCO_CLASSES) - 1}")
     return AnnotatedImage(
         image_id=str(image_id),
         split=split,
@@ -110,7 +110,7 @@ def _corners(box: Sequence[float]) -> Box:
     Box(x1=0.25, y1=0.0, x2=0.75, y2=1.0)
     """
     if len(box) != 4 or None in box:
-        raise InputError(f"box {box}: wanted centre x, centre y, width, height")
+        raise InputError(f"box {box}: expected centre x, centre y, width, height")
     x, y, width, height = box
     corners = Box.checked((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
     corners.check_inside(1.0, 1.0, overhang=_ROUNDING)

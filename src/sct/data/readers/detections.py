@@ -7,7 +7,7 @@ import numpy as np
 
 from sct.errors import InputError
 from sct.regions import Region
-from sct.regions.boxes import pairwise_iou
+from sct.regions.boxes import box_iou
 
 LARGEST_REFERENCE_SET = 20
 """The authors' code takes this many detections for a chunk and forgets the others."""
@@ -30,12 +30,14 @@ def detections_of(detections: Detections, image_id: str) -> tuple[Region, ...]:
     """Look up an image, or say that it is missing; the authors' code goes on with random features instead."""
     if image_id not in detections:
         raise InputError(
-            f"image {image_id} is not among the detections: wanted its regions, "
+            f"image {image_id} is not among the detections: expected its regions, "
             "run the detector on it or give the store that holds it"
         )
     regions = detections.regions(image_id)
     if not regions:
-        raise InputError(f"image {image_id} has no detection at all: wanted at least one, run the detector again on it")
+        raise InputError(
+            f"image {image_id} has no detection at all: expected at least one, run the detector again on it"
+        )
     return regions
 
 
@@ -59,7 +61,7 @@ def best_detections(
     """
     if not boxes:
         return []
-    overlaps = pairwise_iou(
+    overlaps = box_iou(
         np.array(boxes, dtype=np.float64),
         np.array([region.box for region in regions], dtype=np.float64),
         pixel_inclusive=True,

@@ -4,16 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sct.data.faults import Faults
 from sct.data.readers.detections import LARGEST_REFERENCE_SET, Detections, best_detections, detections_of
-from sct.data.readers.dropped import Dropped
-from sct.data.readers.flickr30k_annotations import EntityBoxes, PixelBox, read_annotations
-from sct.data.readers.flickr30k_sentences import Segment, parse_sentence
+from sct.data.readers.errors import ReadErrors, SkipCounts
+from sct.data.readers.flickr30k_files import EntityBoxes, PixelBox, Segment, parse_sentence, read_annotations
 from sct.data.readers.karpathy import SplitImage, read_karpathy
 from sct.data.records import AnnotatedImage, Caption, Chunk, Mode
 from sct.errors import InputError
-from sct.language.reference_tokens import without_punctuation
-from sct.language.tokens import tokenise
+from sct.language.reference_tokenizer import without_punctuation
+from sct.language.tokenizer import tokenise
 from sct.regions import Box, Region
 
 
@@ -22,29 +20,29 @@ def read_flickr30k_entities(
     karpathy: Path,
     *,
     detections: Detections | None,
-    faults: Faults,
+    faults: ReadErrors,
     mode: Mode = "paper",
     min_iou: float | None = None,
-    dropped: Dropped | None = None,
+    dropped: SkipCounts | None = None,
 ) -> Iterator[AnnotatedImage]:
-    """Read ``Sentences`` and ``Annotations`` under ``root``, image by image in the order of Karpathy's split.
+    """Read ``TokenSequences`` and ``Annotations`` under ``root``, image by image in the order of Karpathy's split.
 
     With ``detections`` a box becomes the detection that overlaps it most; one that is overlapped by less than
     ``min_iou``, or by nothing, gets no region. Without, the regions are the human boxes themselves. A phrase that
     names a scene or has no box is in no chunk.
 
     ``paper`` makes every phrase a chunk of its own and turns the file's boxes, whose pixels count from 1 and include
-    the last, into corners within the picture. ``reference`` leaves the corners and the case of the words as they are,
+    the last, into corners within the image. ``reference`` leaves the corners and the case of the words as they are,
     drops punctuation only where it is a token of its own, has one chunk for each chain (ordered as the authors number
     them) with its first 20 detections, repeated where two boxes meet the same one, gives a box that nothing overlaps
     the last detection unless ``min_iou`` is set, and drops captions in which no word has a region.
     """
-    for folder in (root / "Sentences", root / "Annotations"):
+    for folder in (root / "TokenSequences", root / "Annotations"):
         if not folder.is_dir():
-            raise InputError(f"{folder}: no such folder: wanted the unpacked Flickr30k Entities under {root}")
+            raise InputError(f"{folder}: no such folder: expected the unpacked Flickr30k Entities under {root}")
     if min_iou is not None and not 0 < min_iou <= 1:
-        raise InputError(f"min_iou is {min_iou}: wanted more than 0 and at most 1")
-    reader = _Reader(root, detections, mode, min_iou, faults, Dropped() if dropped is None else dropped)
+        raise InputError(f"min_iou is {min_iou}: expected more than 0 and at most 1")
+    reader = _Reader(root, detections, mode, min_iou, faults, SkipCounts() if dropped is None else dropped)
     return _read_images(reader, read_karpathy(karpathy, faults=faults))
 
 
@@ -53,7 +51,7 @@ def _read_images(reader: "_Reader", images: Mapping[str, SplitImage]) -> Iterato
         image = reader.image(listed)
         if image is not None and image.captions:
             yield image
-    published = {path.stem for path in (reader.root / "Sentences").glob("*.txt")}
+    published = {path.stem for path in (reader.root / "TokenSequences").glob("*.txt")}
     reader.dropped.images_outside_the_split += len(published - images.keys())
 
 
@@ -71,15 +69,15 @@ class _Reader:
     detections: Detections | None
     mode: Mode
     min_iou: float | None
-    faults: Faults
-    dropped: Dropped
+    faults: ReadErrors
+    dropped: SkipCounts
 
     def image(self, listed: SplitImage) -> AnnotatedImage | None:
         """Put an image together; a bad sentence is reported and left out, a bad file with its image."""
-        sentences_file = self.root / "Sentences" / f"{listed.image_id}.txt"
+        sentences_file = self.root / "TokenSequences" / f"{listed.image_id}.txt"
         annotations_file = self.root / "Annotations" / f"{listed.image_id}.xml"
         if not sentences_file.is_file():
-            self.faults.report(f"{sentences_file}", "no such file: wanted the sentences of an image of the split")
+            self.faults.report(f"{sentences_file}", "no such file: expected the sentences of an image of the split")
             return None
         try:
             marked = read_annotations(annotations_file)
@@ -169,7 +167,7 @@ class _Reader:
 
 
 def _box_within(drawn: PixelBox, marked: EntityBoxes) -> Box:
-    """Turn first and last pixels, counted from 1, into corners, cut where they leave the picture."""
+    """Turn first and last pixels, counted from 1, into corners, cut where they leave the image."""
     return Box.checked(
         (
             max(drawn.x1 - 1, 0),

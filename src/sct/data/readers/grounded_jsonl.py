@@ -16,19 +16,19 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from sct.data.faults import Faults
+from sct.data.readers.errors import ReadErrors
 from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
-from sct.language.chunks import chunk_of_word
-from sct.language.tokens import tokenise
+from sct.language.noun_chunks import chunk_of_word
+from sct.language.tokenizer import tokenise
 from sct.regions import Box, Region
 
 OVERHANG = 1.0
-"""Boxes that were scaled and rounded may leave the picture by this many pixels; they are cut at its edge."""
+"""Boxes that were scaled and rounded may leave the image by this many pixels; they are cut at its edge."""
 
 
-def read_grounded_jsonl(files: Mapping[str, Path], faults: Faults) -> Iterator[AnnotatedImage]:
+def read_grounded_jsonl(files: Mapping[str, Path], faults: ReadErrors) -> Iterator[AnnotatedImage]:
     """Images of each file, line by line; ``files`` is by the name of Karpathy's split."""
     seen: set[str] = set()
     for stem, path in files.items():
@@ -58,13 +58,13 @@ def parse_line(line: bytes, split: str) -> AnnotatedImage:
     try:
         content = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON ({error}): wanted one image a line") from error
+        raise InputError(f"not JSON ({error}): expected one image a line") from error
     if not isinstance(content, dict):
-        raise InputError(f"a {type(content).__name__}: wanted an object with image, width, height, captions")
+        raise InputError(f"a {type(content).__name__}: expected an object with image, width, height, captions")
     name = _field(content, "image", str)
     width, height = _field(content, "width", float), _field(content, "height", float)
     if not (0 < width < inf and 0 < height < inf):
-        raise InputError(f"the picture is {width} x {height}: wanted sides above 0")
+        raise InputError(f"the image is {width} x {height}: expected sides above 0")
     regions: dict[Region, int] = {}
 
     def index_of(box: object, class_name: str | None = None, score: float | None = None) -> int:
@@ -73,7 +73,7 @@ def parse_line(line: bytes, split: str) -> AnnotatedImage:
     captions = [_caption(item, index_of) for item in _field(content, "captions", list)]
     for item in _field(content, "regions", list) if content.get("regions") is not None else ():
         if not isinstance(item, dict):
-            raise InputError(f"region {item!r}: wanted an object with box and class")
+            raise InputError(f"region {item!r}: expected an object with box and class")
         score = item.get("score")
         index_of(item.get("box"), _field(item, "class", str), None if score is None else _field(item, "score", float))
     return AnnotatedImage(
@@ -89,7 +89,7 @@ def parse_line(line: bytes, split: str) -> AnnotatedImage:
 
 def _caption(content: Any, index_of: Any) -> Caption:
     if not isinstance(content, dict):
-        raise InputError(f"caption {content!r}: wanted an object with text and mentions")
+        raise InputError(f"caption {content!r}: expected an object with text and mentions")
     text = _field(content, "text", str)
     tokens = tokenise(text)
     words = tuple(token.text for token in tokens)
@@ -118,12 +118,12 @@ def _span(mention: Any, num_words: int) -> tuple[int, int]:
     match span:
         case [int(first), int(last)] if 0 <= first < last <= num_words:
             return first, last
-    raise InputError(f"mention {mention!r}: wanted a span [first, last) within {num_words} words")
+    raise InputError(f"mention {mention!r}: expected a span [first, last) within {num_words} words")
 
 
 def _fitted(box: object, width: float, height: float) -> Box:
     if not isinstance(box, Sequence) or isinstance(box, str):
-        raise InputError(f"box {box!r}: wanted [x1, y1, x2, y2]")
+        raise InputError(f"box {box!r}: expected [x1, y1, x2, y2]")
     corners = Box.checked(box)
     corners.check_inside(width, height, overhang=OVERHANG)
     return Box.checked((max(corners.x1, 0), max(corners.y1, 0), min(corners.x2, width), min(corners.y2, height)))
@@ -134,5 +134,5 @@ def _field(content: Mapping[str, Any], key: str, kind: type) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
         value = float(value)
     if not isinstance(value, kind):
-        raise InputError(f"{key} is {str(value)[:40]!r}: wanted a {kind.__name__}")
+        raise InputError(f"{key} is {str(value)[:40]!r}: expected a {kind.__name__}")
     return value

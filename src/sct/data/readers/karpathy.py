@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sct.data.faults import Faults
-from sct.data.readers.json_file import field_of, list_of, load_json, mapping_of, text_of
+from sct.data.readers.errors import ReadErrors
+from sct.data.readers.json_checks import field_of, list_of, load_json, mapping_of, text_of
 from sct.errors import InputError
 
 SPLITS = {"train": "train", "restval": "train", "val": "val", "test": "test"}
 """Karpathy's names of splits and what they are for; restval is trained on, as in the paper."""
 
-# Split, list of caption ids, year folder of the pictures and captions.
+# Split, list of caption ids, year folder of the images and captions.
 _ID_LISTS = (
     ("train", "coco_train_ids.npy", "train2014"),
     ("restval", "coco_restval_ids.npy", "val2014"),
@@ -28,7 +28,7 @@ _ID_LISTS = (
 
 
 class Size(NamedTuple):
-    """Of a picture, in pixels."""
+    """Of an image, in pixels."""
 
     width: float
     height: float
@@ -53,22 +53,22 @@ def split_named(name: object) -> str:
     'train'
     """
     if not isinstance(name, str) or name not in SPLITS:
-        raise InputError(f"split {name!r} is unknown: wanted one of {', '.join(SPLITS)}")
+        raise InputError(f"split {name!r} is unknown: expected one of {', '.join(SPLITS)}")
     return SPLITS[name]
 
 
-def read_karpathy(path: Path, *, faults: Faults) -> dict[str, SplitImage]:
+def read_karpathy(path: Path, *, faults: ReadErrors) -> dict[str, SplitImage]:
     """Read a split from Karpathy's JSON file or the authors' folder, images by id in the order of the file."""
     images: dict[str, SplitImage] = {}
     for place, image in _from_folder(path, faults) if path.is_dir() else _from_file(path, faults):
         if image.image_id in images:
-            faults.report(place, f"image {image.image_id} is listed twice: wanted each image in one split")
+            faults.report(place, f"image {image.image_id} is listed twice: expected each image in one split")
         else:
             images[image.image_id] = image
     return images
 
 
-def _from_file(path: Path, faults: Faults) -> Iterator[tuple[str, SplitImage]]:
+def _from_file(path: Path, faults: ReadErrors) -> Iterator[tuple[str, SplitImage]]:
     document = mapping_of(load_json(path), f"{path}")
     for number, entry in enumerate(list_of(field_of(document, "images", f"{path}"), f"{path}, 'images',"), start=1):
         place = f"{path}, image {number}"
@@ -94,7 +94,7 @@ def _image_of(entry: dict[str, Any]) -> SplitImage:
     )
 
 
-def _from_folder(folder: Path, faults: Faults) -> Iterator[tuple[str, SplitImage]]:
+def _from_folder(folder: Path, faults: ReadErrors) -> Iterator[tuple[str, SplitImage]]:
     years = {year: _CocoCaptions.read(folder / f"captions_{year}.json") for year in ("train2014", "val2014")}
     for split, list_name, year in _ID_LISTS:
         captions: dict[int, list[str]] = {}
@@ -106,8 +106,8 @@ def _from_folder(folder: Path, faults: Faults) -> Iterator[tuple[str, SplitImage
                 captions.setdefault(caption.image_id, []).append(caption.text)
         for image_id, texts in captions.items():
             place = f"{folder / list_name}, image {image_id}"
-            picture = years[year].pictures.get(image_id)
-            if picture is None:
+            record = years[year].records.get(image_id)
+            if record is None:
                 faults.report(place, f"the image is not among the 'images' of captions_{year}.json")
                 continue
             yield (
@@ -115,9 +115,9 @@ def _from_folder(folder: Path, faults: Faults) -> Iterator[tuple[str, SplitImage
                 SplitImage(
                     image_id=str(image_id),
                     split=split_named(split),
-                    file=f"{year}/{picture.file}",
+                    file=f"{year}/{record.file}",
                     captions=tuple(texts),
-                    size=picture.size,
+                    size=record.size,
                 ),
             )
 
@@ -126,7 +126,7 @@ def _caption_ids(path: Path) -> Iterable[int]:
     try:
         ids = np.load(path, allow_pickle=False)
     except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file: wanted the caption ids of a Karpathy split") from error
+        raise InputError(f"{path}: no such file: expected the caption ids of a Karpathy split") from error
     except (ValueError, EOFError, OSError) as error:
         raise InputError(f"{path}: not a NumPy file of numbers ({error}): fetch it again") from error
     return [int(number) for number in np.ravel(ids)]
@@ -137,7 +137,7 @@ class _CocoCaption(NamedTuple):
     text: str
 
 
-class _Picture(NamedTuple):
+class _ImageRecord(NamedTuple):
     file: str
     size: Size
 
@@ -147,7 +147,7 @@ class _CocoCaptions:
     """COCO's own caption file."""
 
     captions: Mapping[int, _CocoCaption]
-    pictures: Mapping[int, _Picture]
+    records: Mapping[int, _ImageRecord]
 
     @classmethod
     def read(cls, path: Path) -> "_CocoCaptions":
@@ -159,7 +159,7 @@ class _CocoCaptions:
                     for entry in document["annotations"]
                 },
                 {
-                    int(entry["id"]): _Picture(
+                    int(entry["id"]): _ImageRecord(
                         str(entry["file_name"]), Size(float(entry["width"]), float(entry["height"]))
                     )
                     for entry in document["images"]
@@ -167,5 +167,5 @@ class _CocoCaptions:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"{path}: not a COCO caption file ({error!r}): wanted 'images' and 'annotations'"
+                f"{path}: not a COCO caption file ({error!r}): expected 'images' and 'annotations'"
             ) from error

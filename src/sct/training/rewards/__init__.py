@@ -6,9 +6,8 @@ graph can record it.
 
 from sct.training.rewards.alignment import AlignmentReferences, AlignmentReward
 from sct.training.rewards.cider import CiderReferences, CiderReward
-from sct.training.rewards.ngrams import NgramWeights
-from sct.training.rewards.repeats import repeated_pairs
-from sct.training.rewards.sentences import Sentences, spoken_words, with_end
+from sct.training.rewards.ngrams import NgramWeights, repeated_bigrams
+from sct.training.rewards.token_sequences import TokenSequences, append_eos, strip_special_tokens
 
 __all__ = [
     "AlignmentReferences",
@@ -16,8 +15,8 @@ __all__ = [
     "CiderReferences",
     "CiderReward",
     "NgramWeights",
-    "Sentences",
-    "repeated_pairs",
-    "spoken_words",
-    "with_end",
+    "TokenSequences",
+    "append_eos",
+    "repeated_bigrams",
+    "strip_special_tokens",
 ]

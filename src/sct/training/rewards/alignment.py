@@ -9,7 +9,7 @@ from torch import Tensor
 from sct.errors import InputError
 from sct.language.vocabulary import SPECIAL_WORDS, UNKNOWN
 from sct.training.rewards.ngrams import refuse_bad_ids
-from sct.training.rewards.sentences import Sentences, mean_over_references, pack_words
+from sct.training.rewards.token_sequences import TokenSequences, mean_over_references, pack_words
 
 NO_NOUN = 0
 
@@ -50,11 +50,11 @@ class AlignmentReward:
         A noun with a vector of zeros is like no other: its cosine is 0 but with itself.
         """
         if not bool(vectors.isfinite().all()):
-            raise InputError("the vector of a noun holds NaN or infinity: wanted numbers; leave the noun out")
+            raise InputError("the vector of a noun holds NaN or infinity: expected numbers; leave the noun out")
         first = len(SPECIAL_WORDS)
         if len(words) and not first <= int(words.min()) <= int(words.max()) < num_words:
             raise InputError(
-                f"nouns have the ids {int(words.min())} to {int(words.max())}: wanted {first} to {num_words - 1}; a "
+                f"nouns have the ids {int(words.min())} to {int(words.max())}: expected {first} to {num_words - 1}; a "
                 "special word is no noun"
             )
         noun_of_word = torch.full((num_words,), NO_NOUN, device=words.device)
@@ -66,7 +66,7 @@ class AlignmentReward:
         """The same on another device."""
         return AlignmentReward(self.noun_of_word.to(device), self.vectors.to(device))
 
-    def prepare(self, references: Sentences) -> AlignmentReferences:
+    def prepare(self, references: TokenSequences) -> AlignmentReferences:
         """Prepare references once for all steps, on the device where they are."""
         refuse_bad_ids(references, len(self.noun_of_word))
         nouns = self._nouns(references)
@@ -76,7 +76,7 @@ class AlignmentReward:
 
     def __call__(
         self,
-        candidates: Sentences,
+        candidates: TokenSequences,
         references: AlignmentReferences,
         rows: Int[Tensor, "candidates references"],
         present: Bool[Tensor, "candidates references"] | None = None,
@@ -97,7 +97,7 @@ class AlignmentReward:
         score = mean_over_references((best - counts - other_counts) / longest, present)
         return (1 + score) / 2 if from_zero else score
 
-    def _nouns(self, sentences: Sentences) -> Int[Tensor, "captions time"]:
+    def _nouns(self, sentences: TokenSequences) -> Int[Tensor, "captions time"]:
         """Noun number of each word."""
         return self.noun_of_word[sentences.words.masked_fill(~sentences.mask(), UNKNOWN)]
 

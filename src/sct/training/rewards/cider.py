@@ -15,7 +15,7 @@ from sct.training.rewards.ngrams import (
     reference_codes,
     refuse_bad_ids,
 )
-from sct.training.rewards.sentences import Sentences, mean_over_references
+from sct.training.rewards.token_sequences import TokenSequences, mean_over_references
 
 SCALE = 10.0
 LENGTH_DEVIATION = 6.0
@@ -46,7 +46,7 @@ class CiderReward:
         """The same on another device."""
         return CiderReward(self.weights.to(device))
 
-    def prepare(self, references: Sentences) -> CiderReferences:
+    def prepare(self, references: TokenSequences) -> CiderReferences:
         """Prepare references once for all steps, on the device where they are.
 
         An unknown word in them matches nothing, not even another one.
@@ -56,7 +56,7 @@ class CiderReward:
         parts = [references.words.new_zeros(0, references.words.shape[1], dtype=torch.int32)]
         for start in range(0, len(references.lengths), CAPTIONS_AT_ONCE):
             rows = slice(start, start + CAPTIONS_AT_ONCE)
-            part = reference_codes(Sentences(references.words[rows], references.lengths[rows]))
+            part = reference_codes(TokenSequences(references.words[rows], references.lengths[rows]))
             ngrams = pack_ngrams(part)
             norms.append(_norm(_matches(ngrams, ngrams), self.weights.look_up(ngrams).square()))
             parts.append(part.int())
@@ -64,7 +64,7 @@ class CiderReward:
 
     def __call__(
         self,
-        candidates: Sentences,
+        candidates: TokenSequences,
         references: CiderReferences,
         rows: Int[Tensor, "candidates references"],
         present: Bool[Tensor, "candidates references"] | None = None,

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from sct.language.nouns import NounTable
+from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.metrics.document_frequencies import BITS_PER_WORD, DocumentFrequencies
 from sct.metrics.ngrams import LONGEST

@@ -1,0 +1,105 @@
+"""Files that sct writes and reads back: one header (format, version), checksums, and errors that name a remedy.
+
+An ``ArtifactFormat`` describes one kind of file. Its header is either the metadata of a safetensors file or two keys of
+a TOML or JSON manifest.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from sct.errors import InputError
+from sct.storage.atomic import atomic_write
+
+
+class Artifact(NamedTuple):
+    """Contents of a safetensors file."""
+
+    metadata: dict[str, str]
+    tensors: dict[str, Any]
+    """Arrays of the framework that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFormat:
+    """One kind of file or folder."""
+
+    name: str
+    """Value of the header's ``format``, such as "sct dataset"."""
+    remedy: str
+    """What a user does about a damaged one, such as "prepare the dataset again"."""
+    version: int = 1
+
+    def header(self) -> dict[str, Any]:
+        """Keys that a manifest begins with."""
+        return {"format": self.name, "version": self.version}
+
+    def check_header(self, found: Mapping[str, object], path: Path) -> None:
+        """Raise unless ``found`` has this format and version.
+
+        >>> ArtifactFormat("sct cup", "buy a new one").check_header({"format": "sct cup", "version": "2"}, Path("cup"))
+        Traceback (most recent call last):
+        ...
+        sct.errors.InputError: cup: got version 2 of 'sct cup', this sct reads version 1: update sct
+        """
+        if found.get("format") != self.name:
+            raise InputError(f"{path}: got format {found.get('format')!r}, expected {self.name!r}: {self.remedy}")
+        version = found.get("version")
+        if isinstance(version, bool) or not str(version).isdecimal():
+            raise InputError(f"{path}: got version {version!r}, expected {self.version}: {self.remedy}")
+        if int(str(version)) != self.version:
+            remedy = "update sct" if int(str(version)) > self.version else self.remedy
+            raise InputError(
+                f"{path}: got version {version} of {self.name!r}, this sct reads version {self.version}: {remedy}"
+            )
+
+    def damaged(self, path: Path, why: object) -> InputError:
+        """Error about a file that is not as it was written."""
+        return InputError(f"{path} is damaged ({why}): {self.remedy}")
+
+    def check_file(self, path: Path, sha256: object) -> None:
+        """Raise unless a file that belongs to the artifact exists and has the recorded checksum."""
+        if not path.is_file():
+            raise InputError(f"{path} is missing: {self.remedy}")
+        if sha256_file(path) != sha256:
+            raise self.damaged(path, "its checksum differs")
+
+    def save_tensors(self, path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
+        """Write a safetensors file with this header, atomically; arrays are all numpy's or all torch's."""
+        about = {"format": self.name, "version": str(self.version), **(metadata or {})}
+        with atomic_write(path) as file:
+            file.write(_safetensors(tensors)(dict(tensors), metadata=about))
+
+    def load_tensors(self, path: Path, framework: Literal["numpy", "pt"] = "numpy") -> Artifact:
+        """Read a safetensors file with this header."""
+        from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+
+        try:
+            with safe_open(path, framework=framework) as file:
+                metadata = file.metadata() or {}
+                self.check_header(metadata, path)
+                names = file.keys()
+                return Artifact(metadata, {name: file.get_tensor(name) for name in names})
+        except FileNotFoundError:
+            raise InputError(f"{path} does not exist, expected a file of format {self.name!r}: {self.remedy}") from None
+        except (SafetensorError, OSError) as error:  # OSError: a folder, or no permission
+            raise self.damaged(path, error) from error
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _safetensors(tensors: Mapping[str, Any]) -> Any:
+    """The ``save`` of the framework that the arrays belong to."""
+    if any(type(tensor).__module__.startswith("torch") for tensor in tensors.values()):
+        from safetensors import torch  # noqa: PLC0415
+
+        return torch.save
+    from safetensors import numpy  # noqa: PLC0415
+
+    return numpy.save

@@ -1,0 +1,268 @@
+"""From pixels to a grounded caption, with a vision that sees colours: what is looked at, chosen, ordered, refused."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from sct.captioner.captioner import Captioner, CaptionOptions, ImageRequest, RegionRequest
+from sct.captioner.requests import ProposalSelection
+from sct.errors import InputError
+from sct.language.vocabulary import Vocabulary
+from sct.language.word_vectors import WordVectors
+from sct.models.config import CaptionerConfig
+from sct.models.show_control_tell import build_show_control_tell
+from sct.regions import Box, Control, Region, RegionSet
+from sct.regions.images import LoadedImage, load_image
+from sct.sorting import ClassOrder, ControlSorter
+from tests.colour_vision import ColourVision, quartered
+
+FEATURES = 6
+WORDS = ("a", "the", "man", "dog", "rides", "on")
+RED, GREEN, BLUE, GREY, DARK_RED = (220, 0, 0), (0, 200, 0), (0, 0, 180), (128, 128, 128), (60, 0, 0)
+VECTORS = WordVectors("one number", {"red": 0, "green": 1, "blue": 2}, np.ones((3, 1), np.float32))
+BY_COLOUR = ControlSorter(ClassOrder({"green": 0.0, "blue": 0.5, "red": 1.0}), VECTORS)
+OPTIONS = CaptionOptions(cover=True, max_length=9)
+LEFT, RIGHT = (0, 0, 20, 20), (20, 0, 40, 20)
+
+
+def make_captioner(vision=None, sorter=None):
+    vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
+    torch.manual_seed(3)
+    sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
+    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.9)
+    return Captioner(network, vocabulary, vision=vision, sorter=sorter)
+
+
+@pytest.fixture
+def captioner():
+    return make_captioner(ColourVision(FEATURES))
+
+
+@pytest.fixture
+def sorting():
+    return make_captioner(ColourVision(FEATURES), BY_COLOUR)
+
+
+def names(caption):
+    return [[region.class_name for region in each.regions] for each in caption.control.region_sets]
+
+
+def boxes(caption):
+    return [[tuple(region.box) for region in each.regions] for each in caption.control.region_sets]
+
+
+@pytest.fixture(scope="module")
+def photo():
+    return quartered(RED, GREEN, GREY, BLUE)
+
+
+def test_the_control_says_where_a_chunk_is(captioner, photo):
+    caption = captioner.caption(photo, [LEFT, (20, 0, 40, 10)], options=OPTIONS)
+    assert boxes(caption) == [[LEFT], [(20, 0, 40, 10)]]
+    assert names(caption) == [["red"], ["green"]]
+    assert caption.control.ordered
+    assert caption.order is None
+    for chunk in caption.chunks:
+        assert tuple(caption.regions_of(chunk)[0].box) == boxes(caption)[chunk.region_set][0]
+    assert json.loads(json.dumps(caption.as_dict()))["classes"] == [["red"], ["green"]]
+
+
+def test_features_and_descriptor_are_those_of_the_image(captioner, photo):
+    """What is said is what is said of the same features, given by hand."""
+    image = load_image(photo)
+    [sight] = ColourVision(FEATURES).look([image], [[Box(*LEFT), Box(*RIGHT)]])
+    control = Control(tuple(RegionSet((region,)) for region in sight.regions))
+    request = RegionRequest(control, descriptor=sight.descriptor)
+    [[by_hand]] = captioner.caption_batch([request], OPTIONS)
+    caption = captioner.caption(photo, [LEFT, RIGHT], options=OPTIONS)
+    assert caption == replace(by_hand, control=caption.control)
+    [[by_mean]] = captioner.caption_batch([replace(request, descriptor=None)], OPTIONS)
+    assert by_mean.log_prob != by_hand.log_prob, "the descriptor stands in the place of the mean"
+
+
+def test_other_boxes_and_other_images_are_seen_otherwise(captioner, photo):
+    said = captioner.caption(photo, [LEFT]).log_prob
+    assert captioner.caption(photo, [RIGHT]).log_prob != said
+    assert captioner.caption(quartered(BLUE, GREEN, GREY, RED), [LEFT]).log_prob != said
+    assert captioner.caption(photo, [LEFT]).log_prob == said
+
+
+def test_any_kind_of_image_and_of_pointing(captioner, photo, tmp_path):
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    image = Image.open(tmp_path / "photo.png")
+    kept = io.BytesIO()
+    image.save(kept, "png")
+    sources = [tmp_path / "photo.png", str(tmp_path / "photo.png"), kept.getvalue(), image, photo, load_image(photo)]
+    expected = captioner.caption(photo, [LEFT, [LEFT, RIGHT]])
+    for source in sources:
+        assert captioner.caption(source, [LEFT, [LEFT, RIGHT]]) == expected
+    left, right = Region(Box(*LEFT)), Region(Box(*RIGHT))
+    pointings = [
+        [left, [left, RIGHT]],
+        [RegionSet((left,)), RegionSet((left, right))],
+        Control((RegionSet((left,)), RegionSet((left, right)))),
+        (np.array(LEFT), np.array([LEFT, RIGHT])),
+    ]
+    for pointing in pointings:
+        assert captioner.caption(photo, pointing) == expected
+    assert captioner.caption(photo, np.array([LEFT, RIGHT])) == captioner.caption(photo, [LEFT, RIGHT])
+
+
+def test_a_name_that_a_user_gives_is_kept(sorting, photo):
+    regions = [Region(Box(*LEFT), "green"), Region(Box(*RIGHT))]
+    caption = sorting.caption(photo, regions, ordered=False)
+    assert names(caption) == [["green"], ["green"]]
+    assert caption.order.sets == (0, 1)
+    assert names(sorting.caption(photo, [LEFT, RIGHT], ordered=False)) == [["red"], ["green"]]
+
+
+def test_a_feature_that_came_with_a_region_is_not_believed(captioner, photo):
+    lie = Region(Box(*LEFT), feature=np.full(FEATURES, 9, np.float32))
+    assert captioner.caption(photo, [lie]).log_prob == captioner.caption(photo, [LEFT]).log_prob
+
+
+def test_a_set_is_put_in_order_by_what_is_seen(sorting, photo):
+    caption = sorting.caption(photo, [LEFT, (20, 10, 40, 20), (20, 0, 40, 10)], ordered=False, options=OPTIONS)
+    assert names(caption) == [["red"], ["blue"], ["green"]]
+    assert caption.order.sets == (2, 1, 0)
+    assert [word.region_set for word in caption.words] == sorted((w.region_set for w in caption.words), reverse=True)
+    same = sorting.caption(photo, Control.of_boxes([LEFT, (20, 10, 40, 20), (20, 0, 40, 10)], ordered=False))
+    assert same.order.sets == (2, 1, 0)
+
+
+def test_without_regions_they_are_found_chosen_and_sorted(sorting, captioner, photo):
+    caption = sorting.caption(photo, options=OPTIONS)
+    assert names(caption) == [["red"], ["green"], ["blue"]], "by score: 220, 200 and 180; grey is no proposal"
+    assert caption.order.sets == (1, 2, 0)
+    assert not caption.control.ordered
+    without = captioner.caption(photo, options=OPTIONS)
+    assert names(without) == [["red"], ["green"], ["blue"]], "without a sorter the best is first"
+    assert without.order is None
+    assert without.control.ordered
+    assert names(captioner.caption(photo, choice=ProposalSelection(max_regions=1))) == [["red"]]
+
+
+def test_what_is_far_less_certain_is_left_out(captioner):
+    assert names(captioner.caption(quartered(RED, DARK_RED, GREY, GREY))) == [["red"]]
+
+
+@pytest.mark.parametrize("size", [(40, 20), (1, 1)], ids=["grey", "one pixel"])
+def test_a_image_of_nothing_is_one_region(captioner, size):
+    caption = captioner.caption(quartered(width=size[0], height=size[1]))
+    assert boxes(caption) == [[(0, 0, *size)]]
+
+
+def test_boxes_count_the_pixels_of_the_image_as_it_came(captioner):
+    """A huge image is kept smaller; its boxes are not."""
+    large = quartered(RED, GREEN, GREY, BLUE, width=4000, height=2000)
+    small = LoadedImage(quartered(RED, GREEN, GREY, BLUE), 4000, 2000, "small")
+    assert load_image(large).pixels.shape[1] < 4000
+    expected = captioner.caption(small, [(0, 0, 2000, 2000), (2000, 0, 4000, 1000)])
+    assert boxes(expected)[1] == [(2000, 0, 4000, 1000)]
+    caption = captioner.caption(large, [(0, 0, 2000, 2000), (2000, 0, 4000, 1000)])
+    assert caption.log_prob == pytest.approx(expected.log_prob, abs=0.05)
+
+
+def test_many_images_at_once_are_captioned_as_one_by_one(sorting):
+    colours = (RED, GREEN, BLUE, GREY)
+    images = [quartered(*np.roll(colours, place, axis=0)) for place in range(11)]
+    controls = [None, Control.of_boxes([LEFT]), Control.of_boxes([RIGHT, LEFT, (5, 5, 9, 9)], ordered=False)]
+    requests = [ImageRequest(each, controls[place % 3]) for place, each in enumerate(images)]
+    options = CaptionOptions(n_best=2)
+    found = sorting.caption_images(requests, options)
+    assert [len(names) for names in sorting.vision.looks] == [8, 3], "a few at a time"
+    assert len({captions[0].log_prob for captions in found}) > 6
+    for request, captions in zip(requests, found, strict=True):
+        [alone] = sorting.caption_images([request], options)
+        assert [(c.text, c.control, c.order) for c in captions] == [(c.text, c.control, c.order) for c in alone]
+    assert sorting.caption_images([]) == []
+
+
+def test_a_image_with_several_controls_is_looked_at_once(captioner, photo):
+    image = load_image(photo, name="photo")
+    requests = [ImageRequest(image, control_) for control_ in (None, Control.of_boxes([LEFT, RIGHT]), None)]
+    [detected], [pointed], _ = captioner.caption_images(requests)
+    assert captioner.vision.looks == [["photo"]]
+    for together, alone in ((pointed, captioner.caption(photo, [LEFT, RIGHT])), (detected, captioner.caption(photo))):
+        assert (together.text, together.control) == (alone.text, alone.control)
+        assert together.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
+
+
+def test_detects(captioner, photo):
+    found = captioner.detect(photo)
+    assert [(region.class_name, tuple(region.box)) for region in found] == [
+        ("red", (0, 0, 20, 10)),
+        ("green", (20, 0, 40, 10)),
+        ("blue", (20, 10, 40, 20)),
+    ]
+    assert found[0].score == pytest.approx(220 / 255)
+    assert captioner.detect(photo, limit=1) == found[:1]
+    assert captioner.detect_images([]) == []
+    again = captioner.caption(photo, [found[2], found[0]])
+    assert [each.regions[0] for each in again.control.region_sets] == [found[2], found[0]], "what was found can be used"
+    with pytest.raises(InputError, match="limit is 0"):
+        captioner.detect(photo, limit=0)
+
+
+@pytest.mark.parametrize(
+    ("regions", "message"),
+    [
+        pytest.param([], "the control is empty", id="none"),
+        pytest.param([[]], "has 0 numbers", id="a box of nothing"),
+        pytest.param([(0, 0, 41, 20)], r"the image: box \(0.0, 0.0, 41.0, 20.0\) leaves the image", id="outside"),
+        pytest.param([(-1, 0, 4, 20)], "leaves the image", id="outside on the left"),
+        pytest.param([LEFT, [(0, 0, 5, 5), (0, 0, 5, 21)]], "leaves the image", id="one of a set outside"),
+        pytest.param([(9, 0, 4, 20)], "inverted or empty", id="inverted"),
+        pytest.param([(0, 0, float("nan"), 20)], "not finite", id="not a number"),
+        pytest.param([(0, 0, 9)], "has 3 numbers", id="three numbers"),
+    ],
+)
+def test_refuses_boxes_that_are_none(captioner, photo, regions, message):
+    with pytest.raises(InputError, match=message):
+        captioner.caption(photo, regions)
+
+
+def test_a_box_may_touch_the_edge(captioner, photo):
+    assert boxes(captioner.caption(photo, [(0, 0, 40, 20)])) == [[(0, 0, 40, 20)]]
+
+
+def test_refuses_a_set_without_a_sorter(captioner, photo):
+    with pytest.raises(InputError, match="the bundle has no sorter"):
+        captioner.caption(photo, [LEFT, RIGHT], ordered=False)
+
+
+def test_refuses_what_is_no_image(captioner, tmp_path):
+    (tmp_path / "text.jpg").write_text("no image")
+    with pytest.raises(InputError, match=r"text\.jpg"):
+        captioner.caption(tmp_path / "text.jpg")
+
+
+def test_a_captioner_without_eyes_says_so(photo):
+    for call in (lambda blind: blind.caption(photo), lambda blind: blind.detect(photo)):
+        with pytest.raises(InputError, match="the bundle cannot see images: take one that can"):
+            call(make_captioner())
+
+
+def test_refuses_eyes_of_another_captioner():
+    with pytest.raises(InputError, match="features of 5 numbers, but the captioner was trained with 6"):
+        make_captioner(ColourVision(5))
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "message"),
+    [
+        pytest.param(np.zeros(5, np.float32), r"descriptor of an image has shape \(5,\)", id="short"),
+        pytest.param(np.full(FEATURES, np.inf), "descriptor of an image has values", id="infinite"),
+    ],
+)
+def test_refuses_a_descriptor_of_another_kind(captioner, photo, descriptor, message):
+    control = Control((RegionSet((captioner.detect(photo)[0],)),))
+    with pytest.raises(InputError, match=message):
+        captioner.caption_batch([RegionRequest(control, descriptor=descriptor)])

@@ -1,0 +1,301 @@
+"""The public face on a bundle of a small untrained network: records, options, refusals."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import sct
+from sct.captioner.bundle import load_bundle, save_bundle
+from sct.captioner.captioner import CaptionOptions, RegionRequest
+from sct.captioner.collate import collate_requests
+from sct.decoding import Settings, beam_search
+from sct.errors import InputError
+from sct.language.vocabulary import Vocabulary
+from sct.models.config import CaptionerConfig
+from sct.models.inputs import collate_controls
+from sct.models.show_control_tell import build_show_control_tell
+from sct.regions import Box, Control, Region, RegionSet
+
+FEATURES = 6
+WORDS = ("a", "the", "man", "horse", "dog", "rides", "on", "with")
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
+    torch.manual_seed(3)
+    network = build_show_control_tell(
+        CaptionerConfig(
+            vocabulary_size=len(vocabulary), feature_size=FEATURES, word_size=5, hidden_size=7, attention_size=4
+        )
+    )
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    folder = tmp_path_factory.mktemp("bundle") / "small"
+    save_bundle(folder, network, vocabulary)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def captioner(bundle):
+    return sct.load(bundle)
+
+
+def region(seed):
+    feature = np.random.default_rng(seed).normal(size=FEATURES).astype(np.float32)
+    return Region(Box(seed, 0, seed + 5, 9), feature=feature)
+
+
+def control(*sizes, ordered=True):
+    """Region sets of the given sizes."""
+    seeds = iter(range(99))
+    return Control(tuple(RegionSet(tuple(region(next(seeds)) for _ in range(size))) for size in sizes), ordered=ordered)
+
+
+def test_says_a_grounded_caption(captioner):
+    caption = captioner.caption_regions(control(1, 3), options=CaptionOptions(cover=True, max_length=9))
+    assert caption.text == " ".join(word.text for word in caption.words)
+    assert set(caption.text.split()) <= {*WORDS, "<unk>"}
+    assert [word.region_set for word in caption.words] == sorted(word.region_set for word in caption.words)
+    assert {word.region_set for word in caption.words} == {0, 1}, "both sets are talked about"
+    for word in caption.words:
+        assert len(word.attention) == (1, 3)[word.region_set]
+        assert sum(word.attention) + word.sentinel_weight == pytest.approx(1, abs=1e-5)
+        assert 0 <= word.shift_probability <= 1
+    assert caption.log_prob < 0
+    assert json.loads(json.dumps(caption.as_dict()))["text"] == caption.text
+
+
+def test_what_is_said_after_the_control_is_grounded_nowhere(bundle, tmp_path):
+    network = build_show_control_tell(replace(load_bundle(bundle).captioner.config, end_slot=True))
+    network.load_state_dict(load_bundle(bundle).captioner.state_dict())
+    save_bundle(tmp_path / "sees end", network, load_bundle(bundle).vocabulary)
+    options = CaptionOptions(cover=True, min_length=8, max_length=9, n_best=5)
+    [captions] = sct.load(tmp_path / "sees end").caption_batch([RegionRequest(control(1, 3))], options)
+    after = [[word.sentinel_weight == 1 for word in caption.words] for caption in captions]
+    assert any(map(any, after)), "some words are said with nothing to look at"
+    for caption, is_after in zip(captions, after, strict=True):
+        assert is_after == sorted(is_after)
+        for word in caption.words:
+            assert len(word.attention) == (1, 3)[word.region_set]
+            assert sum(word.attention) + word.sentinel_weight == pytest.approx(1, abs=1e-5)
+        assert all(not any(is_after[slice(*chunk.words)]) for chunk in caption.chunks)
+
+
+def test_a_caption_in_a_batch_is_the_caption_alone(captioner):
+    requests = [
+        RegionRequest(control(1)),
+        RegionRequest(control(2, 1, 4)),
+        RegionRequest(control(1, 1), (region(50),)),
+    ]
+    options = CaptionOptions(n_best=3)
+    together = captioner.caption_batch(requests, options)
+    for request, captions in zip(requests, together, strict=True):
+        [alone] = captioner.caption_batch([request], options)
+        assert [caption.text for caption in captions] == [caption.text for caption in alone]
+        assert [caption.log_prob for caption in captions] == pytest.approx(
+            [caption.log_prob for caption in alone], abs=1e-4
+        )
+        assert sorted((caption.log_prob for caption in captions), reverse=True) == [c.log_prob for c in captions]
+    assert captioner.caption_batch([], options) == []
+
+
+def test_words_can_be_banned_and_required(captioner):
+    options = CaptionOptions(banned=("man", "the"), required=("horse", "rides"), n_best=3, min_length=4)
+    [captions] = captioner.caption_batch([RegionRequest(control(1, 1))], options)
+    for caption in captions:
+        said = caption.text.split()
+        assert {"horse", "rides"} <= set(said)
+        assert not {"man", "the"} & set(said)
+        assert len(said) >= 3
+
+
+def test_int8_says_nearly_the_same(bundle, captioner):
+    small = sct.load(bundle, precision="int8")
+    best = captioner.caption_regions(control(2, 1))
+    assert small.caption_regions(control(2, 1)).log_prob == pytest.approx(best.log_prob, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        pytest.param(lambda: control(1, 1, ordered=False), "the bundle has no sorter", id="a set without a sorter"),
+        pytest.param(lambda: Control.of_boxes([(0, 0, 5, 5)]), "has no feature: expected 6", id="no feature"),
+        pytest.param(
+            lambda: Control((RegionSet((Region(Box(0, 0, 5, 5), feature=np.zeros(4)),)),)),
+            r"\(4,\)",
+            id="a short feature",
+        ),
+        pytest.param(
+            lambda: Control((RegionSet((Region(Box(0, 0, 5, 5), feature=np.full(6, 1e300)),)),)),
+            "finite",
+            id="too large",
+        ),
+    ],
+)
+def test_refuses_a_control_it_cannot_use(captioner, make, message):
+    with pytest.raises(InputError, match=message):
+        captioner.caption_regions(make())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"banned": ("okapi",)}, "'okapi' is not in the vocabulary", id="an unknown word"),
+        pytest.param({"cover": True, "max_length": 2}, "region sets", id="too short to cover"),
+        pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
+        pytest.param({"n_best": 9}, "n_best is 9", id="more than a beam holds"),
+        pytest.param({"length_penalty": float("nan")}, "length_penalty is nan", id="not a number"),
+        pytest.param({"length_penalty": -1.0}, "length_penalty is -1.0: expected 0", id="a negative power"),
+        pytest.param(
+            {"length_penalty": 60.0}, r"length_penalty is 60.0: expected 0 \(off\) to 10", id="no number any more"
+        ),
+        pytest.param(
+            {"length_penalty": 1.0, "reference_search": True},
+            "knows no guarantees and no length_penalty",
+            id="the authors'",
+        ),
+    ],
+)
+def test_refuses_options_that_clash(captioner, options, message):
+    with pytest.raises(InputError, match=message):
+        captioner.caption_regions(control(1, 1), options=CaptionOptions(**options))
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        pytest.param({"precision": "float16"}, "expected float32 or int8", id="half precision on a CPU"),
+        pytest.param({"device": "gpu"}, "device 'gpu' is unknown", id="an unknown device"),
+        pytest.param({"device": "meta"}, "device 'meta' is not at hand", id="a device that holds nothing"),
+    ],
+)
+def test_refuses_what_it_cannot_run_on(bundle, choices, message):
+    with pytest.raises(InputError, match=message):
+        sct.load(bundle, **choices)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        pytest.param(
+            "sct.CaptionOptions(max_length=5.5)", "max_length is 5.5: expected a whole number", id="half a word"
+        ),
+        pytest.param("sct.CaptionOptions(banned='man')", "banned is 'man': expected a tuple of words", id="one word"),
+        pytest.param("sct.load({bundle!r}, precision='fp16')", "precision 'fp16': expected float32", id="precision"),
+    ],
+)
+def test_refuses_values_of_the_wrong_kind(bundle, call, message):
+    """In a process of its own, where no type checker of the tests stands before the code."""
+    code = f"import sct\ntry:\n    {call.format(bundle=str(bundle))}\nexcept sct.InputError as error:\n    print(error)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert message in found.stdout
+
+
+def test_the_default_bundle_is_the_one_that_ships(bundle, tmp_path, monkeypatch):
+    monkeypatch.setattr("sct.captioner.bundle.DEFAULT_FOLDER", bundle)
+    expected = sct.load(bundle).caption_regions(control(1))
+    assert [sct.load().caption_regions(control(1)), sct.load("default").caption_regions(control(1))] == [expected] * 2
+    monkeypatch.setattr("sct.captioner.bundle.DEFAULT_FOLDER", tmp_path / "nowhere")
+    with pytest.raises(InputError, match="came without its default bundle: install it again, or name the folder"):
+        sct.load()
+
+
+def test_a_missing_bundle_is_named(tmp_path):
+    with pytest.raises(InputError, match="nowhere"):
+        sct.load(tmp_path / "nowhere")
+
+
+def test_the_face_has_no_other_names():
+    with pytest.raises(AttributeError, match="no attribute 'captoiner'"):
+        sct.captoiner  # noqa: B018
+
+
+def test_the_authors_weights_get_the_authors_search(tmp_path):
+    """A reference bundle captions as the released code: beams are never frozen, zero rows do not count in the mean."""
+    vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
+    torch.manual_seed(5)
+    sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
+    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), mode="reference", **sizes))
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    save_bundle(tmp_path / "theirs", network, vocabulary)
+    said = sct.load(tmp_path / "theirs").caption_regions(control(2, 1), [region(7), region(8)])
+    padded = [region(7), Region(Box(0, 0, 1, 1), feature=np.zeros(FEATURES)), region(8)]
+    assert sct.load(tmp_path / "theirs").caption_regions(control(2, 1), padded) == said
+    features = torch.from_numpy(np.stack([region(seed).feature for seed in range(3)]))
+    image = torch.from_numpy(np.stack([region(7).feature, region(8).feature]).mean(0))[None]
+    found = beam_search(
+        network, network.begin(collate_controls(features, image, [[[0, 1], [2]]])), Settings.reference()
+    )
+    assert said.text.split() == vocabulary.decode(found.words[0, 0].tolist())
+    assert said.log_prob == pytest.approx(found.scores[0, 0].item(), abs=1e-4)
+
+
+def test_a_region_named_twice_is_there_once(captioner):
+    twice = region(1)
+    request = RegionRequest(Control((RegionSet((twice,)), RegionSet((twice, region(2))))), (twice,))
+    inputs = collate_requests([request], captioner.config)
+    assert len(inputs.regions) == 2
+    assert inputs.set_rows[0, :, 0].tolist() == [0, 0]
+
+
+def test_the_unknown_word_can_be_banned(captioner):
+    [captions] = captioner.caption_batch([RegionRequest(control(1, 2))], CaptionOptions(banned=("<unk>",), n_best=5))
+    assert all("<unk>" not in caption.text for caption in captions)
+
+
+@pytest.fixture(scope="module")
+def lengthy(bundle):
+    """The same bundle, but for its own length power."""
+    known = load_bundle(bundle)
+    folder = bundle.with_name("lengthy")
+    save_bundle(folder, known.captioner, known.vocabulary, length_penalty=1.0)
+    return sct.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "used"),
+    [
+        pytest.param(0.0, {}, 0.0, id="neither says anything"),
+        pytest.param(1.0, {}, 1.0, id="the bundle's own"),
+        pytest.param(0.0, {"length_penalty": 1.0}, 1.0, id="asked for"),
+        pytest.param(1.0, {"length_penalty": 0.0}, 0.0, id="none is asked for"),
+        pytest.param(1.0, {"reference_search": True}, 0.0, id="the authors' search has none"),
+    ],
+)
+def test_captions_are_ranked_by_the_bundles_own_length_power_unless_another_is_asked_for(
+    captioner, lengthy, own, asked, used
+):
+    speaker = lengthy if own else captioner
+    assert speaker.length_penalty == own
+    options = CaptionOptions(**asked)
+    assert speaker.length_power_of(options) == used
+    said = speaker.caption_regions(control(2, 1), options=options)
+    assert said == captioner.caption_regions(control(2, 1), options=replace(options, length_penalty=used))
+    if not options.reference_search:
+        assert len(said.words) == (20 if used else 0), "it falls silent at once unless long captions are favoured"
+
+
+def test_a_caption_tells_how_likely_it_is_whatever_it_was_ranked_by(lengthy):
+    request = RegionRequest(control(2, 1))
+    decoded = lengthy.search(collate_requests([request], lengthy.config))
+    [[caption]] = lengthy.caption_batch([request])
+    assert caption.text.split() == lengthy.vocabulary.decode(decoded.words[0, 0].tolist())
+    assert caption.log_prob == pytest.approx(20 * decoded.scores[0, 0].item(), rel=1e-5)
+
+
+def test_a_gpu_keeps_the_searches_of_the_last_settings_alone(bundle):
+    captioner = sct.load(bundle)
+    first, *others = (Settings(early_stop=False, length_penalty=number / 10) for number in range(20))
+    kept = captioner._recorded(first)
+    for settings in others:
+        captioner._recorded(settings)
+        assert captioner._recorded(first) is kept, "it was asked for again"
+    assert captioner._recorded(others[0]) is not captioner._recorded(others[1])
+    assert len(captioner._graphed) == 8

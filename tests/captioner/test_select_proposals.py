@@ -1,0 +1,49 @@
+"""What is chosen of proposals: the best, no thing twice, nothing far worse."""
+
+import pytest
+
+from sct.captioner.requests import ProposalSelection, choose
+from sct.errors import InputError
+from sct.regions import Box, Region
+
+
+def proposal(x, name="man", score=0.9, width=10):
+    return Region(Box(x, 0, x + width, 10), name, score)
+
+
+@pytest.mark.parametrize(
+    ("proposals", "choice", "kept"),
+    [
+        pytest.param([], {}, [], id="nothing was found"),
+        pytest.param([proposal(0)], {}, [0], id="one"),
+        pytest.param([proposal(20 * place) for place in range(6)], {}, [0, 1, 2], id="three at most"),
+        pytest.param([proposal(20 * place) for place in range(6)], {"max_regions": 1}, [0], id="one at most"),
+        # 5 of 15 columns are shared: 0.33; 6 of 14: 0.43; 8 of 12: 0.67.
+        pytest.param([proposal(0), proposal(5)], {}, [0, 1], id="two of a name beside each other"),
+        pytest.param([proposal(0), proposal(4)], {}, [0], id="a thing seen twice"),
+        pytest.param([proposal(0), proposal(4, "dog")], {}, [0, 1], id="a dog before a man"),
+        pytest.param([proposal(0), proposal(2, "dog")], {}, [0], id="another name for the same box"),
+        pytest.param([proposal(0), proposal(2, None)], {}, [0], id="no name for the same box"),
+        pytest.param([proposal(0, score=0.5), proposal(20, score=0.24)], {}, [0], id="far worse than the best"),
+        pytest.param([proposal(0, score=0.5), proposal(20, score=0.25)], {}, [0, 1], id="not that much worse"),
+        pytest.param([proposal(0, score=None), proposal(20, score=None)], {}, [0, 1], id="no scores"),
+        pytest.param(
+            [proposal(0), proposal(4), proposal(8)], {}, [0, 2], id="what was left out keeps nothing else out"
+        ),
+    ],
+)
+def test_chooses(proposals, choice, kept):
+    assert choose(proposals, ProposalSelection(**choice)) == tuple(proposals[place] for place in kept)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        pytest.param({"max_regions": 0}, "max_regions is 0", id="nothing"),
+        pytest.param({"iou_threshold": 1.5}, "iou_threshold is 1.5", id="overlap"),
+        pytest.param({"relative_score_threshold": float("nan")}, "relative_score_threshold is nan", id="not a number"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(InputError, match=message):
+        ProposalSelection(**settings)

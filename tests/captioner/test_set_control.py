@@ -1,0 +1,161 @@
+"""A control without an order, from end to end: what is chosen, what is reported, what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import sct
+from sct.captioner.bundle import add_sorter, load_bundle, save_bundle
+from sct.captioner.captioner import CaptionOptions, RegionRequest
+from sct.errors import InputError
+from sct.language.vocabulary import Vocabulary
+from sct.language.word_vectors import WordVectors
+from sct.models.config import CaptionerConfig
+from sct.models.show_control_tell import build_show_control_tell
+from sct.regions import Box, Control, Region, RegionSet
+from sct.sorting import ClassOrder, ControlSorter, SinkhornSorter, SorterConfig, SortingNetwork
+
+FEATURES, SIZE = 6, (100, 50)
+VECTORS = WordVectors("two numbers", {"man": 0, "horse": 1, "dog": 2}, np.array([[1, 0], [0, 1], [1, 1]], np.float32))
+BY_CLASS = ControlSorter(ClassOrder({"man": 0.0, "horse": 0.5, "dog": 1.0}), VECTORS)
+OPTIONS = CaptionOptions(cover=True, max_length=9)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    vocabulary = Vocabulary.of_counts(dict.fromkeys(("a", "man", "horse", "dog", "on", "with"), 9))
+    torch.manual_seed(3)
+    sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
+    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    folder = tmp_path_factory.mktemp("sets") / "bare"
+    save_bundle(folder, network, vocabulary)
+    return folder
+
+
+def loaded(bare, tmp_path, sorter):
+    add_sorter(bare, sorter, tmp_path / "bundle")
+    return sct.load(tmp_path / "bundle")
+
+
+def network_sorter(max_sets=4):
+    torch.manual_seed(0)
+    return ControlSorter(
+        SinkhornSorter(SortingNetwork(SorterConfig(word_size=2, visual_size=None, max_sets=max_sets)).eval()), VECTORS
+    )
+
+
+def region_set(name, seed=0):
+    feature = np.random.default_rng([len(name), seed]).normal(size=FEATURES).astype(np.float32)
+    return RegionSet((Region(Box(seed, 0, seed + 5, 9), name, feature=feature),))
+
+
+def a_set(*names):
+    return Control(tuple(region_set(name, seed) for seed, name in enumerate(names)), ordered=False)
+
+
+def test_speaks_in_the_order_the_sorter_chose(bare, tmp_path):
+    captioner = loaded(bare, tmp_path, BY_CLASS)
+    control = a_set("dog", "man", "horse")
+    caption = captioner.caption_regions(control, options=OPTIONS, image_size=SIZE)
+    assert caption.order.sets == (1, 2, 0)
+    assert caption.order.probability is None, "an order by class knows no probabilities"
+    in_order = Control(tuple(control.region_sets[number] for number in (1, 2, 0)))
+    same = captioner.caption_regions(in_order, options=OPTIONS)
+    assert (caption.text, caption.log_prob) == (same.text, same.log_prob)
+    assert same.order is None
+    # Sets keep the numbers they came with: what was second is spoken about first.
+    numbers = [word.region_set for word in caption.words]
+    assert numbers == [(1, 2, 0)[word.region_set] for word in same.words]
+    assert list(dict.fromkeys(numbers)) == [1, 2, 0]
+    assert [chunk.region_set for chunk in caption.chunks] == [(1, 2, 0)[chunk.region_set] for chunk in same.chunks]
+
+
+def test_the_order_is_reported_with_its_probability(bare, tmp_path):
+    captioner = loaded(bare, tmp_path, network_sorter())
+    caption = captioner.caption_regions(a_set("dog", "man", "horse"), image_size=SIZE)
+    assert sorted(caption.order.sets) == [0, 1, 2]
+    assert 1 / 6 < caption.order.probability < 1, "more than one order in six"
+    assert json.loads(json.dumps(caption.as_dict()))["order"]["sets"] == list(caption.order.sets)
+
+
+def test_sets_and_sequences_in_one_batch(bare, tmp_path):
+    captioner = loaded(bare, tmp_path, BY_CLASS)
+    sequence = Control(a_set("dog", "man").region_sets)
+    requests = [
+        RegionRequest(sequence),
+        RegionRequest(a_set("dog", "man"), image_size=SIZE),
+        RegionRequest(a_set("dog"), image_size=SIZE),
+    ]
+    found = captioner.caption_batch(requests, CaptionOptions(n_best=2))
+    assert [[caption.order and caption.order.sets for caption in captions] for captions in found] == [
+        [None, None],
+        [(1, 0), (1, 0)],
+        [(0,), (0,)],
+    ]
+
+
+def test_a_set_of_one_needs_no_sorter(bare):
+    caption = sct.load(bare).caption_regions(a_set("dog"))
+    assert (caption.order.sets, caption.order.probability) == ((0,), 1.0)
+
+
+@pytest.mark.parametrize("sorter", [BY_CLASS, network_sorter()], ids=["by class", "network"])
+def test_duplicates_are_each_spoken_about(bare, tmp_path, sorter):
+    twice = region_set("man")
+    control = Control((twice, region_set("dog"), twice), ordered=False)
+    order = loaded(bare, tmp_path, sorter).caption_regions(control, options=OPTIONS, image_size=SIZE).order
+    assert sorted(order.sets) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("sorter", "control", "size", "message"),
+    [
+        pytest.param(None, a_set("dog", "man"), SIZE, "the bundle has no sorter to put it in order", id="no sorter"),
+        pytest.param(BY_CLASS, a_set("dog", "man"), None, "size of its image is not known", id="no size"),
+        pytest.param(BY_CLASS, a_set("dog", "man"), (0, 5), "expected sides above 0", id="no image"),
+        pytest.param(
+            network_sorter(), a_set(*["dog"] * 5), SIZE, "5 region sets: this sorter puts at most 4", id="too many"
+        ),
+    ],
+)
+def test_refusals(bare, tmp_path, sorter, control, size, message):
+    captioner = sct.load(bare) if sorter is None else loaded(bare, tmp_path, sorter)
+    with pytest.raises(InputError, match=message):
+        captioner.caption_regions(control, image_size=size)
+
+
+def test_nothing_is_refused_where_it_is_made():
+    with pytest.raises(InputError, match="a region set is empty"):
+        RegionSet(())
+    with pytest.raises(InputError, match="the control is empty"):
+        Control((), ordered=False)
+
+
+def test_a_sorter_in_a_bundle(bare, tmp_path):
+    assert load_bundle(bare).sorter is None
+    add_sorter(bare, network_sorter(), tmp_path / "bundle", provenance={"seed": 3})
+    made = load_bundle(tmp_path / "bundle")
+    assert made.sorter.vectors.name == "two numbers"
+    save_bundle(tmp_path / "again", made.captioner, made.vocabulary, sorter=made.sorter)
+    assert load_bundle(tmp_path / "again").sorter.sorter.network.config.max_sets == 4
+    with pytest.raises(InputError, match="exists already"):
+        add_sorter(bare, network_sorter(), tmp_path / "bundle")
+    (tmp_path / "bundle" / "sorter.toml").write_text("mine")
+    with pytest.raises(InputError, match=r"sorter.toml is cut short or not the file that was written"):
+        load_bundle(tmp_path / "bundle")
+    (tmp_path / "bundle" / "sorter.toml").unlink()
+    with pytest.raises(InputError, match=r"sorter.toml is missing"):
+        load_bundle(tmp_path / "bundle")
+
+
+def test_half_a_sorter_is_none(bare, tmp_path):
+    add_sorter(bare, network_sorter(), tmp_path / "bundle")
+    config = tmp_path / "bundle" / "config.toml"
+    kept = [line for line in config.read_text().splitlines() if not line.startswith('"sorter.toml"')]
+    config.write_text("\n".join(kept))
+    with pytest.raises(InputError, match="lists half a sorter"):
+        load_bundle(tmp_path / "bundle")

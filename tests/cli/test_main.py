@@ -1,0 +1,149 @@
+"""The command line as a person meets it: output, exit codes, one clear line for an error."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sct.cli.main import run
+
+TINY = Path(__file__).parents[2] / "examples" / "tiny"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    out = tmp_path_factory.mktemp("cli") / "tiny"
+    assert run(["prepare", str(TINY), str(out)]) == 0
+    return out
+
+
+def test_prepare_reports_in_words_and_in_json(tmp_path, capsys):
+    assert run(["prepare", str(TINY), str(tmp_path / "a")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'a'}: grounded JSONL, 11 images, 41 captions\n"
+    assert run(["prepare", str(TINY), str(tmp_path / "b"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["images"], report["captions"], report["settings"]["vectors"]) == (11, 41, "GloVe 6B 50-d")
+
+
+def test_prepare_tells_what_it_left_out(tmp_path, capsys):
+    (tmp_path / "train.jsonl").write_text((TINY / "train.jsonl").read_text() + "{\n")
+    assert run(["prepare", str(tmp_path / "train.jsonl"), str(tmp_path / "out"), "--skip-bad"]) == 0
+    out, err = capsys.readouterr()
+    assert "left out: 1 unreadable inputs" in out
+    assert "train.jsonl, line 9: not JSON" in err
+
+
+def test_stats_prints_table_1_beside_the_published_one(tiny, capsys):
+    assert run(["stats", str(tiny)]) == 0
+    printed = capsys.readouterr().out
+    for figure in ("545,202", "1,518,667", "144,256", "this dataset (grounded JSONL)"):
+        assert figure in printed
+    assert run(["stats", str(tiny), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["train"]["captions_in_source"] == 30
+    assert found["val"]["captions"] + found["val"]["dropped_unassociated"] == 11
+
+
+def test_show_draws_and_prints(tiny, tmp_path, capsys):
+    assert run(["show", str(tiny), "astronaut", "--draw", str(tmp_path / "new" / "a.png")]) == 0
+    assert (
+        "[A woman] in [an orange space suit] holds [a helmet] in front of [a model shuttle] ."
+        in capsys.readouterr().out
+    )
+    assert (tmp_path / "new" / "a.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["frobnicate"], "No such command", id="an unknown verb"),
+        pytest.param(["stats"], "Missing argument", id="an argument short"),
+        pytest.param(["stats", "x", "--colour"], "No such option", id="an unknown option"),
+        pytest.param(["prepare", "x", "y", "--workers", "0"], "--workers", id="no workers"),
+        pytest.param(["stats", "nowhere"], "nowhere is not there", id="a missing dataset"),
+        pytest.param(["prepare", "nowhere", "out"], "nowhere does not exist", id="a missing source"),
+        pytest.param(["prepare", str(TINY), str(TINY / "README.md")], "is a file", id="an output that is a file"),
+        pytest.param(["prepare", "x.hdf5", "out"], "--classes", id="detections without class names"),
+        pytest.param(["prepare", "x.hdf5", "out", "--overwrite"], "only --classes", id="an option that means nothing"),
+        pytest.param(["prepare", str(TINY), "out", "--classes", "x"], "--classes is for", id="classes for nothing"),
+        pytest.param(["stats", str(TINY / "train.jsonl")], "is a file", id="a file for a folder"),
+        pytest.param(["prepare", str(TINY), "out", "--vectors", "nowhere"], "nowhere does not exist", id="no vectors"),
+    ],
+)
+def test_an_error_is_one_line_and_exit_code_2(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("sct: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_an_unknown_image_is_named(tiny, capsys):
+    assert run(["show", str(tiny), "nobody"]) == 2
+    assert "'nobody' is not in the dataset" in capsys.readouterr().err
+
+
+def test_a_image_that_cannot_be_written_is_one_line(tiny, tmp_path, capsys):
+    for name in ("a.nonsense", "a.psd", "a"):
+        assert run(["show", str(tiny), "astronaut", "--draw", str(tmp_path / name)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_fault_of_ours_is_one_line_too(tiny, capsys, monkeypatch):
+    monkeypatch.setattr("sct.cli.stats.statistics", lambda _: {}["nothing"])
+    assert run(["stats", str(tiny)]) == 1
+    assert capsys.readouterr().err == "sct: KeyError: 'nothing' (a fault of sct; --debug shows where)\n"
+
+
+def test_debug_shows_where_an_error_came_from(capsys):
+    assert run(["stats", "nowhere", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_and_version(capsys):
+    assert run(["--help"]) == 0
+    assert "prepare" in capsys.readouterr().out
+    assert run([]) == 2
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.endswith("sct 0.1.0.dev0\n")
+    for verb in ("prepare", "stats", "show"):
+        assert run([verb, "--help"]) == 0
+
+
+def test_a_detections_file_becomes_a_store(tmp_path, capsys):
+    import h5py
+    import numpy as np
+
+    from sct.regions import RegionStore
+
+    with h5py.File(tmp_path / "detections.hdf5", "w") as file:
+        file["7_features"] = np.ones((2, 4), np.float32)
+        file["7_boxes"] = np.array([[0, 0, 5, 5], [1, 1, 9, 9]], np.float32)
+        file["7_cls_prob"] = np.array([[0.1, 0.2, 0.7], [0.1, 0.8, 0.1]], np.float32)
+    (tmp_path / "classes.txt").write_text("dog,hound\ncat\n")
+    command = ["prepare", str(tmp_path / "detections.hdf5"), str(tmp_path / "store")]
+    assert run([*command, "--classes", str(tmp_path / "classes.txt")]) == 0
+    assert "1 images" in capsys.readouterr().out
+    names = [region.class_name for region in RegionStore.open(tmp_path / "store").regions("7")]
+    assert names == ["cat", "dog"]
+
+
+def test_importing_sct_stays_light():
+    heavy = ("torch", "spacy", "pyarrow", "h5py", "rich", "typer", "PIL")
+    code = f"import sys, sct; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_a_pipe_gets_no_progress_bar_and_may_close(tiny, tmp_path):
+    sct = Path(sys.executable).parent / "sct"
+    made = subprocess.run([sct, "prepare", TINY, tmp_path / "x"], capture_output=True, text=True, check=True)
+    assert made.stderr == ""
+    closed = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{sct} stats {tiny} | true"], capture_output=True, text=True, check=False
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")

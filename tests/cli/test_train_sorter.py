@@ -1,0 +1,83 @@
+"""A sorter as a person meets it: trained by ``sct train``, put into a bundle, asked by ``sct evaluate``."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from sct.captioner.bundle import load_bundle, save_bundle
+from sct.cli.main import run
+from sct.data.dataset import Dataset
+from sct.models.config import CaptionerConfig
+from sct.models.show_control_tell import build_show_control_tell
+from sct.vision.layout import LayoutEncoder
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "recipes").glob("sorter_*.toml"))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    out = tmp_path_factory.mktemp("sorter") / "tiny"
+    assert run(["prepare", str(ROOT / "examples" / "tiny"), str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def bundle(tiny):
+    dataset = Dataset.open(tiny)
+    vocabulary = dataset.vocabulary.cut(2)
+    torch.manual_seed(1)
+    sizes = {"feature_size": 6, "word_size": 5, "hidden_size": 7, "attention_size": 4}
+    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))
+    save_bundle(tiny.parent / "bare", network, vocabulary, encoder=LayoutEncoder(dataset.table.classes, 6))
+    return tiny.parent / "bare"
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=[path.stem for path in RECIPES])
+def test_every_recipe_trains(recipe, tiny, tmp_path, capsys):
+    words = [f"data={tiny}", f"out={tmp_path / 'run'}", "max_epochs=1"]
+    assert run(["train", str(recipe), *words]) == 0
+    out, _ = capsys.readouterr()
+    assert out.startswith(f"{tmp_path / 'run'}: ")
+    assert "  val          accuracy " in out
+    assert run(["train", str(recipe), *words, "--resume", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["finished"]
+    assert report["val"]["controls"] > 0
+
+
+def test_a_set_is_evaluated_with_the_sorter_of_the_bundle_or_another(tiny, bundle, tmp_path, capsys):
+    words = [f"data={tiny}", f"out={tmp_path / 'run'}", f"from={bundle}", "kind=class_order"]
+    assert run(["train", str(RECIPES[0]), *words]) == 0
+    best = tmp_path / "run" / "best"
+    assert load_bundle(best).sorter is not None
+    capsys.readouterr()
+    found = []
+    for model, *more in ((best,), (bundle, "--sorter", str(best))):
+        out = tmp_path / f"out{len(found)}"
+        arguments = ["evaluate", str(model), str(tiny), "--control", "set", "--metrics", "C,IoU", "--json"]
+        assert run([*arguments, "--out", str(out), *more]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+        assert (out / "predictions.jsonl").exists()
+    assert found[0] == found[1]
+    assert 0 <= found[0]["IoU"] <= 100
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["kind=bubble"], "kind is 'bubble'", id="unknown kind"),
+        pytest.param(["kind=probability"], "the regions have no scores", id="no scores"),
+        pytest.param(["objective.stage=words"], "unknown setting 'objective.stage'", id="a captioner's setting"),
+        pytest.param(["features=nowhere"], "nowhere", id="no store"),
+        pytest.param(["vectors=nowhere.txt"], "nowhere.txt does not exist", id="no vectors"),
+        pytest.param(["from=nowhere", "kind=class_order"], "nowhere does not exist", id="no bundle"),
+    ],
+)
+def test_bad_recipes_are_one_line_and_exit_code_2(words, message, tiny, tmp_path, capsys):
+    assert run(["train", str(RECIPES[0]), f"data={tiny}", f"out={tmp_path / 'run'}", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err.splitlines()[-1]

@@ -1,0 +1,93 @@
+import pytest
+
+from sct.data.coco_classes import COCO_NAMES
+from sct.data.grounding.grounder import GrounderConfig
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.language.tokenizer import words_of
+from sct.regions import Box, Region
+
+
+@pytest.fixture(scope="module")
+def grounder():
+    return GrounderConfig(class_names=COCO_NAMES).make()
+
+
+def image(*captions, regions=()):
+    return AnnotatedImage(image_id="1", split="train", width=99, height=99, regions=tuple(regions), captions=captions)
+
+
+def plain(text):
+    return Caption(text, tuple(words_of(text)))
+
+
+def region(x, class_name=None):
+    return Region(Box(x, 0, x + 9, 9), class_name)
+
+
+def phrases(caption):
+    """Words of each chunk and its regions."""
+    return [
+        (
+            " ".join(word for word, label in zip(caption.words, caption.chunk_of_word, strict=True) if label == index),
+            chunk,
+        )
+        for index, chunk in enumerate(caption.chunks)
+    ]
+
+
+def test_grounds_on_all_detections_of_the_class_and_marks_the_rest(grounder):
+    regions = [region(0, "dog"), region(10, "person"), region(20, "dog")]
+    [found] = grounder.ground([image(plain("A boy walks two dogs along a beach ."), regions=regions)])
+    assert phrases(found.captions[0]) == [
+        ("a boy", Chunk("person", (1,))),
+        ("two dogs", Chunk("dog", (0, 2))),
+        ("a beach", Chunk(None, ())),
+    ]
+    assert found.captions[0].built
+
+
+def test_takes_over_what_people_grounded_and_names_it(grounder):
+    text = "A boy in a red cap"
+    human = Caption(text, tuple(words_of(text)), (0, 0, None, 1, 1, 1), (Chunk(None, (0,)), Chunk(None, (1,))))
+    [found] = grounder.ground([image(human, plain("The boy wears a cap ."), regions=[region(0), region(10)])])
+    assert [chunk.class_name for chunk in found.captions[0].chunks] == ["boy", "cap"]
+    assert not found.captions[0].built
+    assert phrases(found.captions[1]) == [("the boy", Chunk("boy", (0,))), ("a cap", Chunk("cap", (1,)))]
+    assert [region.class_name for region in found.regions] == ["boy", "cap"]
+
+
+def test_detections_ground_what_people_left(grounder):
+    human = Caption("A boy", ("a", "boy"), (0, 0), (Chunk(None, (0,)),))
+    regions = [region(0), region(10, "dog")]
+    [found] = grounder.ground([image(human, plain("The boy pets a dog ."), regions=regions)])
+    assert [chunk.regions for chunk in found.captions[1].chunks] == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "noun"),
+    [
+        pytest.param("A set of stairs", (0, 0, 0, 0), "stair", id="what is measured"),
+        pytest.param("A man in a cap", (0, 0, 0, 0, 0), "man", id="the first noun of a long mention"),
+        pytest.param("Running fast", (0, 0), "fast", id="no noun: the last word"),
+    ],
+)
+def test_a_mention_is_named_by_its_noun(grounder, text, labels, noun):
+    human = Caption(text, tuple(words_of(text)), labels, (Chunk(None, (0,)),))
+    [found] = grounder.ground([image(human, regions=[region(0)])])
+    assert found.captions[0].chunks[0].class_name == noun
+
+
+def test_what_is_grounded_and_named_passes_untouched(grounder):
+    done = image(
+        Caption("A boy", ("A", "boy"), (0, 0), (Chunk("boy", (0,)), Chunk(None, ()))), regions=[region(0, "boy")]
+    )
+    assert list(grounder.ground([done])) == [done]
+
+
+def test_a_caption_without_words_has_no_chunks(grounder):
+    [found] = grounder.ground(
+        [
+            image(plain("")),
+        ]
+    )
+    assert found.captions[0].chunks == ()

@@ -1,0 +1,14 @@
+import pytest
+
+from sct.drawing.palette import PALETTE, PAPER, UNASSOCIATED
+
+
+def luminance(colour):
+    parts = [value / 255 for value in colour]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("colour", [*PALETTE, UNASSOCIATED])
+def test_white_letters_stand_out_on_each_colour(colour):
+    assert (luminance(PAPER) + 0.05) / (luminance(colour) + 0.05) >= 4.5

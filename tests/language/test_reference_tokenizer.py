@@ -1,0 +1,46 @@
+import pytest
+
+from sct.language.reference_tokenizer import PUNCTUATION, caption_key, clean, without_punctuation
+
+
+def test_there_are_seventeen_strings():
+    assert len(PUNCTUATION) == len(set(PUNCTUATION)) == 17
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        pytest.param("", "", id="empty"),
+        pytest.param("A Man.", "a man.", id="lower case, punctuation stays"),
+        pytest.param("a\tman\n", "a man", id="tab to space, newline gone"),
+        pytest.param(" a man ", " a man ", id="not stripped"),
+        pytest.param("a\nman", "aman", id="a newline inside fuses words"),
+    ],
+)
+def test_keys_are_lower_cased_and_little_else(text, key):
+    assert caption_key(text) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        pytest.param("", "", id="empty"),
+        pytest.param(" . , ", "", id="only punctuation"),
+        pytest.param("a man's hat .", "a mans hat", id="apostrophe fuses"),
+        pytest.param("a t-shirt", "a tshirt", id="hyphen fuses"),
+        pytest.param("black-and-white, old.", "blackandwhite old", id="marks at the end of words"),
+        pytest.param('"stop" (sign) a/b & c', '"stop" (sign) a/b & c', id="other marks stay"),
+        pytest.param("a -LRB- small -RRB- dog", "a small dog", id="bracket tokens dropped"),
+        pytest.param("x-LRB-y", "xy", id="a bracket is deleted before its hyphens are"),
+        pytest.param("-lrb-", "lrb", id="a lower-cased bracket is not one of the strings"),
+        pytest.param("a  dog", "a dog", id="two spaces are one"),
+        pytest.param("a dog .. runs", "a dog  runs", id="a token of two marks leaves an empty place"),
+        pytest.param("a dog !!", "a dog ", id="an emptied token at the end leaves a space"),
+    ],
+)
+def test_punctuation_goes_as_tokens_then_inside_words(text, cleaned):
+    assert clean(text) == cleaned
+
+
+def test_case_and_marks_inside_words_stay_when_only_tokens_are_dropped():
+    assert without_punctuation(["A", "man", "'s", "T-shirt", ",", "...", ";", "."]) == ["A", "man", "'s", "T-shirt"]

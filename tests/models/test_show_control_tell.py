@@ -1,0 +1,386 @@
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sct.decoding import StepModel
+from sct.models.config import CaptionerConfig
+from sct.models.inputs import ControlBatch, collate_controls
+from sct.models.show_control_tell import ShowControlTell, build_show_control_tell
+from tests.models.random_captioners import (
+    EVERY_ASSEMBLY,
+    MODES,
+    SIZES,
+    VARIANTS,
+    random_captioner,
+    random_controls,
+    random_inputs,
+    random_walk,
+)
+
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
+every_mode = pytest.mark.parametrize("mode", MODES)
+image_or_not = pytest.mark.parametrize("image_in_top_layer", [False, True], ids=["", "image in top layer"])
+
+# The equations as printed, one row at a time and without a mask ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What one row carries from step to step."""
+
+    hidden_1: Tensor
+    memory_1: Tensor
+    hidden_2: Tensor
+    memory_2: Tensor
+
+
+@dataclass(frozen=True)
+class Said:
+    words: Tensor
+    shift: float
+    attention: list[float]
+    sentinel_weight: float
+    remembered: Remembered
+
+
+def lstm(weights: dict[str, Tensor], layer: str, inputs: Tensor, hidden: Tensor, memory: Tensor):
+    gates = weights[f"{layer}.weight_ih"] @ inputs + weights[f"{layer}.weight_hh"] @ hidden
+    gates = gates + weights[f"{layer}.bias_ih"] + weights[f"{layer}.bias_hh"]
+    take, forget, new, give = gates.reshape(4, -1)
+    memory = forget.sigmoid() * memory + take.sigmoid() * new.tanh()
+    return give.sigmoid() * memory.tanh(), memory
+
+
+def step_as_printed(
+    captioner: ShowControlTell, word: int, image: Tensor, region_set: list[Tensor], before: Remembered
+) -> Said:
+    """Eq. 2-10, with the paper's symbols beside the weights they stand for."""
+    weights, variant = captioner.state_dict(), captioner.config.variant
+    x = torch.cat([before.hidden_2, image, weights["words.weight"][word]])
+    h, m = lstm(weights, "bottom", x, before.hidden_1, before.memory_1)
+    w_h, W_g, W_sr = (weights[f"compatibility.{name}.weight"] for name in ("score", "query", "region_key"))  # noqa: N806
+
+    def sentinel(name: str) -> Tensor:  # Eq. 2-3 and 7-8: W_i x_t + W_h h_{t-1}
+        gate = weights[f"{name}.from_input.weight"] @ x + weights[f"{name}.from_hidden.weight"] @ before.hidden_1
+        return gate.sigmoid() * m.tanh()
+
+    def z_of(key: Tensor, vector: Tensor) -> float:  # Eq. 4-5
+        return float(w_h[0] @ torch.tanh(key @ vector + W_g @ h))
+
+    z_r = [z_of(W_sr, region) for region in region_set]
+    weighed = [(math.exp(z), region) for z, region in zip(z_r, region_set, strict=True)]
+    if variant != "no_visual_sentinel":
+        s_v = sentinel("visual_sentinel")
+        z_v = z_of(weights["visual_score.key.weight"], s_v)
+        # Regions and sentinel differ in size: the sentinel is brought to theirs.
+        value = weights["sentinel_value.weight"] @ s_v + weights["sentinel_value.bias"]
+        weighed.append((math.exp(z_v), value))
+    z_c = z_v if variant == "single_sentinel" else z_of(weights["chunk_score.key.weight"], sentinel("chunk_sentinel"))
+    shift = math.exp(z_c) / (math.exp(z_c) + sum(math.exp(z) for z in z_r))  # Eq. 6
+
+    total = sum(weight for weight, _ in weighed)
+    alpha = [weight / total for weight, _ in weighed]  # Eq. 9
+    context = sum(weight * vector for weight, (_, vector) in zip(alpha, weighed, strict=True))  # Eq. 10
+    into_top = [h, context] + ([image] if captioner.config.image_in_top_layer else [])
+    hidden_2, memory_2 = lstm(weights, "top", torch.cat(into_top), before.hidden_2, before.memory_2)
+    logits = weights["output.weight"] @ hidden_2 + weights["output.bias"]
+    return Said(
+        words=logits - logits.exp().sum().log(),
+        shift=shift,
+        attention=alpha[: len(z_r)],
+        sentinel_weight=sum(alpha[len(z_r) :]),
+        remembered=Remembered(h, m, hidden_2, memory_2),
+    )
+
+
+@every_variant
+@image_or_not
+def test_paper_mode_is_the_equations_as_printed(variant, image_in_top_layer):
+    captioner = random_captioner(1, variant=variant, image_in_top_layer=image_in_top_layer).double()
+    controls = random_controls(torch.Generator().manual_seed(3), 6, 7)
+    inputs = collate_controls(torch.randn(7, 6).double(), torch.randn(6, 6).double(), controls)
+    tokens, shifts = random_walk(2, 6)
+    shifts[0] = 0
+    state = captioner.begin(inputs)
+    remembered = [Remembered(*torch.zeros(4, 8).double()) for _ in controls]
+    for time in range(len(tokens)):
+        step = captioner.step(tokens[time], shifts[time], state)
+        thought = captioner.think(tokens[time], replace(state, pointer=step.state.pointer))
+        state = step.state
+        for row, control in enumerate(controls):
+            # Eq. 1, where the last set is N: it has one fewer than there are sets.
+            slot = min(int(shifts[: time + 1, row].sum()), len(control) - 1)
+            region_set = [inputs.regions[index] for index in control[slot]]
+            said = step_as_printed(captioner, int(tokens[time, row]), inputs.image[row], region_set, remembered[row])
+            remembered[row] = said.remembered
+            assert torch.allclose(step.word_log_probs[row], said.words, atol=1e-9)
+            assert step.shift_log_probs[row].exp().tolist() == pytest.approx([1 - said.shift, said.shift], abs=1e-9)
+            weights = thought.attended.region_weights[row]
+            assert weights[: len(region_set)].tolist() == pytest.approx(said.attention, abs=1e-9)
+            assert not weights[len(region_set) :].any()
+            assert thought.attended.sentinel_weight[row].item() == pytest.approx(said.sentinel_weight, abs=1e-9)
+
+
+# Padding ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Padding:
+    members: int
+    slots: int
+    rows_before: int
+    rows_after: int
+    mates_before: int
+    mates_after: int
+    garbage: float
+    """Size of the numbers in the rows that nothing real points at."""
+    seed: int
+
+
+def paddings() -> st.SearchStrategy[Padding]:
+    few = st.integers(0, 3)
+    garbage = st.sampled_from([0.0, 1.0, 1e4, 1e30])
+    return st.builds(Padding, few, few, few, few, few, few, garbage, st.integers(0, 2**31))
+
+
+def padded(inputs: ControlBatch, padding: Padding) -> ControlBatch:
+    """The same examples among others, with more of everything; what is padding points at any row, in any place."""
+    generator = torch.Generator().manual_seed(padding.seed)
+    num_rows, features = inputs.regions.shape
+    num_examples, num_slots, num_members = inputs.set_rows.shape
+    before, after = padding.mates_before, padding.mates_after
+    own = slice(before, before + num_examples)
+    rows = padding.rows_before + num_rows + padding.rows_after
+    shape = (before + num_examples + after, num_slots + padding.slots, num_members + padding.members)
+
+    regions = padding.garbage * torch.randn(rows, features, generator=generator)
+    regions[padding.rows_before : padding.rows_before + num_rows] = inputs.regions
+    image = torch.randn(shape[0], features, generator=generator)
+    image[own] = inputs.image
+    set_rows = torch.randint(rows, shape, generator=generator)
+    # Mates may have anything, and sets past the end of a control are never looked at, so they may too.
+    set_mask = torch.randint(2, shape, generator=generator).bool()
+    num_slots_of_all = torch.randint(1, shape[1] + 1, (shape[0],), generator=generator)
+    num_slots_of_all[own] = inputs.num_slots
+    for example in range(num_examples):
+        for slot in range(int(inputs.num_slots[example])):
+            place = torch.randperm(shape[2], generator=generator)[:num_members].sort().values
+            real = inputs.set_mask[example, slot]
+            set_mask[before + example, slot] = False
+            set_mask[before + example, slot, place] = real
+            set_rows[before + example, slot, place[real]] = inputs.set_rows[example, slot][real] + padding.rows_before
+    return ControlBatch(regions, image, set_rows, set_mask, num_slots_of_all)
+
+
+def among_mates(values: Tensor, padding: Padding) -> Tensor:
+    """Words, shifts or slots of the examples, and zeros for those around them; examples come last."""
+    return torch.nn.functional.pad(values, (padding.mates_before, padding.mates_after))
+
+
+def slots_along(captioner: ShowControlTell, inputs: ControlBatch, shifts: Tensor) -> Tensor:
+    return torch.minimum(shifts.cumsum(0), inputs.with_end_slot(captioner.config).num_slots - 1)
+
+
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
+@settings(max_examples=25, deadline=None)
+@given(padding=paddings())
+def test_padding_changes_nothing(choices, padding):
+    captioner = random_captioner(padding.seed % 7, **choices)
+    inputs = random_inputs(padding.seed % 101)
+    more = padded(inputs, padding)
+    num_examples = len(inputs.image)
+    own = slice(padding.mates_before, padding.mates_before + num_examples)
+
+    tokens, shifts = random_walk(padding.seed, num_examples, num_steps=4)
+    state, more_state = captioner.begin(inputs), captioner.begin(more)
+    for time in range(len(tokens)):
+        step = captioner.step(tokens[time], shifts[time], state)
+        more_step = captioner.step(among_mates(tokens[time], padding), among_mates(shifts[time], padding), more_state)
+        state, more_state = step.state, more_step.state
+        assert torch.equal(more_state.pointer[own], state.pointer)
+        assert torch.allclose(more_step.word_log_probs[own], step.word_log_probs, atol=1e-5)
+        assert torch.allclose(more_step.shift_log_probs[own], step.shift_log_probs, atol=1e-5)
+
+    slots = slots_along(captioner, inputs, shifts)
+    forced = captioner.teacher_forced(inputs, tokens.T, slots.T)
+    more_forced = captioner.teacher_forced(more, among_mates(tokens, padding).T, among_mates(slots, padding).T)
+    assert torch.allclose(more_forced.word_log_probs[own], forced.word_log_probs, atol=1e-5)
+    assert torch.allclose(more_forced.shift_log_probs[own], forced.shift_log_probs, atol=1e-5)
+
+
+def gradients(captioner: ShowControlTell, inputs: ControlBatch, tokens: Tensor, slots: Tensor):
+    captioner.requires_grad_(True).zero_grad()
+    forced = captioner.teacher_forced(inputs, tokens, slots)
+    (forced.word_log_probs[..., 4].sum() + forced.shift_log_probs[..., 1].sum()).backward()
+    return {name: parameter.grad.clone() for name, parameter in captioner.named_parameters()}
+
+
+@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
+def test_padding_changes_no_gradient(choices):
+    padding = Padding(2, 1, 2, 1, mates_before=0, mates_after=0, garbage=1e30, seed=5)
+    captioner, inputs = random_captioner(2, **choices), random_inputs(3)
+    tokens, shifts = random_walk(4, 3)
+    slots = slots_along(captioner, inputs, shifts)
+    expected = gradients(captioner, inputs, tokens.T, slots.T)
+    found = gradients(captioner, padded(inputs, padding), tokens.T, slots.T)
+    for name, gradient in expected.items():
+        assert torch.allclose(found[name], gradient, atol=1e-4, rtol=1e-4), name
+
+
+@every_variant
+@every_mode
+def test_an_empty_set_gives_finite_numbers(variant, mode):
+    captioner = random_captioner(variant=variant, mode=mode)
+    inputs = random_inputs(1)
+    inputs.set_mask[1] = False
+    tokens, shifts = random_walk(0, 3)
+    state = captioner.begin(inputs)
+    for time in range(len(tokens)):
+        step = captioner.step(tokens[time], shifts[time], state)
+        state = step.state
+        for values in (step.word_log_probs, step.shift_log_probs):
+            assert values.isfinite().all()
+            assert torch.allclose(values.exp().sum(1), torch.ones(3))
+    found = gradients(captioner, inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
+    assert all(gradient.isfinite().all() for gradient in found.values())
+
+
+# The pointer and the state ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("num_sets", "shifts", "pointers"),
+    [
+        pytest.param(1, [0, 1, 1], [0, 0, 0], id="nowhere to go"),
+        pytest.param(3, [0, 0, 0], [0, 0, 0], id="never shifted"),
+        pytest.param(3, [0, 1, 0, 1, 0], [0, 1, 1, 2, 2], id="moves after each shift"),
+        pytest.param(2, [1, 1, 1, 0, 1], [1, 1, 1, 1, 1], id="clamped to the last"),
+    ],
+)
+def test_the_pointer_walks_along_the_control(num_sets, shifts, pointers):
+    captioner = random_captioner()
+    longer = [[0], [1], [2], [3]]  # a longer neighbour: the clamp is each row's own
+    inputs = collate_controls(torch.randn(4, 6), torch.randn(2, 6), [[[row] for row in range(num_sets)], longer])
+    state, walked = captioner.begin(inputs), []
+    for shift in shifts:
+        state = captioner.step(torch.tensor([5, 5]), torch.tensor([shift, 1]), state).state
+        walked.append(int(state.pointer[0]))
+    assert walked == pointers
+    assert int(state.pointer[1]) == min(len(shifts), 3)
+
+
+@every_mode
+def test_a_shift_changes_what_is_attended(mode):
+    captioner = random_captioner(mode=mode)
+    inputs = collate_controls(torch.randn(2, 6), torch.randn(1, 6).expand(2, 6), [[[0], [1]], [[1], [0]]])
+    state = captioner.begin(inputs)
+    stayed = captioner.step(torch.tensor([5, 5]), torch.tensor([0, 0]), state)
+    moved = captioner.step(torch.tensor([5, 5]), torch.tensor([1, 1]), state)
+    assert torch.allclose(stayed.word_log_probs, moved.word_log_probs.flip(0), atol=1e-6)
+    assert not torch.allclose(stayed.word_log_probs, moved.word_log_probs, atol=1e-3)
+
+
+@every_mode
+def test_teacher_forcing_says_what_steps_say(mode):
+    captioner, inputs = random_captioner(mode=mode), random_inputs()
+    tokens, shifts = random_walk(1, 3)
+    forced = captioner.teacher_forced(inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
+    state = captioner.begin(inputs)
+    for time in range(len(tokens)):
+        step = captioner.step(tokens[time], shifts[time], state)
+        state = step.state
+        assert torch.allclose(forced.word_log_probs[:, time], step.word_log_probs, atol=1e-6)
+        assert torch.allclose(forced.shift_log_probs[:, time], step.shift_log_probs, atol=1e-6)
+
+
+@pytest.mark.parametrize("chosen", [[], [2], [2, 0, 1], [1, 1, 0, 2, 2]], ids=str)
+def test_select_reorders_rows(chosen):
+    captioner, inputs = random_captioner(), random_inputs()
+    tokens, shifts = random_walk(1, 3)
+    state = captioner.step(tokens[0], shifts[0], captioner.begin(inputs)).state
+    rows = torch.tensor(chosen, dtype=torch.long)
+    selected = state.select(rows)
+    assert selected.example.tolist() == chosen
+    assert torch.equal(selected.pointer, state.pointer[rows])
+    assert selected.inputs is inputs
+    before = captioner.step(tokens[1], shifts[1], state)
+    after = captioner.step(tokens[1][rows], shifts[1][rows], selected)
+    assert torch.allclose(after.word_log_probs, before.word_log_probs[rows], atol=1e-6)
+    assert torch.allclose(after.shift_log_probs, before.shift_log_probs[rows], atol=1e-6)
+
+
+def test_is_what_a_search_asks_for():
+    assert isinstance(random_captioner(), StepModel)
+
+
+# Parameters ---------------------------------------------------------------------------------------------------------
+
+
+@every_variant
+@every_mode
+@image_or_not
+def test_gradients_reach_every_parameter(variant, mode, image_in_top_layer):
+    captioner = random_captioner(variant=variant, mode=mode, image_in_top_layer=image_in_top_layer)
+    inputs = random_inputs()
+    tokens, shifts = random_walk(1, 3)
+    found = gradients(captioner, inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
+    assert set(found) == {name for name, _ in captioner.named_parameters()}
+    assert [name for name, gradient in found.items() if not gradient.abs().sum() > 1e-9] == []
+
+
+@every_mode
+def test_starts_as_documented(mode):
+    torch.manual_seed(0)
+    captioner = build_show_control_tell(CaptionerConfig(**(SIZES | {"hidden_size": 40, "feature_size": 60}), mode=mode))
+    for name, parameter in captioner.named_parameters():
+        if name.endswith("weight_hh"):
+            for block in parameter.split(40):
+                assert torch.allclose(block @ block.T, torch.eye(40), atol=1e-5), name
+        elif "bias" in name:
+            assert not parameter.any(), name
+        else:
+            expected = math.sqrt(2 / sum(parameter.shape))
+            # Of n numbers the deviation is off by about 1 / sqrt(2 n): five times that never happens.
+            assert parameter.std().item() == pytest.approx(expected, rel=5 / math.sqrt(2 * parameter.numel())), name
+    assert {name.split(".")[0] for name, _ in captioner.named_parameters() if "bias" in name} == (
+        {"bottom", "top", "output", "sentinel_value"}
+        | ({"visual_sentinel", "chunk_sentinel"} if mode == "reference" else set())
+    )
+
+
+def test_the_same_seed_gives_the_same_captioner():
+    def weights(seed: int) -> dict[str, Tensor]:
+        torch.manual_seed(seed)
+        return build_show_control_tell(CaptionerConfig(**SIZES)).state_dict()
+
+    first, again, other = weights(3), weights(3), weights(4)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["words.weight"], other["words.weight"])
+
+
+@every_variant
+def test_has_the_papers_sizes_by_default(variant):
+    with torch.device("meta"):
+        captioner = build_show_control_tell(CaptionerConfig(vocabulary_size=10_000, variant=variant))
+    shapes = {name: tuple(parameter.shape) for name, parameter in captioner.named_parameters()}
+    expected = {
+        "words.weight": (10_000, 1000),
+        "bottom.weight_ih": (4000, 1000 + 2048 + 1000),
+        "top.weight_ih": (4000, 1000 + 2048),
+        "compatibility.query.weight": (512, 1000),
+        "compatibility.region_key.weight": (512, 2048),
+        "compatibility.score.weight": (1, 512),
+        "output.weight": (10_000, 1000),
+    }
+    assert {name: shapes[name] for name in expected} == expected
+    parts = {name.split(".")[0] for name in shapes}
+    assert ("visual_sentinel" in parts, "chunk_sentinel" in parts) == {
+        "ours": (True, True),
+        "single_sentinel": (True, False),
+        "no_visual_sentinel": (False, True),
+    }[variant]

@@ -1,0 +1,245 @@
+"""The page for other hands and other eyes: keys alone, a finger, a screen reader, dark and light, narrow and wide."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.serving.web.studio_parts import DESKTOP, PHONE
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (the dev extra has it)")
+from playwright.sync_api import Page, expect
+
+from tests.serving.web.otters import answer_sensibly
+from tests.serving.web.page_in_use import (
+    BOX,
+    CHIP,
+    CHUNK,
+    PHOTOS,
+    PILL,
+    WORD,
+    at,
+    boxes_of,
+    names_in_control,
+    open_sample,
+    settle,
+    style_of,
+)
+
+
+def tab_to(page: Page, selector: str, *, back: bool = False) -> None:
+    for _ in range(60):
+        page.keyboard.press("Shift+Tab" if back else "Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"no way with Tab to {selector}")
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_keys_alone_are_enough(open_page):
+    opened = open_page(None)
+    page = opened.page
+    answer_sensibly(page)
+    opened.go()
+    tab_to(page, ".sample")
+    press(page, "Enter")
+    page.wait_for_selector(PILL)
+    expect(page.get_by_role("button", name="New box")).to_be_focused()
+
+    tab_to(page, PILL)
+    press(page, "Enter")  # otter; the focus goes on to the next
+    expect(page.get_by_role("button", name="Add rock")).to_be_focused()
+    press(page, "ArrowRight", "Enter")  # water
+    expect(page.locator(CHIP)).to_have_count(2)
+    expect(page.locator("#told")).to_have_text("water added as region 2")
+    expect(page.locator("#spoken")).to_have_text("a brown otter rests on the dark water")
+
+    tab_to(page, ".chip-name", back=True)
+    press(page, "ArrowUp", "ArrowUp", " ", "ArrowDown", " ")  # lifted, carried, put down
+    settle(page)
+    assert names_in_control(page) == ["water", "otter"]
+    expect(page.locator("#told")).to_have_text("Put down: otter, place 2 of 2")
+    expect(page.get_by_role("button", name="Region 2 of 2: otter")).to_be_focused()
+    press(page, "Control+ArrowUp")
+    settle(page)
+    assert names_in_control(page) == ["otter", "water"]
+
+    press(page, "Enter")  # to its box on the image
+    expect(page.locator(f"{BOX}[data-place='0']")).to_be_focused()
+    start = boxes_of(page)[0]
+    press(page, "ArrowRight", "ArrowRight", "ArrowDown", "Shift+ArrowLeft", "Control+ArrowUp")
+    moved = boxes_of(page)[0]
+    assert moved == pytest.approx([start[0] + 12.8, start[1] + 5.4, start[2] + 6.4, start[3] + 5.4])
+    expect(page.locator("#told")).to_have_text(re.compile(r"left \d+%, top \d+%, \d+% wide, \d+% high"))
+
+    tab_to(page, "[data-focus=new-box]", back=True)
+    press(page, "Enter")  # in the middle, and at once ready to be moved
+    expect(page.locator(f"{BOX}[data-place='2']")).to_be_focused()
+    press(page, "Delete")
+    expect(page.locator(BOX)).to_have_count(2)
+    expect(page.locator(f"{BOX}[data-place='1']")).to_be_focused()
+    press(page, "Control+z")
+    expect(page.locator(BOX)).to_have_count(3)
+
+    tab_to(page, WORD)
+    press(page, "ArrowRight")
+    expect(page.locator(".look")).to_contain_text("at region 1")
+    expect(page.locator(f"{BOX}.lit")).to_have_attribute("data-place", "0")
+    opened.image_path("keys-on-a-word")
+
+    tab_to(page, ".chip-name")
+    press(page, "Home", "m", "ArrowDown", "Enter")  # merge the first with the second
+    expect(page.locator(CHIP)).to_have_count(2)
+    expect(page.locator(CHIP).first).to_contain_text("2 boxes")
+
+
+def test_the_focus_can_be_seen_wherever_it_is(otters):
+    page = otters.page
+    page.locator("h1").click()
+    seen = set()
+    for _ in range(40):
+        press(page, "Tab")
+        name, visible = page.evaluate(
+            """() => {
+                const focused = document.activeElement;
+                const around = [focused, focused.nextElementSibling, focused.closest('.chip'), focused.closest('label')]
+                    .filter(Boolean);
+                const isOutlined = (each) => getComputedStyle(each).outlineStyle !== 'none'
+                    && parseFloat(getComputedStyle(each).outlineWidth) >= 2;
+                return [focused.getAttribute('aria-label') ?? focused.textContent ?? '', around.some(isOutlined)];
+            }"""
+        )
+        if page.evaluate("document.activeElement === document.body"):
+            break
+        seen.add(name)
+        assert visible, name
+    assert len(seen) > 15
+
+
+@pytest.mark.parametrize(
+    ("viewport", "scheme"),
+    [
+        pytest.param(DESKTOP, "light", id="desktop-light"),
+        pytest.param(DESKTOP, "dark", id="desktop-dark"),
+        pytest.param(PHONE, "light", id="phone-light"),
+        pytest.param(PHONE, "dark", id="phone-dark"),
+    ],
+)
+def test_nothing_is_found_against_it_by_axe(open_page, viewport, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    opened = open_page(None, color_scheme=scheme, viewport=viewport)
+    name = f"{'phone' if viewport is PHONE else 'desktop'}-{scheme}"
+    answer_sensibly(opened.page)
+    opened.go()
+    opened.page.wait_for_selector(".sample")
+    assert _found(axe, opened.page) == []
+    opened.image_path(f"start-{name}")
+    page = open_sample(opened)
+    opened.image_path(f"proposals-{name}")
+    for _ in range(3):
+        page.locator(PILL).first.click()
+    page.get_by_role("button", name="Another way to say it").click()
+    expect(page.locator(".ways .other")).to_have_count(4)
+    page.mouse.move(1, 1)
+    settle(page)
+    assert _found(axe, page) == []
+    opened.image_path(f"captioned-{name}")
+    page.evaluate("document.getElementById('keys').showModal()")
+    assert _found(axe, page) == []
+
+
+def _found(axe, page: Page) -> list[str]:
+    # Words on a stale caption and disabled buttons are faint on purpose; the former is only for a moment.
+    results = axe.Axe().run(page).response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in results for node in each["nodes"]]
+
+
+def test_every_control_has_a_name(otters):
+    nameless = otters.page.evaluate(
+        """() => [...document.querySelectorAll('button, input, summary, [role=button], [role=option], [tabindex]')]
+            .filter((each) => !(each.getAttribute('aria-label') ?? each.textContent.trim()) && !each.labels?.length)
+            .map((each) => each.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_colours_follow_the_system_and_the_switch(open_page):
+    def ground(page):
+        red, green, blue, *_ = re.findall(r"[\d.]+", style_of(page, "body", "backgroundColor"))
+        return float(red) + float(green) + float(blue)
+
+    dark = open_page(color_scheme="dark").page
+    assert ground(dark) < 200
+    dark.get_by_role("button", name="Theme: Colours of the system").click()
+    expect(dark.get_by_role("button", name="Theme: Light")).to_be_visible()
+    assert ground(dark) > 600
+    dark.reload()
+    dark.wait_for_selector(".sample")
+    assert ground(dark) > 600, "the choice is remembered"
+    dark.get_by_role("button", name="Theme: Light").click()
+    expect(dark.get_by_role("button", name="Theme: Dark")).to_be_visible()
+    assert ground(dark) < 200
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1920])
+def test_nothing_sticks_out_at_any_width(open_page, width):
+    opened = open_page(None, viewport={"width": width, "height": 844})
+    answer_sensibly(opened.page)
+    opened.go()
+    page = open_sample(opened)
+    for _ in range(4):
+        page.locator(PILL).first.click()
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.image_path(f"width-{width}")
+
+
+def test_a_finger_taps_drags_a_grip_and_scrolls(open_page):
+    opened = open_page(None, viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
+    answer_sensibly(opened.page)
+    opened.go()
+    opened.page.locator(".sample").first.tap()
+    page = opened.page
+    page.wait_for_selector(PILL)
+    page.touchscreen.tap(*at(page, 0.6, 0.5))
+    page.touchscreen.tap(*at(page, 0.2, 0.9))
+    expect(page.locator(CHUNK)).to_have_count(2)
+    before = names_in_control(page)
+    page.locator(CHIP).last.scroll_into_view_if_needed()
+    finger = page.context.new_cdp_session(page)
+    grips = [page.locator(".grip").nth(place).bounding_box() for place in (0, 1)]
+    x, y = grips[0]["x"] + 10, grips[0]["y"] + 20
+
+    def touch(kind, *points):
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]})
+
+    touch("touchStart", (x, y))
+    for step in range(1, 6):
+        touch("touchMove", (x, y + step * (grips[1]["y"] - grips[0]["y"] + 30) / 5))
+    touch("touchEnd")
+    expect(page.locator("#told")).to_contain_text("moved to place 2 of 2")
+    assert names_in_control(page) == before[::-1]
+    settle(page)
+
+    page.get_by_role("button", name="New box").click()  # a tap so soon after a drag is taken for a part of it
+    expect(page.locator(".stage")).to_have_attribute("data-mode", "draw")
+    page.locator(".stage").scroll_into_view_if_needed()
+    (x1, y1), (x2, y2) = at(page, 0.1, 0.1), at(page, 0.4, 0.4)
+    touch("touchStart", (x1, y1))
+    for step in range(1, 6):
+        touch("touchMove", (x1 + step * (x2 - x1) / 5, y1 + step * (y2 - y1) / 5))
+    touch("touchEnd")
+    expect(page.locator(CHIP)).to_have_count(3)
+    settle(page)
+    opened.image_path("phone-touched")
+
+
+def test_samples_are_those_of_the_examples():
+    samples = Path(__file__).parents[3] / "src" / "sct" / "serving" / "web" / "samples"
+    assert {path.name: path.read_bytes() for path in samples.iterdir()} == {
+        path.name: path.read_bytes() for path in PHOTOS.glob("*.jpg")
+    }

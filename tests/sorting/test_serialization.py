@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from sct.errors import InputError
+from sct.language.word_vectors import WordVectors
+from sct.sorting import (
+    ClassOrder,
+    ControlSorter,
+    PointerConfig,
+    PointerNetwork,
+    PointerSorter,
+    ProbabilityOrder,
+    SinkhornSorter,
+    SorterConfig,
+    SortingNetwork,
+    SvmRank,
+    load_sorter,
+    save_sorter,
+)
+from tests.sorting.sorting_tables import random_table, whole
+
+VECTORS = WordVectors("GloVe", {"boy": 0, "dog": 2, "é": 1}, np.arange(15, dtype=np.float32).reshape(3, 5))
+
+
+def save(folder, sorter, **about):
+    save_sorter(folder, ControlSorter(sorter, VECTORS), **about)
+
+
+def sorters():
+    torch.manual_seed(0)
+    sizes = {"word_size": 5, "visual_size": 3}
+    small = {"hidden_size": 8, "heads": 2, "layers": 1}
+    return {
+        "sinkhorn": SinkhornSorter(SortingNetwork(SorterConfig(**sizes, max_sets=6, temperature=0.25)).eval()),
+        "reference": SinkhornSorter(SortingNetwork(SorterConfig(**sizes, max_sets=6, mode="reference")).eval()),
+        "bare": SinkhornSorter(SortingNetwork(SorterConfig(word_size=5, visual_size=None)).eval()),
+        "pointer": PointerSorter(PointerNetwork(PointerConfig(**sizes, **small)).eval(), beam_size=3),
+        "bare pointer": PointerSorter(PointerNetwork(PointerConfig(word_size=5, visual_size=None, **small)).eval()),
+        "svm": SvmRank(torch.randn(12), visual=True),
+        "class": ClassOrder({"boy": 0.25, "hot dog": 1.0, 'a "cap"': 0.0}),
+        "probability": ProbabilityOrder(),
+    }
+
+
+@pytest.mark.parametrize("kind", list(sorters()))
+def test_sorts_the_same_after_a_round_trip(kind, tmp_path):
+    sorter = sorters()[kind]
+    save(tmp_path / "bundle", sorter, provenance={"epoch": 3})
+    found = load_sorter(tmp_path / "bundle")
+    loaded = found.sorter
+    assert type(loaded) is type(sorter)
+    assert found.vectors.name == "GloVe"
+    assert {word: found.vectors.matrix[row].tolist() for word, row in found.vectors.rows.items()} == {
+        "boy": [0, 1, 2, 3, 4],
+        "é": [5, 6, 7, 8, 9],
+        "dog": [10, 11, 12, 13, 14],
+    }
+    inputs = whole(random_table([3, 1, 5], visual_size=3, scores=True)).inputs
+    before, after = sorter.order(inputs), loaded.order(inputs)
+    assert torch.equal(before.order, after.order)
+    assert (before.probability is None) == (after.probability is None)
+    if before.probability is not None:
+        assert torch.equal(before.probability, after.probability)
+
+
+def test_settings_survive(tmp_path):
+    for kind, sorter in sorters().items():
+        save(tmp_path, sorter)  # over the one before
+        loaded = load_sorter(tmp_path).sorter
+        if isinstance(sorter, SinkhornSorter | PointerSorter):
+            assert loaded.network.config == sorter.network.config, kind
+            assert not loaded.network.training
+    assert isinstance(loaded, ProbabilityOrder)
+
+
+def test_other_files_of_the_folder_stay(tmp_path):
+    (tmp_path / "config.toml").write_text("mine")
+    save(tmp_path, sorters()["svm"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "sorter.safetensors", "sorter.toml"]
+    assert (tmp_path / "config.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        pytest.param('format = "show', 'format = "know', "expected 'show-control-and-tell sorter'", id="format"),
+        pytest.param("version = 1", "version = 2", "has version 2, but this sct reads 1", id="version"),
+        pytest.param('kind = "sinkhorn"', 'kind = "bubble"', "kind 'bubble'", id="kind"),
+        pytest.param('word_vectors = "GloVe"', "", "lacks 'word_vectors'", id="cut short"),
+        pytest.param("max_sets = 6", "max_sets = 7", r"shape \(6,\): expected \(7,\)", id="another size"),
+        pytest.param("max_sets = 6", "most_sets = 6", "too few or unknown", id="unknown setting"),
+        pytest.param("visual_size = 3", "", r"joined.weight .* expected \(256, 132\)", id="without its visual part"),
+        pytest.param("version = 1", "version = = 1", "is not TOML", id="no TOML"),
+    ],
+)
+def test_refuses_edited_settings(old, new, message, tmp_path):
+    save(tmp_path, sorters()["sinkhorn"])
+    path = tmp_path / "sorter.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=message):
+        load_sorter(tmp_path)
+
+
+def test_refuses_damaged_weights(tmp_path):
+    save(tmp_path, sorters()["sinkhorn"])
+    path = tmp_path / "sorter.safetensors"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(InputError, match="checksum differs"):
+        load_sorter(tmp_path)
+    path.unlink()
+    with pytest.raises(InputError, match="is missing"):
+        load_sorter(tmp_path)
+
+
+def test_refuses_weights_of_another_file_even_with_their_checksum(tmp_path):
+    save(tmp_path / "a", sorters()["sinkhorn"])
+    save(tmp_path / "b", sorters()["svm"])
+    settings = (tmp_path / "a" / "sorter.toml").read_text().rsplit("[files]", 1)[0]
+    files = (tmp_path / "b" / "sorter.toml").read_text().rsplit("[files]", 1)[1]
+    (tmp_path / "b" / "sorter.toml").write_text(settings + "[files]" + files)
+    with pytest.raises(InputError, match="lacks the weight joined"):
+        load_sorter(tmp_path / "b")
+
+
+def test_refuses_a_folder_without_a_sorter(tmp_path):
+    with pytest.raises(InputError, match="holds no sorter"):
+        load_sorter(tmp_path)
+    with pytest.raises(InputError, match="holds no sorter"):
+        load_sorter(tmp_path / "nowhere")
+
+
+def test_refuses_to_save_what_is_no_number_or_no_sorter_of_ours(tmp_path):
+    class Mine:
+        def order(self, inputs):
+            raise NotImplementedError
+
+    with pytest.raises(InputError, match="not finite"):
+        save(tmp_path, SvmRank(torch.tensor([torch.nan]), visual=False))
+    with pytest.raises(InputError, match="a Mine cannot be saved"):
+        save(tmp_path, Mine())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_are_plain_safetensors(tmp_path):
+    sorter = sorters()["pointer"]
+    save(tmp_path, sorter)
+    weights = safetensors.torch.load_file(tmp_path / "sorter.safetensors")
+    assert weights.keys() == {*sorter.network.state_dict(), "vectors.words", "vectors.matrix"}
+
+
+def test_a_sorter_may_know_no_words(tmp_path):
+    save_sorter(tmp_path, ControlSorter(ProbabilityOrder(), WordVectors("none", {}, np.zeros((0, 1), np.float32))))
+    assert dict(load_sorter(tmp_path).vectors.rows) == {}
+
+
+def test_says_how_it_wants_its_inputs():
+    found = {kind: ControlSorter(sorter, VECTORS) for kind, sorter in sorters().items()}
+    assert {kind for kind, sorter in found.items() if sorter.mode == "reference"} == {"reference"}
+    assert {kind for kind, sorter in found.items() if sorter.is_visual} == {"sinkhorn", "reference", "pointer", "svm"}

@@ -1,0 +1,104 @@
+"""The validation figure against the evaluation of the same bundle, on captions that training cuts short."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sct.data.dataset import Manifest, write_dataset
+from sct.data.features import features_for
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.data.samples import caption_text, samples_of
+from sct.data.table import join, pack
+from sct.decoding import Settings
+from sct.decoding.beam import beam_search
+from sct.decoding.sampling import greedy
+from sct.evaluation import predict
+from sct.language.noun_table import NounTable
+from sct.metrics.report import quick_scores
+from sct.models.fused import FusedCaptioner
+from sct.regions import Box, Region
+from sct.training.captioner import validation
+from sct.training.captioner.config import ExampleSettings
+from sct.training.captioner.setup import TrainingComponents, build_training
+from tests.training.tiny_runs import tiny_recipe
+
+NOUNS = ("dog", "cat", "ball", "tree", "boy", "bird")
+
+
+def plain(*nouns: int) -> Caption:
+    """A caption that names a region for each noun: regions 0 to 5 are one of each."""
+    words = " and ".join(NOUNS[noun] for noun in nouns).split()
+    labels = tuple(place // 2 if place % 2 == 0 else None for place in range(len(words)))
+    return Caption(" ".join(words), tuple(words), labels, tuple(Chunk(NOUNS[noun], (noun,)) for noun in nouns))
+
+
+def repeated() -> Caption:
+    """Two mentions of one chunk, with a word between them."""
+    words = ("dog", "and", "dog", "and", "cat")
+    return Caption(" ".join(words), words, (0, None, 0, None, 1), (Chunk("dog", (0,)), Chunk("cat", (1,))))
+
+
+def crowded() -> Caption:
+    """A set of more regions than are looked at, listed backwards."""
+    return Caption("bird", ("bird",), (0,), (Chunk("bird", tuple(range(29, 4, -1))),))
+
+
+def image(number: int, split: str, caption: Caption) -> AnnotatedImage:
+    places = np.random.default_rng(number).uniform(0, 0.5, (30, 2)).tolist()
+    regions = tuple(
+        Region(Box(left, top, left + 0.3, top + 0.4), NOUNS[min(place, 5)]) for place, (left, top) in enumerate(places)
+    )
+    return AnnotatedImage(
+        image_id=f"{number}", split=split, width=1, height=1, regions=regions, captions=(caption, caption)
+    )
+
+
+@pytest.mark.parametrize(
+    ("caption_of", "settings"),
+    [
+        pytest.param(lambda number: plain(number % 6, (number + 2) % 6), {}, id="usual"),
+        pytest.param(lambda _: repeated(), {}, id="two mentions of one chunk"),
+        pytest.param(lambda number: plain(*((number + place) % 6 for place in range(4))), {"max_slots": 3}, id="slots"),
+        pytest.param(lambda number: plain(number % 6, 1, 2, 3, 4), {"max_length": 6}, id="words"),
+        pytest.param(lambda _: crowded(), {"max_members": 2}, id="members"),
+    ],
+)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_validation_judges_what_evaluation_judges(caption_of, settings, beam_size, tmp_path, monkeypatch):
+    """Whatever the recipe cuts its examples to."""
+    validated = [image(100 + number, "val", caption_of(number)) for number in range(12)]
+    table, vocabulary = join([pack([image(0, "train", plain(*range(6))), *validated])])
+    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, images=13, captions=26)
+    nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(6, 4)), "four random numbers")
+    write_dataset(tmp_path / "data", table, vocabulary, manifest, nouns)
+    recipe = tiny_recipe(tmp_path / "data", tmp_path / "run")
+    recipe = replace(recipe, examples=ExampleSettings(**settings), val_beam_size=beam_size)
+    workshop = build_training(recipe, torch.device("cpu"), torch.float32)
+    for weight in workshop.bundle.captioner.parameters():
+        torch.nn.init.normal_(weight)  # so that what is said depends on what is looked at
+
+    judged = []
+    monkeypatch.setattr(validation, "quick_scores", lambda *given, **_: judged.append(given) or quick_scores(*given))
+    assert workshop.validation is not None
+    figures = workshop.validation(workshop.bundle.captioner)
+    said, references = evaluated(workshop, beam_size)
+    assert len(set(said)) > 2
+    [(said_here, references_here)] = judged
+    assert list(said_here) == said
+    assert [list(texts) for texts in references_here] == references
+    assert figures == quick_scores(said, references)
+
+
+def evaluated(workshop: TrainingComponents, beam_size: int) -> tuple[list[str], list[list[str]]]:
+    """What ``sct evaluate --control sequence`` says and judges, with a beam of another width, or greedy captions."""
+    table, bundle = workshop.dataset.table, workshop.bundle
+    samples = samples_of(table, "val", "sequence")
+    features = features_for(table, None, bundle.encoder)
+    inputs = predict.pack(features, [sample.image for sample in samples], [sample.control for sample in samples])
+    fused = FusedCaptioner(bundle.captioner)
+    search = greedy if beam_size == 1 else beam_search
+    words = search(fused, fused.begin(inputs), Settings(beam_size=beam_size)).words[:, 0].tolist()
+    said = [" ".join(bundle.vocabulary.decode(ids)) for ids in words]
+    return said, [[caption_text(table, caption) for caption in sample.captions] for sample in samples]

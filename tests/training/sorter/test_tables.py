@@ -1,0 +1,70 @@
+"""From captions to the controls that a sorter learns from."""
+
+import numpy as np
+import pytest
+import torch
+
+from sct.data.dataset import Dataset
+from sct.data.features import ImageFeatures
+from sct.errors import InputError
+from sct.language.word_vectors import WordVectors
+from sct.regions import Box, Region
+from sct.sorting.batches import caption_controls, sorting_table
+from tests.training.sorter.sorter_runs import annotated, write_images
+
+REGIONS = [Region(Box(1, 2, 3, 6), "dog"), Region(Box(0, 0, 10, 20)), Region(Box(5, 5, 6, 6), "traffic light", 0.5)]
+VECTORS = WordVectors("two numbers", {"dog": 0, "traffic": 1, "light": 2}, np.array([[1, 0], [0, 1], [2, 1]], "f4"))
+
+
+def dataset(tmp_path, *captions, split="train"):
+    return Dataset.open(write_images(tmp_path / "data", [annotated("1", split, captions, REGIONS)])).table
+
+
+@pytest.mark.parametrize(
+    ("captions", "split", "controls"),
+    [
+        pytest.param([], "train", [], id="no captions"),
+        pytest.param([[[0]]], "train", [], id="one set is always in order"),
+        pytest.param([[[2], [0, 1]]], "train", [((2,), (0, 1))], id="in the order of mention"),
+        pytest.param([[[2], [0], [2], [1]]], "train", [((2,), (0,), (1,))], id="named twice: where it is named first"),
+        pytest.param([[[2], [], [0]]], "train", [((2,), (0,))], id="training passes over a chunk without a region"),
+        pytest.param([[[2], [], [0]]], "val", [], id="val leaves such a caption out"),
+        pytest.param([[[0], [1], [2], [0, 1]]], "train", [], id="more sets than there are places"),
+        pytest.param([[[0], [1]], [[1], [0]]], "val", [((0,), (1,)), ((1,), (0,))], id="every caption counts"),
+    ],
+)
+def test_controls_of_captions(captions, split, controls, tmp_path):
+    found = caption_controls(dataset(tmp_path, *captions, split=split), split, max_sets=3)
+    assert list(found.controls) == controls
+    assert len(found) == len(controls)
+
+
+def test_refuses_an_unknown_split(tmp_path):
+    with pytest.raises(InputError, match="no split 'test'"):
+        caption_controls(dataset(tmp_path, [[0], [1]]), "test")
+
+
+def test_lays_controls_out(tmp_path):
+    table = sorting_table(dataset(tmp_path, [[0], [1]]), [0, 0], [((2,), (0, 1)), ((1,),)], VECTORS)
+    assert len(table) == 2
+    inputs = table.batch(np.arange(2)).inputs
+    names = [inputs.class_names[number] for number in inputs.region_class]
+    assert names == ["dog", None, "traffic light"]
+    assert inputs.class_vectors[inputs.region_class].tolist() == [[1, 0], [0, 0], [1, 1]]
+    np.testing.assert_allclose(inputs.positions[0], [0.2, 0.2, 0.2, 0.2])  # (1 + 3) / 2 / 10, (2 + 6) / 2 / 20, ...
+    assert inputs.set_rows[0].tolist() == [[2, 2], [0, 1]]
+    assert inputs.set_mask[0].tolist() == [[True, False], [True, True]]
+    assert inputs.scores is None, "only one of them has a score"
+
+
+def test_takes_features_of_the_right_regions(tmp_path):
+    images = [annotated(name, "train", [[[0], [1]]], REGIONS) for name in ("1", "2")]
+    table = Dataset.open(write_images(tmp_path / "data", images)).table
+
+    def features(expected):
+        assert list(expected) == [1]
+        return ImageFeatures(torch.arange(5.0)[:, None], np.array([2]), torch.zeros(1, 1))  # other rows before them
+
+    found = sorting_table(table, [1], [((2,), (0,))], VECTORS, features=features)
+    inputs = found.batch(np.arange(1)).inputs
+    assert inputs.features[inputs.set_rows[0, :, 0], 0].tolist() == [4, 2]
