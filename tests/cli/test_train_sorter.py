@@ -14,7 +14,7 @@ from sct.models.show_control_tell import build_show_control_tell
 from sct.vision.layout import LayoutEncoder
 
 ROOT = Path(__file__).parents[2]
-RECIPES = sorted((ROOT / "recipes").glob("sorter_*.toml"))
+RECIPES = sorted((ROOT / "recipes" / "sorter").glob("*.toml"))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_a_set_is_evaluated_with_the_sorter_of_the_bundle_or_another(tiny, bundl
     [
         pytest.param(["kind=bubble"], "kind is 'bubble'", id="unknown kind"),
         pytest.param(["kind=probability"], "the regions have no scores", id="no scores"),
-        pytest.param(["objective.stage=words"], "unknown setting 'objective.stage'", id="a captioner's setting"),
+        pytest.param(["objective.stage=cross_entropy"], "unknown setting 'objective.stage'", id="a captioner's setting"),
         pytest.param(["features=nowhere"], "nowhere", id="no store"),
         pytest.param(["vectors=nowhere.txt"], "nowhere.txt does not exist", id="no vectors"),
         pytest.param(["from=nowhere", "kind=class_order"], "nowhere does not exist", id="no bundle"),

@@ -11,7 +11,7 @@ from sct.captioner.bundle import load_bundle
 from sct.data.dataset import Dataset
 from sct.data.features import LayoutFeatures
 from sct.evaluation.evaluate import EvaluationSettings, Evaluator
-from sct.training.captioner.config import ModelSettings, OptimiserSettings, load_recipe
+from sct.training.captioner.config import ModelConfig, OptimizerConfig, CaptionerRecipe
 from sct.training.captioner.model_init import new_captioner
 from sct.training.captioner.trainer import train
 from sct.training.metric_logger import read_journal
@@ -39,7 +39,7 @@ def learned(data, tmp_path_factory):
             recipe = tiny_recipe(
                 data, runs[variant], max_steps=steps, max_epochs=200, batch_size=6, validate_every=steps // 4
             )
-            train(replace(recipe, model=ModelSettings(variant=variant, **SIZES)))
+            train(replace(recipe, model=ModelConfig(variant=variant, **SIZES)))
         return runs[variant]
 
     return run
@@ -97,7 +97,7 @@ def test_rewards_are_raised(variant, data, learned, tmp_path):
         samples=3,
         baseline="others",
         max_steps=8,
-        optimiser=OptimiserSettings(learning_rate=1e-3, decay_every=0),
+        optimizer=OptimizerConfig(learning_rate=1e-3, decay_every=0),
     )
     report = train(recipe)
     assert report.finished
@@ -122,7 +122,7 @@ def test_says_many_captions_of_an_image_in_manners_of_its_own(variant, data, lea
 @pytest.mark.parametrize("stage", ["words", "cider"])
 def test_has_a_recipe(variant, stage):
     overrides = [] if stage == "words" else ["from=runs/some/best"]
-    recipe = load_recipe(RECIPES / f"coco_layout_{variant}_{stage}.toml", overrides)
+    recipe = CaptionerRecipe.load(RECIPES / f"coco_layout_{variant}_{stage}.toml", overrides)
     assert recipe.objective.stage == stage
     assert stage != "words" or recipe.model.variant == variant
 
@@ -130,7 +130,7 @@ def test_has_a_recipe(variant, stage):
 @pytest.mark.parametrize("variant", ["controllable_lstm", "controllable_up_down"])
 def test_has_a_recipe_for_the_third_stage_with_the_settings_of_ours(variant):
     theirs, ours = (
-        load_recipe(RECIPES / f"coco_layout_{name}nouns.toml", ["from=runs/some/best", "out=runs/some"])
+        CaptionerRecipe.load(RECIPES / f"coco_layout_{name}nouns.toml", ["from=runs/some/best", "out=runs/some"])
         for name in (f"{variant}_", "")
     )
     assert theirs == ours
@@ -140,7 +140,7 @@ def test_parts_of_speech_come_from_the_dataset_where_it_has_them(data, monkeypat
     dataset = Dataset.open(data)
     tagged = replace(dataset, tags="X" * len(dataset.vocabulary))
     monkeypatch.setattr("sct.data.corpus_words.WordTagger", lambda: pytest.fail("nobody has to be asked"))
-    settings = replace(ModelSettings(**SIZES), variant="pos")
+    settings = replace(ModelConfig(**SIZES), variant="pos")
     captioner = new_captioner(settings, tagged, "train", dataset.vocabulary.cut(2), 32)
     assert set(captioner.config.tag_of_word) == {"X"}
     assert captioner.config.templates == "XXXXX"

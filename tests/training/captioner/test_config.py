@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from sct.errors import InputError
 from sct.training import config
 from sct.training.captioner.config import (
-    DeviceSettings,
-    ExampleSettings,
-    ModelSettings,
+    DeviceConfig,
+    ExamplesConfig,
+    ModelConfig,
     Objective,
-    OptimiserSettings,
-    Recipe,
-    load_recipe,
+    OptimizerConfig,
+    CaptionerRecipe,
+    CaptionerRecipe.load,
     recipe_fingerprint,
     recipe_text,
 )
 
 FOLDER = Path(__file__).parents[3] / "recipes"
-RECIPES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith(("sorter_", "sight_")))
+RECIPES = sorted(path for path in FOLDER.rglob("*.toml") if path.parent.name not in ("sorter", "vision"))
 
 
 @pytest.fixture
@@ -41,65 +41,67 @@ def write(tmp_path):
 
 def test_an_empty_file_needs_only_its_data(write):
     with pytest.raises(InputError, match=r"mine\.toml: data is missing: .*data=DIR"):
-        load_recipe(write(""))
-    assert load_recipe(write(""), ["data=d"]) == Recipe(data="d", out="runs/mine")
+        CaptionerRecipe.load(write(""))
+    assert CaptionerRecipe.load(write(""), ["data=d"]) == CaptionerRecipe(data="d", out="runs/mine")
 
 
 def test_the_defaults_are_the_papers():
-    recipe = Recipe(data="d", out="o")
+    recipe = CaptionerRecipe(data="d", out="o")
     assert (recipe.batch_size, recipe.patience) == (100, 5)
-    assert (recipe.optimiser.learning_rate, recipe.optimiser.decay, recipe.optimiser.decay_every) == (5e-4, 0.8, 1)
+    assert (recipe.optimizer.learning_rate, recipe.optimizer.decay, recipe.optimizer.decay_every) == (5e-4, 0.8, 1)
     assert recipe.objective.shift_weight == pytest.approx(0.8 / 0.2)
     assert recipe.objective.reward_eos  # the paper says nothing; Rennie et al., whose training it takes over, do
     assert (recipe.model.word_size, recipe.model.hidden_size, recipe.model.attention_size) == (1000, 1000, 512)
 
 
 def test_a_file_holds_differences_and_words_go_over_it(write):
-    path = write('data = "d"\nmax_seconds = 60\n[optimiser]\nlearning_rate = 5e-5\n[objective]\nstage = "cider"\n')
-    recipe = load_recipe(
-        path, ["from=a=b", "objective.samples=2", "objective.samples=5", "out=12", "objective.shuffle=false"]
+    path = write('data = "d"\nmax_seconds = 60\n[optimizer]\nlearning_rate = 5e-5\n[objective]\nstage = "cider"\n')
+    recipe = CaptionerRecipe.load(
+        path, ["from=a=b", "objective.num_samples=2", "objective.num_samples=5", "out=12", "objective.shuffle=false"]
     )
-    assert recipe == Recipe(
+    assert recipe == CaptionerRecipe(
         data="d",
         out="12",
         start="a=b",
         max_seconds=60.0,
-        optimiser=OptimiserSettings(learning_rate=5e-5),
+        optimizer=OptimizerConfig(learning_rate=5e-5),
         objective=Objective(stage="cider", samples=5, shuffle=False),
     )
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_the_recipes_that_ship_load(path):
     text = path.read_text(encoding="utf-8")
-    recipe = load_recipe(path, ["from=runs/x/best"] if "from=" in text else [])
-    assert recipe.out == f"runs/{path.stem}"
-    assert f"sct train recipes/{path.name}" in text  # the command at the top is that of this file
-    assert ("from=" in text) == (recipe.objective.stage != "words")
+    recipe = CaptionerRecipe.load(path, ["from=runs/x/best"] if "from=" in text else [])
+    name = path.relative_to(FOLDER).with_suffix("").as_posix()
+    assert recipe.out == f"runs/{name}"
+    assert f"sct train recipes/{name}.toml" in text  # the command in its header trains this file
+    assert ("from=" in text) == (recipe.objective.stage != "cross_entropy")
 
 
 def test_all_recipes_are_there():
-    three = ("words", "cider", "nouns")
-    names = {f"{data}_{stage}" for data in ("coco_layout", "flickr8k", "default", "reference") for stage in three}
-    assert names | {"tiny"} <= {path.stem for path in RECIPES}
+    stages = ("cross_entropy", "cider", "cider_and_nw")
+    folders = ("coco_layout", "flickr8k", "flickr8k_images", "default", "reference")
+    names = {f"{folder}/{stage}.toml" for folder in folders for stage in stages}
+    assert names | {"tiny.toml"} <= {path.relative_to(FOLDER).as_posix() for path in RECIPES}
 
 
 def test_the_reference_recipes_have_the_authors_choices():
     words, cider, nouns = (
-        load_recipe(RECIPES[0].with_name(f"reference_{stage}.toml"), ["from=x"])
+        CaptionerRecipe.load(RECIPES[0].with_name(f"reference_{stage}.toml"), ["from=x"])
         for stage in ("words", "cider", "nouns")
     )
     assert [recipe.objective.stage for recipe in (words, cider, nouns)] == ["words", "cider", "cider_and_nw"]
     for recipe in (words, cider, nouns):
-        assert (recipe.seed, recipe.batch_size, recipe.patience, recipe.optimiser.clip_norm) == (1234, 100, 5, 0)
+        assert (recipe.seed, recipe.batch_size, recipe.patience, recipe.optimizer.clip_norm) == (1234, 100, 5, 0)
         assert (recipe.objective.shuffle, recipe.objective.count_padding) == (False, True)
         assert recipe.model.mode == "reference"
         assert recipe.max_epochs > 100  # patience alone ends it
-    assert (words.optimiser.learning_rate, words.optimiser.decay, words.optimiser.decay_every) == (5e-4, 0.8, 3)
+    assert (words.optimizer.learning_rate, words.optimizer.decay, words.optimizer.decay_every) == (5e-4, 0.8, 3)
     for recipe in (cider, nouns):
-        assert (recipe.optimiser.learning_rate, recipe.optimiser.decay_every) == (5e-5, 0)
-        assert (recipe.objective.baseline, recipe.objective.documents) == ("epoch_greedy", "caption")
-        assert (recipe.objective.collapse_repeats, recipe.objective.center) == (True, False)
+        assert (recipe.optimizer.learning_rate, recipe.optimizer.decay_every) == (5e-5, 0)
+        assert (recipe.objective.baseline, recipe.objective.cider_documents) == ("epoch_greedy", "caption")
+        assert (recipe.objective.collapse_repeats, recipe.objective.center_advantage) == (True, False)
         assert not recipe.objective.reward_eos
     assert nouns.objective.noun_weight == 4
 
@@ -110,8 +112,8 @@ def test_the_reference_recipes_have_the_authors_choices():
         pytest.param("batchsize = 5", "unknown setting 'batchsize': did you mean batch_size?", id="a slip of the pen"),
         pytest.param("[objectiv]\nstage = 'words'", "unknown setting 'objectiv': did you mean objective", id="a table"),
         pytest.param("[objective]\nstag = 'words'", "'objective.stag': did you mean objective.stage?", id="in a table"),
-        pytest.param("learning_rate = 1.0", "did you mean optimiser.learning_rate?", id="a setting out of its table"),
-        pytest.param("[model]\nsamples = 3", "'model.samples': did you mean objective.samples?", id="in a wrong table"),
+        pytest.param("learning_rate = 1.0", "did you mean optimizer.learning_rate?", id="a setting out of its table"),
+        pytest.param("[model]\nsamples = 3", "'model.samples': did you mean objective.num_samples?", id="in a wrong table"),
         pytest.param("start = 'x'", "unknown setting 'start'", id="Python's name for from"),
         pytest.param(
             "zzz = 3", "unknown setting 'zzz': expected one of data, out, from, seed", id="like nothing known"
@@ -143,7 +145,7 @@ def test_the_reference_recipes_have_the_authors_choices():
 )
 def test_a_file_that_says_something_else_is_refused(write, text, message):
     with pytest.raises(InputError, match=re.escape(message)):
-        load_recipe(write(f"{text}\n"), ["data=d"])
+        CaptionerRecipe.load(write(f"{text}\n"), ["data=d"])
 
 
 @pytest.mark.parametrize(
@@ -156,14 +158,14 @@ def test_a_file_that_says_something_else_is_refused(write, text, message):
         pytest.param("batch_size=5.5", "batch_size is '5.5': expected a whole number", id="a fraction"),
         pytest.param("max_seconds=1e999", "max_seconds is inf: expected a number", id="an infinite number"),
         pytest.param("objective.shuffle=yes", "objective.shuffle is 'yes': expected true or false", id="another yes"),
-        pytest.param("samples=5", "did you mean objective.samples?", id="a setting without its table"),
+        pytest.param("samples=5", "did you mean objective.num_samples?", id="a setting without its table"),
         pytest.param("objective=words", "objective is a table of settings: name one of them", id="a whole table"),
         pytest.param("objective.stage.x=1", "unknown setting 'objective.stage.x'", id="too deep"),
     ],
 )
 def test_a_word_that_sets_nothing_known_is_refused(write, override, message):
     with pytest.raises(InputError, match=re.escape(message)):
-        load_recipe(write('data = "d"'), [override])
+        CaptionerRecipe.load(write('data = "d"'), [override])
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_a_word_that_sets_nothing_known_is_refused(write, override, message):
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, path, message):
     (tmp_path / "latin.toml").write_bytes(b'out = "\xe9"')
     with pytest.raises(InputError, match=message):
-        load_recipe(tmp_path / path)
+        CaptionerRecipe.load(tmp_path / path)
 
 
 @pytest.mark.parametrize(
@@ -187,11 +189,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, path, message):
         pytest.param(["out="], "out is empty", id="nowhere to go"),
         pytest.param(["objective.stage=cider"], "from=runs/NAME_words/best", id="a reward for one who cannot speak"),
         pytest.param(
-            ["objective.stage=cider", "from=x", "objective.baseline=others"],
-            "objective.samples=2 or more",
+            ["objective.stage=cider", "from=x", "objective.baseline=leave_one_out"],
+            "objective.num_samples=2 or more",
             id="no others to compare with",
         ),
-        pytest.param(["objective.samples=2"], "the stage 'words' samples nothing", id="samples for nothing"),
+        pytest.param(["objective.num_samples=2"], "the stage 'words' samples nothing", id="samples for nothing"),
         pytest.param(
             ["objective.stage=cider", "from=x", "objective.teachers=a"],
             "the stage 'cider' learns from rewards alone",
@@ -200,7 +202,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, path, message):
         pytest.param(["objective.teachers=a,,b"], "names a bundle without a name", id="a teacher without a name"),
         pytest.param(["objective.teacher_weight=-0.1"], "weight is -0.1: expected a share from 0 to 1", id="below 0"),
         pytest.param(["objective.teacher_weight=1.1"], "weight is 1.1: expected a share from 0 to 1", id="above 1"),
-        pytest.param(["objective.samples=0"], "objective.samples is 0: expected 1 or more", id="no sample"),
+        pytest.param(["objective.num_samples=0"], "objective.num_samples is 0: expected 1 or more", id="no sample"),
         pytest.param(["batch_size=100", "device.devices=3"], "expected a multiple", id="a batch in unequal parts"),
         pytest.param(["batch_size=0"], "batch_size is 0", id="an empty batch"),
         pytest.param(["seed=-1"], "seed is -1", id="a seed below 0"),
@@ -208,12 +210,12 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, path, message):
         pytest.param(["max_seconds=-1"], "max_seconds is -1.0", id="less than no time"),
         pytest.param(["validate_every=0"], "validate_every is 0.0: expected a number above 0", id="never validated"),
         pytest.param(["val_beam_size=0"], "val_beam_size is 0: expected 1 or more", id="no hypothesis"),
-        pytest.param(["optimiser.learning_rate=0"], "learning_rate is 0.0", id="no learning"),
-        pytest.param(["optimiser.decay=1.1"], "decay is 1.1", id="decay that grows"),
-        pytest.param(["optimiser.decay=0"], "decay is 0.0", id="decay to nothing"),
-        pytest.param(["optimiser.label_smoothing=1"], "label_smoothing is 1.0", id="nothing but smooth"),
+        pytest.param(["optimizer.learning_rate=0"], "learning_rate is 0.0", id="no learning"),
+        pytest.param(["optimizer.decay=1.1"], "decay is 1.1", id="decay that grows"),
+        pytest.param(["optimizer.decay=0"], "decay is 0.0", id="decay to nothing"),
+        pytest.param(["optimizer.label_smoothing=1"], "label_smoothing is 1.0", id="nothing but smooth"),
         pytest.param(
-            ["objective.stage=cider", "from=x", "optimiser.label_smoothing=0.1"],
+            ["objective.stage=cider", "from=x", "optimizer.label_smoothing=0.1"],
             "label_smoothing is 0.1, but the stage 'cider' learns from rewards",
             id="nothing to smooth",
         ),
@@ -226,7 +228,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, path, message):
 )
 def test_what_clashes_is_refused(write, overrides, message):
     with pytest.raises(InputError, match=re.escape(message)):
-        load_recipe(write('data = "d"'), overrides)
+        CaptionerRecipe.load(write('data = "d"'), overrides)
 
 
 def test_a_record_refuses_another_kind_itself():
@@ -236,7 +238,7 @@ import json
 from sct.errors import InputError
 from sct.training.captioner.config import *
 found = []
-for make in (lambda: Recipe(data=3, out="o"), lambda: Objective(stage="all"), lambda: ModelSettings(mode=None)):
+for make in (lambda: CaptionerRecipe(data=3, out="o"), lambda: Objective(stage="all"), lambda: ModelConfig(mode=None)):
     try:
         make()
     except InputError as error:
@@ -255,17 +257,17 @@ texts = st.text(st.characters(codec="utf-8"), min_size=1)
 sizes = st.integers(1, 2**40)
 rates = st.floats(1e-300, 1.0)
 recipes = st.builds(
-    Recipe,
+    CaptionerRecipe,
     data=texts,
     out=texts,
     start=texts,
     seed=st.integers(0, 2**63 - 1),
     max_seconds=st.floats(0, allow_infinity=False) | st.integers(0, 100),
-    model=st.builds(ModelSettings, hidden_size=sizes, image_in_top_layer=st.booleans()),
-    examples=st.builds(ExampleSettings, features=texts, home=st.sampled_from(["auto", "device", "host"])),
-    optimiser=st.builds(OptimiserSettings, learning_rate=rates, decay=rates),
+    model=st.builds(ModelConfig, hidden_size=sizes, image_in_top_layer=st.booleans()),
+    examples=st.builds(ExamplesConfig, features=texts, home=st.sampled_from(["auto", "device", "host"])),
+    optimizer=st.builds(OptimizerConfig, learning_rate=rates, decay=rates),
     objective=st.builds(Objective, stage=st.just("cider"), samples=sizes, baseline=st.just("epoch_greedy")),
-    device=st.builds(DeviceSettings, accelerator=texts, graph=st.booleans()),
+    device=st.builds(DeviceConfig, accelerator=texts, graph=st.booleans()),
 )
 
 
@@ -273,13 +275,13 @@ recipes = st.builds(
 def test_the_resolved_text_loads_to_the_same_recipe(tmp_path_factory, recipe):
     path = tmp_path_factory.getbasetemp() / "resolved.toml"
     path.write_text(recipe_text(recipe), encoding="utf-8", newline="")
-    again = load_recipe(path)
+    again = CaptionerRecipe.load(path)
     assert again == recipe
     assert recipe_fingerprint(again) == recipe_fingerprint(recipe)
 
 
 def test_the_resolved_text_holds_every_setting():
-    text = recipe_text(Recipe(data="d", out="o", start="x"))
+    text = recipe_text(CaptionerRecipe(data="d", out="o", start="x"))
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
     assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 12 + 10 + 11 + 5 + 14 + 6
@@ -298,7 +300,7 @@ def test_teachers_are_named_one_by_one(teachers, folders):
 
 
 def test_the_fingerprint_changes_with_what_is_learned_and_not_with_how_far():
-    recipe = Recipe(data="d", out="o")
+    recipe = CaptionerRecipe(data="d", out="o")
     further = replace(
         recipe,
         out="elsewhere",
@@ -307,24 +309,24 @@ def test_the_fingerprint_changes_with_what_is_learned_and_not_with_how_far():
         max_seconds=1.0,
         checkpoint_every_seconds=1.0,
         patience=0,
-        device=DeviceSettings(accelerator="cpu", precision="32-true", graph=False),
-        examples=ExampleSettings(home="host"),
+        device=DeviceConfig(accelerator="cpu", precision="32-true", graph=False),
+        examples=ExamplesConfig(home="host"),
     )
     assert recipe_fingerprint(further) == recipe_fingerprint(recipe)
     others = [
         replace(recipe, seed=1),
         replace(recipe, data="e"),
         replace(recipe, objective=Objective(shift_weight=1.0)),
-        replace(recipe, examples=ExampleSettings(max_slots=3)),
+        replace(recipe, examples=ExamplesConfig(max_slots=3)),
     ]
     assert len({recipe_fingerprint(other) for other in [recipe, *others]}) == 5
 
 
 def test_a_setting_of_a_later_release_leaves_runs_their_fingerprints(monkeypatch):
-    recipe = Recipe(data="d", out="o", seed=3)
+    recipe = CaptionerRecipe(data="d", out="o", seed=3)
     before = recipe_fingerprint(recipe)
-    known = config.flat_settings
-    monkeypatch.setattr(config, "flat_settings", lambda record: known(record) | {"a_new_one": 7})
+    known = config.flatten_config
+    monkeypatch.setattr(config, "flatten_config", lambda record: known(record) | {"a_new_one": 7})
     assert recipe_fingerprint(recipe) == before
-    monkeypatch.setattr(config, "flat_settings", lambda record: known(record) | {"a_new_one": record.seed})
+    monkeypatch.setattr(config, "flatten_config", lambda record: known(record) | {"a_new_one": record.seed})
     assert recipe_fingerprint(recipe) != before, "it is not at its default"

@@ -10,7 +10,7 @@ from sct.errors import InputError
 from sct.regions.images import load_image
 from sct.training.metric_logger import read_journal
 from sct.training.vision.augment import plain_view, random_view
-from sct.training.vision.config import VisionRecipe, load_vision_recipe
+from sct.training.vision.config import VisionRecipe, VisionRecipe
 from sct.training.vision.targets import sight_targets
 from sct.training.vision.trainer import train_vision
 from sct.vision.encoder import load_vision
@@ -89,7 +89,7 @@ def test_a_backbone_that_does_not_fit_is_refused(painted: Path, tmp_path: Path) 
 
 
 def test_the_recipe_of_the_default_model_loads() -> None:
-    recipe = load_vision_recipe(Path(__file__).parents[3] / "recipes" / "sight_flickr8k.toml")
+    recipe = VisionRecipe.load(Path(__file__).parents[3] / "recipes" / "vision" / "flickr8k.toml")
     assert recipe.task == "sight"
 
 
