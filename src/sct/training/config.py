@@ -1,8 +1,8 @@
-"""Settings as frozen records: read strictly from TOML and ``key=value`` words, written back so that they load the same.
+"""Strict configuration: frozen dataclasses read from TOML and ``key=value`` overrides.
 
-A settings record is a frozen dataclass of texts, numbers, truths and choices, and at the top also of
-further such records, which are the tables of the file. A field whose name is no good key ("from" is a word of Python)
-says its key in its metadata.
+A config holds strings, numbers, booleans and choices; a recipe, which describes one training run, may also hold configs,
+which are the tables of its file. Unknown keys fail with the nearest known one. A field whose name is not a valid
+identifier ("from") gives its key in the field's metadata.
 """
 
 import difflib
@@ -10,116 +10,180 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 from sct.errors import InputError
 from sct.storage.toml import TomlValue, toml_text
 
+TomlContent = dict[str, Any]
+"""A parsed TOML file, not checked yet."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """What all records of settings derive from."""
+class Config:
+    """Base class of recipes and of their tables."""
 
 
-Record = TypeVar("Record", bound=Settings)
-Content = dict[str, Any]
-"""What a TOML file holds, not checked yet."""
+ConfigT = TypeVar("ConfigT", bound=Config)
 
 
-def key_of(field: Field[Any]) -> str:
-    """What a field is called in files and on the command line."""
-    return str(field.metadata.get("key", field.name))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe(Config):
+    """One training run."""
+
+    MAY_CHANGE_ON_RESUME: ClassVar[frozenset[str]] = frozenset({"out"})
+    """Keys, or tables ("device."), that say how long or where a run computes, not what it learns."""
+
+    data: str
+    """Dataset folder, written by ``sct prepare``."""
+    out: str
+    """Run directory; default: ``runs/`` and the path of the recipe file below ``recipes/``, without its suffix."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check_types(self)
+        for name in ("data", "out"):
+            if not getattr(self, name):
+                raise InputError(f"{name} is empty, expected a path: give {name}=DIR")
+
+    @classmethod
+    def load(cls, path: Path, overrides: Sequence[str] = ()) -> Self:
+        """Read a recipe file and apply ``key=value`` overrides; unknown keys and conflicting values fail."""
+        return cls.from_toml(read_toml(path), path, overrides)
+
+    @classmethod
+    def from_toml(cls, content: TomlContent, path: Path, overrides: Sequence[str] = ()) -> Self:
+        """Build the recipe from the parsed content of the file at ``path``."""
+        try:
+            content = apply_overrides(content, overrides, cls)
+            content.setdefault("out", default_out(path))
+            if "data" not in content:
+                raise InputError("data is missing: name a dataset folder written by sct prepare, data=DIR")
+            return build_config(cls, content)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    @classmethod
+    def may_change_on_resume(cls, key: str) -> bool:
+        """Whether a resumed run may use another value for this key."""
+        return key in cls.MAY_CHANGE_ON_RESUME or f"{key.partition('.')[0]}." in cls.MAY_CHANGE_ON_RESUME
+
+    def fingerprint(self) -> str:
+        """Hash of the settings that must not change on resume.
+
+        Only non-default values enter it, so that runs keep their fingerprint when a release adds a setting.
+        """
+        defaults = flatten_config(type(self)(data=".", out="."))
+        non_default = {
+            key: value
+            for key, value in flatten_config(self).items()
+            if not self.may_change_on_resume(key) and value != defaults[key]
+        }
+        return hashlib.sha256(json.dumps(non_default, sort_keys=True).encode("utf-8")).hexdigest()[:16]
+
+    def to_toml(self) -> str:
+        """All settings as TOML, defaults included, since a later release may change those."""
+        return toml_text(config_tree(self))
 
 
-def read_settings_file(path: Path) -> Content:
-    """Read TOML as it is; whether its keys are known is for ``build_settings`` to say."""
+def default_out(path: Path) -> str:
+    """Run directory of a recipe file that names none.
+
+    >>> default_out(Path("recipes/flickr8k/cider.toml")), default_out(Path("mine.toml"))
+    ('runs/flickr8k/cider', 'runs/mine')
+    """
+    parts = path.with_suffix("").parts
+    below = parts[len(parts) - parts[::-1].index("recipes") :] if "recipes" in parts else parts[-1:]
+    return "/".join(("runs", *below))
+
+
+def read_toml(path: Path) -> TomlContent:
+    """Parse a TOML file without checking its keys."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path} does not exist: name a file of settings") from None
+        raise InputError(f"{path} does not exist: name a recipe file") from None
     except IsADirectoryError:
-        raise InputError(f"{path} is a folder: name a file of settings") from None
+        raise InputError(f"{path} is a folder: name a recipe file") from None
     except ValueError as error:
-        raise InputError(f"{path} is not TOML ({error}): mend that line") from error
+        raise InputError(f"{path} is not TOML ({error}): correct that line") from error
 
 
-def apply_overrides(content: Content, overrides: Sequence[str], kind: type[Settings]) -> Content:
-    """Put ``key=value`` words over what a file says; a later one wins over an earlier one.
+def apply_overrides(content: TomlContent, overrides: Sequence[str], kind: type[Config]) -> TomlContent:
+    """Replace values by ``key=value`` overrides, of which the last one wins.
 
-    The key's field decides how the value is read, so ``out=12`` is a text and ``seed=12`` a number.
+    The type of the key's field decides how a value is parsed: ``out=12`` is a string, ``seed=12`` a number.
     """
-    changed: Content = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
-    kinds = _kinds(kind)
+    changed: TomlContent = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
+    types = _field_types(kind)
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals:
-            raise InputError(f"{override!r} sets nothing: expected key=value, such as {next(iter(kinds))}=...")
-        if key not in kinds:
-            raise InputError(_unknown(key, kind))
+            raise InputError(f"got {override!r}, expected key=value, such as {next(iter(types))}=...")
+        if key not in types:
+            raise InputError(_unknown_key(key, kind))
         *table, name = key.split(".")
-        inside = changed.setdefault(table[0], {}) if table else changed
-        if not isinstance(inside, dict):
-            raise InputError(f"{table[0]} is {inside!r}: expected a table")
-        inside[name] = _parsed(value, kinds[key], key)
+        target = changed.setdefault(table[0], {}) if table else changed
+        if not isinstance(target, dict):
+            raise InputError(f"{table[0]} is {target!r}: expected a table")
+        target[name] = _parse_value(value, types[key], key)
     return changed
 
 
-def build_settings(kind: type[Record], content: Mapping[str, Any]) -> Record:
-    """Make the record of what was read; an unknown key fails and names the nearest known one."""
+def build_config(kind: type[ConfigT], content: Mapping[str, Any]) -> ConfigT:
+    """Build a config from parsed TOML; an unknown key fails with the nearest known one."""
     return _build(kind, content, kind, "")
 
 
-def load_run_settings(kind: type[Record], path: Path, overrides: Sequence[str]) -> Record:
-    """Read the file of a run's settings, with ``key=value`` words over it; every run has ``data`` and ``out``."""
-    content = read_settings_file(path)
-    try:
-        content = apply_overrides(content, overrides, kind)
-        content.setdefault("out", f"runs/{path.stem}")
-        if "data" not in content:
-            raise InputError("data is missing: name a dataset folder made by sct prepare, data=DIR")
-        return build_settings(kind, content)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+def check_types(config: Config, table: str = "") -> None:
+    """Raise if a value does not have its field's type; for use in ``__post_init__``.
 
-
-def check_fields(record: Settings, table: str = "") -> None:
-    """Refuse values of another kind than their field's; to be called by a record when it is made.
-
-    Truths do not pass for numbers, though Python lets them, and no number may be infinite or none.
+    A bool is not a number here, and numbers must be finite.
     """
-    for field in fields(record):
+    for field in fields(config):
         if _is_table(field.type):
             continue
-        value = getattr(record, field.name)
-        if not _fits(value, field.type):
-            raise InputError(f"{_dotted(table, key_of(field))} is {value!r}: expected {_wanted(field.type)}")
+        value = getattr(config, field.name)
+        if not _has_type(value, field.type):
+            raise InputError(f"{_dotted(table, key_of(field))} is {value!r}: expected {_describe_type(field.type)}")
 
 
-def check_at_least(key: str, value: float, least: int, because: str = "") -> None:
-    """Refuse a number that is too small."""
-    if value < least:
-        raise InputError(f"{key} is {value}: expected {least} or more{f', for {because}' if because else ''}")
+def check_at_least(key: str, value: float, minimum: int, because: str = "") -> None:
+    """Raise if a number is below ``minimum``."""
+    if value < minimum:
+        raise InputError(f"{key} is {value}: expected {minimum} or more{f', for {because}' if because else ''}")
 
 
-def settings_tree(record: Settings) -> dict[str, TomlValue | Mapping[str, TomlValue]]:
-    """Every setting with its key, tables within."""
+def check_positive(key: str, value: float) -> None:
+    """Raise if a number is 0 or less."""
+    if value <= 0:
+        raise InputError(f"{key} is {value}: expected a number above 0")
+
+
+def key_of(field: Field[Any]) -> str:
+    """Key of a field in files and on the command line."""
+    return str(field.metadata.get("key", field.name))
+
+
+def config_tree(config: Config) -> dict[str, TomlValue | Mapping[str, TomlValue]]:
+    """All settings by key, with nested tables."""
     tree: dict[str, TomlValue | Mapping[str, TomlValue]] = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
+    for field in fields(config):
+        value = getattr(config, field.name)
         if _is_table(field.type):
-            tree[key_of(field)] = settings_tree(value)  # type: ignore[assignment]  # a table holds no tables
+            tree[key_of(field)] = config_tree(value)  # type: ignore[assignment]  # tables are not nested further
         else:
             tree[key_of(field)] = float(value) if field.type is float else value
     return tree
 
 
-def flat_settings(record: Settings) -> dict[str, TomlValue]:
-    """Every setting by its dotted key, as ``key=value`` words name them."""
+def flatten_config(config: Config) -> dict[str, TomlValue]:
+    """All settings by dotted key, as in ``key=value`` overrides."""
     flat: dict[str, TomlValue] = {}
-    for key, value in settings_tree(record).items():
+    for key, value in config_tree(config).items():
         if isinstance(value, Mapping):
             flat |= {f"{key}.{name}": inner for name, inner in value.items()}
         else:
@@ -127,33 +191,32 @@ def flat_settings(record: Settings) -> dict[str, TomlValue]:
     return flat
 
 
-def settings_text(record: Settings) -> str:
-    """Every setting as TOML, the defaults too, which may be others in a later release."""
-    return toml_text(settings_tree(record))
+def format_override(key: str, value: TomlValue) -> str:
+    """Write a setting as a ``key=value`` override.
+
+    >>> format_override("objective.shuffle", True)
+    'objective.shuffle=true'
+    """
+    return f"{key}={str(value).lower() if isinstance(value, bool) else value}"
 
 
-def as_word(value: TomlValue) -> str:
-    """A value as one would write it behind ``key=``."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _build(kind: type[Record], content: Mapping[str, Any], root: type[Settings], table: str) -> Record:
-    found: dict[str, Any] = {}
+def _build(kind: type[ConfigT], content: Mapping[str, Any], root: type[Config], table: str) -> ConfigT:
+    values: dict[str, Any] = {}
     by_key = {key_of(field): field for field in _fields(kind)}
     for key, value in content.items():
         if key not in by_key:
-            raise InputError(_unknown(_dotted(table, key), root))
+            raise InputError(_unknown_key(_dotted(table, key), root))
         name: str = by_key[key].name
         expected: Any = by_key[key].type
         if _is_table(expected):
             if not isinstance(value, dict):
                 raise InputError(f"{key} is {value!r}: expected a table, [{key}]")
-            found[name] = _build(expected, value, root, key)
-        elif not _fits(value, expected):
-            raise InputError(f"{_dotted(table, key)} is {value!r}: expected {_wanted(expected)}")
+            values[name] = _build(expected, value, root, key)
+        elif not _has_type(value, expected):
+            raise InputError(f"{_dotted(table, key)} is {value!r}: expected {_describe_type(expected)}")
         else:
-            found[name] = float(value) if expected is float else value
-    return kind(**found)
+            values[name] = float(value) if expected is float else value
+    return kind(**values)
 
 
 def _fields(kind: Any) -> tuple[Field[Any], ...]:
@@ -168,51 +231,51 @@ def _dotted(table: str, key: str) -> str:
     return f"{table}.{key}" if table else key
 
 
-def _kinds(kind: type[Settings]) -> dict[str, Any]:
-    """The type of every setting, by dotted key."""
-    kinds: dict[str, Any] = {}
+def _field_types(kind: type[Config]) -> dict[str, Any]:
+    """Type of every setting, by dotted key."""
+    types: dict[str, Any] = {}
     for field in _fields(kind):
         if _is_table(field.type):
-            kinds |= {_dotted(key_of(field), key_of(inner)): inner.type for inner in _fields(field.type)}
+            types |= {_dotted(key_of(field), key_of(inner)): inner.type for inner in _fields(field.type)}
         else:
-            kinds[key_of(field)] = field.type
-    return kinds
+            types[key_of(field)] = field.type
+    return types
 
 
-def _unknown(key: str, kind: type[Settings]) -> str:
-    known = list(_kinds(kind))
+def _unknown_key(key: str, kind: type[Config]) -> str:
+    known = list(_field_types(kind))
     tables = [key_of(field) for field in _fields(kind) if _is_table(field.type)]
     if key in tables:
         inner = next(name for name in known if name.startswith(f"{key}."))
-        return f"{key} is a table of settings: name one of them, such as {inner}=..."
-    # A name without its table, or with a wrong one, is nearer than any other spelling.
-    namesakes = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]]
-    nearest = namesakes or difflib.get_close_matches(key, [*known, *tables], n=1, cutoff=0.5)
-    meant = f"did you mean {' or '.join(nearest)}?" if nearest else f"expected one of {', '.join(known)}"
-    return f"unknown setting {key!r}: {meant}"
+        return f"{key} is a table: name one of its settings, such as {inner}=..."
+    # The same name in another table is a better suggestion than a similar spelling.
+    same_name = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]]
+    nearest = same_name or difflib.get_close_matches(key, [*known, *tables], n=1, cutoff=0.5)
+    suggestion = f"did you mean {' or '.join(nearest)}?" if nearest else f"expected one of {', '.join(known)}"
+    return f"unknown setting {key!r}: {suggestion}"
 
 
-def _fits(value: object, kind: Any) -> bool:
+def _has_type(value: object, kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return isinstance(value, str) and value in get_args(kind)
     if kind is bool or isinstance(value, bool):
         return isinstance(value, bool) and kind is bool
     if isinstance(value, int):
-        # TOML ends at 64 bits, though Python's reader of it does not.
+        # TOML integers have 64 bits, which Python's parser does not enforce.
         return kind in (int, float) and -(2**63) <= value < 2**63
     if isinstance(value, float):
         return kind is float and math.isfinite(value)
     return isinstance(value, str) and kind is str
 
 
-def _wanted(kind: Any) -> str:
+def _describe_type(kind: Any) -> str:
     if get_origin(kind) is Literal:
         *others, last = (repr(choice) for choice in get_args(kind))
-        return f"{', '.join(others)} or {last}"
-    return {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}[kind]
+        return f"{', '.join(others)} or {last}" if others else last
+    return {str: "a string", int: "an integer", float: "a number", bool: "true or false"}[kind]
 
 
-def _parsed(text: str, kind: Any, key: str) -> TomlValue:
+def _parse_value(text: str, kind: Any, key: str) -> TomlValue:
     value: TomlValue = text
     try:
         if kind is bool:
@@ -220,18 +283,5 @@ def _parsed(text: str, kind: Any, key: str) -> TomlValue:
         elif kind in (int, float):
             value = kind(text)
     except (ValueError, KeyError):
-        raise InputError(f"{key} is {text!r}: expected {_wanted(kind)}") from None
+        raise InputError(f"{key} is {text!r}: expected {_describe_type(kind)}") from None
     return value
-
-
-def fingerprint(record: Settings, usual: Settings, may_change: Callable[[str], bool]) -> str:
-    """A short name for all settings but those that may change.
-
-    Only what is not as in the ``usual`` settings makes it: one that a later release adds leaves earlier runs their
-    names.
-    """
-    defaults = flat_settings(usual)
-    told = {
-        key: value for key, value in flat_settings(record).items() if not may_change(key) and value != defaults[key]
-    }
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode("utf-8")).hexdigest()[:16]
