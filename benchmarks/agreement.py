@@ -20,12 +20,12 @@ from torch.nn import functional
 from sct.captioner.cuda_graph import CudaGraphSearch
 from sct.data.dataset import Dataset
 from sct.decoding.beam import beam_search
-from sct.decoding.config import Settings
+from sct.decoding.config import SearchConfig
 from sct.decoding.output import Decoded
 from sct.language.shift_targets import shift_targets, slots
-from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN
+from sct.language.vocabulary import BOS, EOS, PAD, UNK
 from sct.models.config import CaptionerConfig
-from sct.models.fused import FusedCaptioner
+from sct.models.fast_cell import FastDecoder
 from sct.models.inputs import ControlBatch
 from sct.models.linear import DENSE, INT8
 from sct.models.show_control_tell import build_show_control_tell
@@ -54,8 +54,8 @@ def export(dataset_folder: Path, out: Path, num_examples: int) -> None:
         if not image.regions or not chunks or len(chunks) > SLOTS or len(caption.words) > LENGTH - 2:
             continue
         labels = [label if label is None or label < len(chunks) else None for label in caption.chunk_of_word]
-        ids = [numbers.get(word, UNKNOWN) for word in caption.words]
-        tokens[filled, : len(ids) + 2] = [BEGIN, *ids, END]
+        ids = [numbers.get(word, UNK) for word in caption.words]
+        tokens[filled, : len(ids) + 2] = [BOS, *ids, EOS]
         slot[filled, : len(ids)] = [s or 0 for s in slots(labels)]
         slot[filled, len(ids) :] = slot[filled, len(ids) - 1] if ids else 0
         shift[filled, : len(ids)] = shift_targets(labels)
@@ -122,7 +122,7 @@ def train(data: Path, out: Path, seconds: float, batch: int, device: torch.devic
         spoken = targets != PAD
         forced = captioner.teacher_forced(examples.inputs(chosen), tokens, examples.slot[chosen])
         words = functional.nll_loss(forced.word_log_probs[spoken], targets[spoken])
-        inside = spoken & (targets != END)
+        inside = spoken & (targets != EOS)
         shifts = functional.nll_loss(forced.shift_log_probs[inside], examples.shift[chosen][inside])
         optimiser.zero_grad(set_to_none=True)
         (words + 4 * shifts).backward()
@@ -143,16 +143,16 @@ def compare(data: Path, weights: Path, options: argparse.Namespace, device: torc
     chosen = examples.is_val.nonzero().flatten()[: options.examples]
     inputs = examples.inputs(chosen)
 
-    def search(fused: FusedCaptioner) -> Decoded:
-        settings = Settings(early_stop=device.type != "cuda")
+    def search(fused: FastDecoder) -> Decoded:
+        settings = SearchConfig(early_stop=device.type != "cuda")
         if device.type == "cuda":
             return CudaGraphSearch(fused, settings)(inputs)
-        return beam_search(fused, fused.begin(inputs), settings)
+        return beam_search(fused, fused.init_state(inputs), settings)
 
-    exact = search(FusedCaptioner(captioner))
-    other_way = FusedCaptioner(captioner, INT8 if options.int8 else DENSE, getattr(torch, options.dtype))
+    exact = search(FastDecoder(captioner))
+    other_way = FastDecoder(captioner, INT8 if options.int8 else DENSE, getattr(torch, options.dtype))
     other = search(other_way)
-    said = exact.spoken[:, 0] | other.spoken[:, 0]
+    said = exact.token_mask[:, 0] | other.token_mask[:, 0]
     same = (exact.words[:, 0] == other.words[:, 0]) & said
     whole = (same == said).all(1).float().mean().item()
     what = "int8 weights" if options.int8 else options.dtype
@@ -160,16 +160,16 @@ def compare(data: Path, weights: Path, options: argparse.Namespace, device: torc
         f"{what} and float32 on {device}: {same.sum() / said.sum():.2%} of words, {whole:.2%} of whole captions agree"
     )
     if options.single:
-        for name, fused in (("float32", FusedCaptioner(captioner)), (what, other_way)):
+        for name, fused in (("float32", FastDecoder(captioner)), (what, other_way)):
             times = []
             for number in chosen[: options.single]:
                 one = examples.inputs(number[None])
                 start = time.perf_counter()
-                beam_search(fused, fused.begin(one), Settings())
+                beam_search(fused, fused.init_state(one), SearchConfig())
                 times.append(1000 * (time.perf_counter() - start))
             print(f"one caption at a time, {name}: {np.median(times[3:]):.1f} ms (beam 5, until all hypotheses end)")
     for ids in exact.words[:8, 0].tolist():
-        print("   ", " ".join(examples.words[i] for i in ids if i > END))
+        print("   ", " ".join(examples.words[i] for i in ids if i > EOS))
 
 
 def main() -> None:

@@ -23,10 +23,10 @@ import torch
 
 from sct.captioner.cuda_graph import CudaGraphSearch, Search
 from sct.decoding.beam import beam_search
-from sct.decoding.config import Settings
+from sct.decoding.config import SearchConfig
 from sct.decoding.sampling import greedy
 from sct.models.config import CaptionerConfig
-from sct.models.fused import FusedCaptioner
+from sct.models.fast_cell import FastDecoder
 from sct.models.inputs import ControlBatch
 from sct.models.linear import DENSE, INT8
 from sct.models.show_control_tell import build_show_control_tell
@@ -77,8 +77,8 @@ def ceilings(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
     return rate, copied / seconds(lambda: target.copy_(block), device)
 
 
-def _plain(search: Search, captioner: FusedCaptioner, inputs: ControlBatch, settings: Settings) -> object:
-    return search(captioner, captioner.begin(inputs), settings)
+def _plain(search: Search, captioner: FastDecoder, inputs: ControlBatch, settings: SearchConfig) -> object:
+    return search(captioner, captioner.init_state(inputs), settings)
 
 
 def weights_per_step(config: CaptionerConfig) -> tuple[int, int]:
@@ -96,12 +96,12 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
     for label, (vocabulary, features) in SIZES.items():
         config = CaptionerConfig(vocabulary_size=vocabulary, feature_size=features)
         torch.manual_seed(1)
-        captioner = FusedCaptioner(build_show_control_tell(config).to(device), INT8 if options.int8 else DENSE, dtype)
+        captioner = FastDecoder(build_show_control_tell(config).to(device), INT8 if options.int8 else DENSE, dtype)
         bottom, top = weights_per_step(config)
         for batch in options.batches:
             inputs = random_inputs(batch, features, device)
             for beam in (1, 5):
-                settings = Settings(beam_size=beam, early_stop=False, max_length=STEPS)
+                settings = SearchConfig(beam_size=beam, early_stop=False, max_length=STEPS)
                 search = beam_search if beam > 1 else greedy
                 if device.type == "cuda":
                     elapsed = seconds(partial(CudaGraphSearch(captioner, settings, search), inputs), device)

@@ -21,7 +21,7 @@ from sct.sorting import ClassOrder, ControlSorter
 from sct.vision.layout import LayoutEncoder
 from tests.colour_vision import ColourVision
 
-WORDS = Vocabulary.of_counts({"a": 9, "dog": 8, "sleeps": 7})
+WORDS = Vocabulary.from_counts({"a": 9, "dog": 8, "sleeps": 7})
 SIZES = {"vocabulary_size": 7, "feature_size": 6, "word_size": 4, "hidden_size": 5, "attention_size": 3}
 
 
@@ -109,7 +109,7 @@ def test_saving_refuses_what_exists(bundle):
 
 def test_saving_refuses_another_vocabulary(tmp_path):
     with pytest.raises(InputError, match="has 5 words, but the captioner says 7"):
-        save_bundle(tmp_path / "bundle", make_captioner(), Vocabulary.of_counts({"a": 9}))
+        save_bundle(tmp_path / "bundle", make_captioner(), Vocabulary.from_counts({"a": 9}))
     assert not list(tmp_path.iterdir())
 
 

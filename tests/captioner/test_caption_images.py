@@ -31,7 +31,7 @@ LEFT, RIGHT = (0, 0, 20, 20), (20, 0, 40, 20)
 
 
 def make_captioner(vision=None, sorter=None):
-    vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
+    vocabulary = Vocabulary.from_counts({word: 50 - place for place, word in enumerate(WORDS)})
     torch.manual_seed(3)
     sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
     network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))

@@ -13,7 +13,7 @@ import sct
 from sct.captioner.bundle import load_bundle, save_bundle
 from sct.captioner.captioner import CaptionOptions, RegionRequest
 from sct.captioner.collate import collate_requests
-from sct.decoding import Settings, beam_search
+from sct.decoding import SearchConfig, beam_search
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.models.config import CaptionerConfig
@@ -27,7 +27,7 @@ WORDS = ("a", "the", "man", "horse", "dog", "rides", "on", "with")
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
-    vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
+    vocabulary = Vocabulary.from_counts({word: 50 - place for place, word in enumerate(WORDS)})
     torch.manual_seed(3)
     network = build_show_control_tell(
         CaptionerConfig(
@@ -218,7 +218,7 @@ def test_the_face_has_no_other_names():
 
 def test_the_authors_weights_get_the_authors_search(tmp_path):
     """A reference bundle captions as the released code: beams are never frozen, zero rows do not count in the mean."""
-    vocabulary = Vocabulary.of_counts({word: 50 - place for place, word in enumerate(WORDS)})
+    vocabulary = Vocabulary.from_counts({word: 50 - place for place, word in enumerate(WORDS)})
     torch.manual_seed(5)
     sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
     network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), mode="reference", **sizes))
@@ -231,7 +231,7 @@ def test_the_authors_weights_get_the_authors_search(tmp_path):
     features = torch.from_numpy(np.stack([region(seed).feature for seed in range(3)]))
     image = torch.from_numpy(np.stack([region(7).feature, region(8).feature]).mean(0))[None]
     found = beam_search(
-        network, network.begin(collate_controls(features, image, [[[0, 1], [2]]])), Settings.reference()
+        network, network.init_state(collate_controls(features, image, [[[0, 1], [2]]])), SearchConfig.reference()
     )
     assert said.text.split() == vocabulary.decode(found.words[0, 0].tolist())
     assert said.log_prob == pytest.approx(found.scores[0, 0].item(), abs=1e-4)
@@ -292,7 +292,7 @@ def test_a_caption_tells_how_likely_it_is_whatever_it_was_ranked_by(lengthy):
 
 def test_a_gpu_keeps_the_searches_of_the_last_settings_alone(bundle):
     captioner = sct.load(bundle)
-    first, *others = (Settings(early_stop=False, length_penalty=number / 10) for number in range(20))
+    first, *others = (SearchConfig(early_stop=False, length_penalty=number / 10) for number in range(20))
     kept = captioner._recorded(first)
     for settings in others:
         captioner._recorded(settings)

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from sct.captioner.cuda_graph import CudaGraphSearch, _copy_into, _rounded_up
-from sct.decoding import Settings, beam_search
+from sct.decoding import SearchConfig, beam_search
 from sct.errors import InputError
-from sct.models.fused import FusedCaptioner
+from sct.models.fast_cell import FastDecoder
 from sct.models.inputs import ControlBatch
 from tests.models.random_captioners import random_captioner, random_inputs
 
@@ -13,7 +13,7 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA gr
 
 def test_refuses_to_stop_early():
     with pytest.raises(InputError, match="give settings with early_stop=False"):
-        CudaGraphSearch(FusedCaptioner(random_captioner()), Settings())
+        CudaGraphSearch(FastDecoder(random_captioner()), SearchConfig())
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_copies_a_batch_into_recorded_memory(more):
 @pytest.mark.parametrize("variant", ["ours", "no_visual_sentinel"])
 def test_recorded_memory_says_what_the_batch_says(variant):
     """Though numbers that are none were left there."""
-    fused, inputs = FusedCaptioner(random_captioner(variant=variant)), random_inputs()
+    fused, inputs = FastDecoder(random_captioner(variant=variant)), random_inputs()
     static = memory(*(size + 2 for size in sizes(inputs)))
     static.image.zero_()
     _copy_into(static, inputs)
-    settings = Settings(max_length=6, early_stop=False)
-    expected = beam_search(fused, fused.begin(inputs), settings)
-    found = beam_search(fused, fused.begin(static), settings)
+    settings = SearchConfig(max_length=6, early_stop=False)
+    expected = beam_search(fused, fused.init_state(inputs), settings)
+    found = beam_search(fused, fused.init_state(static), settings)
     assert torch.equal(found.words[: len(expected.words)], expected.words)
     assert torch.allclose(found.scores[: len(expected.words)], expected.scores, atol=1e-5)
 
@@ -84,24 +84,24 @@ def test_recorded_memory_says_what_the_batch_says(variant):
 @needs_cuda
 @pytest.mark.parametrize("mode", ["paper", "reference"])
 def test_finds_what_the_search_finds_for_batches_in_turn(mode):
-    fused = FusedCaptioner(random_captioner(mode=mode).cuda())
-    settings = Settings(max_length=8, n_best=3, early_stop=False)
+    fused = FastDecoder(random_captioner(mode=mode).cuda())
+    settings = SearchConfig(max_length=8, n_best=3, early_stop=False)
     graphed = CudaGraphSearch(fused, settings)
     # Sizes that are recorded, come again, share a recording (17 and 18), and shrink.
     for seed, num_examples in enumerate([1, 3, 1, 18, 17, 18, 2, 40, 33]):
         inputs = random_inputs(seed, num_examples, num_rows=3 + num_examples).to("cuda")
         found = graphed(inputs)
-        expected = beam_search(fused, fused.begin(inputs), settings)
+        expected = beam_search(fused, fused.init_state(inputs), settings)
         assert torch.equal(found.words, expected.words)
         assert torch.equal(found.shifts, expected.shifts)
-        assert torch.equal(found.spoken, expected.spoken)
+        assert torch.equal(found.token_mask, expected.token_mask)
         assert torch.allclose(found.scores, expected.scores, atol=1e-4)
 
 
 @needs_cuda
 def test_a_result_is_not_overwritten_by_the_next():
-    fused = FusedCaptioner(random_captioner().cuda())
-    graphed = CudaGraphSearch(fused, Settings(max_length=8, early_stop=False))
+    fused = FastDecoder(random_captioner().cuda())
+    graphed = CudaGraphSearch(fused, SearchConfig(max_length=8, early_stop=False))
     first = graphed(random_inputs(1).to("cuda"))
     kept = first.words.clone()
     graphed(random_inputs(2).to("cuda"))

@@ -25,7 +25,7 @@ OPTIONS = CaptionOptions(cover=True, max_length=9)
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    vocabulary = Vocabulary.of_counts(dict.fromkeys(("a", "man", "horse", "dog", "on", "with"), 9))
+    vocabulary = Vocabulary.from_counts(dict.fromkeys(("a", "man", "horse", "dog", "on", "with"), 9))
     torch.manual_seed(3)
     sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
     network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))

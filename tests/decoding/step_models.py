@@ -6,9 +6,9 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from sct.decoding import STAY, Settings, Step
+from sct.decoding import STAY, SearchConfig, Step
 
-PAD, BEGIN, END = 1, 2, 3
+PAD, BOS, EOS = 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class TableModel:
     num_slots: Tensor
     clock: Tensor  # examples time words+2
 
-    def begin(self):
+    def init_state(self):
         return TableState(torch.arange(len(self.num_slots)), torch.zeros(len(self.num_slots), dtype=torch.long))
 
     def step(self, tokens, shifts, state):
@@ -55,7 +55,7 @@ def random_model(seed, *, examples=3, slots=3, words=7, gate=True, spread=2.0, e
     """Examples have between 1 and ``slots`` region sets; some like to shift and others to stay."""
     generator = torch.Generator().manual_seed(seed)
     tables = spread * torch.randn(examples, slots, words, words, generator=generator)
-    tables[..., END] += end_bias
+    tables[..., EOS] += end_bias
     shifts = spread * torch.randn(examples, slots, words, 2, generator=generator)
     shifts += spread * torch.randn(examples, 1, 1, 2, generator=generator)
     num_slots = torch.randint(1, slots + 1, (examples,), generator=generator)
@@ -75,18 +75,18 @@ class Hypothesis:
         return self.score / max(len(self.words), 1) ** settings.length_penalty
 
 
-def ways_on(model, hypothesis, settings: Settings):
+def ways_on(model, hypothesis, settings: SearchConfig):
     """Every pair that may follow, in the order of word * 2 + shift."""
     if hypothesis.ended and settings.freeze:
         return [hypothesis]
-    token = hypothesis.words[-1] if hypothesis.words else BEGIN
+    token = hypothesis.words[-1] if hypothesis.words else BOS
     shift = hypothesis.shifts[-1] if hypothesis.shifts else STAY
     step = model.step(torch.tensor([token]), torch.tensor([shift]), hypothesis.state)
     word_log_probs = step.word_log_probs[0].tolist()
     shift_log_probs = [0.0] if step.shift_log_probs is None else step.shift_log_probs[0].tolist()
     found = []
     for word, action in product(range(len(word_log_probs)), range(len(shift_log_probs))):
-        if word == END and settings.freeze:
+        if word == EOS and settings.freeze:
             if action != STAY:
                 continue
             cost = shift_log_probs[STAY] if settings.count_end_shift else 0.0
@@ -97,25 +97,25 @@ def ways_on(model, hypothesis, settings: Settings):
                 (*hypothesis.words, word),
                 (*hypothesis.shifts, action),
                 hypothesis.score + word_log_probs[word] + cost,
-                hypothesis.ended or word == END,
+                hypothesis.ended or word == EOS,
                 step.state,
             )
         )
     return found
 
 
-def naive_beam(model, settings: Settings):
+def naive_beam(model, settings: SearchConfig):
     """Joint beam search for a model of one example: all pairs of all hypotheses, sorted."""
-    beam = [Hypothesis((), (), 0.0, False, model.begin())]
+    beam = [Hypothesis((), (), 0.0, False, model.init_state())]
     for _ in range(settings.max_length):
         candidates = [candidate for hypothesis in beam for candidate in ways_on(model, hypothesis, settings)]
         beam = sorted(candidates, key=lambda hypothesis: -hypothesis.rank(settings))[: settings.beam_size]
     return beam
 
 
-def every_caption(model, settings: Settings):
+def every_caption(model, settings: SearchConfig):
     """All captions there are, best first."""
-    captions = [Hypothesis((), (), 0.0, False, model.begin())]
+    captions = [Hypothesis((), (), 0.0, False, model.init_state())]
     for _ in range(settings.max_length):
         captions = [longer for caption in captions for longer in ways_on(model, caption, settings)]
     return sorted(captions, key=lambda caption: -caption.rank(settings))
@@ -123,15 +123,15 @@ def every_caption(model, settings: Settings):
 
 def strip_special_tokens(found, example, place):
     """The caption's words before its end token, as a list."""
-    words = found.words[example, place][found.spoken[example, place]].tolist()
-    return words[:-1] if words and words[-1] == END else words
+    words = found.words[example, place][found.token_mask[example, place]].tolist()
+    return words[:-1] if words and words[-1] == EOS else words
 
 
 def sets_with_words(words, shifts, num_slots):
     """The region sets on which each word was said; the pointer moves after the word."""
     pointer, said_on = 0, []
     for word, shift in zip(words, shifts, strict=True):
-        if word == END:
+        if word == EOS:
             break
         said_on.append(pointer)
         pointer = min(pointer + shift, num_slots - 1)

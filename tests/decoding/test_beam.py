@@ -1,20 +1,20 @@
 import pytest
 import torch
 
-from sct.decoding import STAY, Settings, beam_search
+from sct.decoding import STAY, SearchConfig, beam_search
 from sct.errors import InputError
-from tests.decoding.step_models import END, PAD, every_caption, naive_beam, random_model
+from tests.decoding.step_models import EOS, PAD, every_caption, naive_beam, random_model
 
 SETTINGS = [
-    pytest.param(Settings(max_length=6, n_best=5), id="the paper's"),
-    pytest.param(Settings(max_length=1), id="one step"),
-    pytest.param(Settings(max_length=6, beam_size=1), id="beam of one"),
-    pytest.param(Settings(max_length=5, beam_size=12, n_best=12), id="beam wider than the vocabulary"),
-    pytest.param(Settings(max_length=6, n_best=5, length_penalty=0.7), id="length normalised"),
-    pytest.param(Settings(max_length=6, n_best=5, count_end_shift=True), id="the end pays for staying"),
-    pytest.param(Settings(max_length=6, beam_size=2, n_best=2, count_end_shift=True), id="two, the end pays"),
-    pytest.param(Settings(max_length=6, n_best=5, freeze=False), id="the authors', nothing frozen"),
-    pytest.param(Settings(max_length=6, n_best=5, early_stop=False), id="no early stop"),
+    pytest.param(SearchConfig(max_length=6, n_best=5), id="the paper's"),
+    pytest.param(SearchConfig(max_length=1), id="one step"),
+    pytest.param(SearchConfig(max_length=6, beam_size=1), id="beam of one"),
+    pytest.param(SearchConfig(max_length=5, beam_size=12, n_best=12), id="beam wider than the vocabulary"),
+    pytest.param(SearchConfig(max_length=6, n_best=5, length_penalty=0.7), id="length normalised"),
+    pytest.param(SearchConfig(max_length=6, n_best=5, count_end_shift=True), id="the end pays for staying"),
+    pytest.param(SearchConfig(max_length=6, beam_size=2, n_best=2, count_end_shift=True), id="two, the end pays"),
+    pytest.param(SearchConfig(max_length=6, n_best=5, freeze=False), id="the authors', nothing frozen"),
+    pytest.param(SearchConfig(max_length=6, n_best=5, early_stop=False), id="no early stop"),
 ]
 
 
@@ -32,7 +32,7 @@ SETTINGS = [
 def test_equals_the_naive_search(settings, gate, spread, end_bias):
     for seed in range(6):
         model = random_model(seed, gate=gate, spread=spread, end_bias=end_bias)
-        found = beam_search(model, model.begin(), settings)
+        found = beam_search(model, model.init_state(), settings)
         assert found.words.shape == (3, settings.n_best, settings.max_length)
         for example in range(3):
             expected = naive_beam(model.of(example), settings)[: settings.n_best]
@@ -48,9 +48,9 @@ def test_equals_the_naive_search(settings, gate, spread, end_bias):
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 @pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
 def test_a_wide_beam_finds_the_best_caption_there_is(gate, length_penalty):
-    settings = Settings(max_length=3, beam_size=1000, n_best=3, length_penalty=length_penalty)
+    settings = SearchConfig(max_length=3, beam_size=1000, n_best=3, length_penalty=length_penalty)
     model = random_model(5, examples=2, words=5, gate=gate)
-    found = beam_search(model, model.begin(), settings)
+    found = beam_search(model, model.init_state(), settings)
     for example in range(2):
         captions = every_caption(model.of(example), settings)[:3]
         for place, caption in enumerate(captions):
@@ -61,80 +61,80 @@ def test_a_wide_beam_finds_the_best_caption_there_is(gate, length_penalty):
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_an_example_alone_is_found_as_in_a_batch(settings):
     model = random_model(11, examples=6)
-    together = beam_search(model, model.begin(), settings)
+    together = beam_search(model, model.init_state(), settings)
     for example in range(6):
         one = model.of(example)
-        alone = beam_search(one, one.begin(), settings)
+        alone = beam_search(one, one.init_state(), settings)
         assert torch.equal(alone.words[0], together.words[example])
         assert torch.equal(alone.shifts[0], together.shifts[example])
         assert torch.allclose(alone.scores[0], together.scores[example])
 
 
 def test_log_probs_are_the_captioners_own_and_sum_to_the_score():
-    settings = Settings(max_length=8, n_best=4)
+    settings = SearchConfig(max_length=8, n_best=4)
     model = random_model(3, end_bias=2.0)
-    found = beam_search(model, model.begin(), settings)
+    found = beam_search(model, model.init_state(), settings)
     assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores, atol=1e-5)
     for place in range(settings.n_best):
-        state, tokens, shifts = model.begin(), torch.full((3,), 2), torch.zeros(3, dtype=torch.long)
+        state, tokens, shifts = model.init_state(), torch.full((3,), 2), torch.zeros(3, dtype=torch.long)
         for time in range(settings.max_length):
             step = model.step(tokens, shifts, state)
             state, tokens, shifts = step.state, found.words[:, place, time], found.shifts[:, place, time]
-            counts = found.spoken[:, place, time]
+            counts = found.token_mask[:, place, time]
             word = step.word_log_probs.gather(1, tokens[:, None]).squeeze(1).where(counts, torch.zeros(()))
             assert torch.allclose(found.word_log_probs[:, place, time], word)
-            pays = counts & (tokens != END)
+            pays = counts & (tokens != EOS)
             shift = step.shift_log_probs.gather(1, shifts[:, None]).squeeze(1).where(pays, torch.zeros(()))
             assert torch.allclose(found.shift_log_probs[:, place, time], shift)
 
 
 def test_what_ended_is_padded_and_not_spoken():
     model = random_model(2, end_bias=3.0)
-    found = beam_search(model, model.begin(), Settings(max_length=9, n_best=5))
-    assert (found.words == END).any()
-    after = ~found.spoken
+    found = beam_search(model, model.init_state(), SearchConfig(max_length=9, n_best=5))
+    assert (found.words == EOS).any()
+    after = ~found.token_mask
     assert after.any()
     assert (found.words[after] == PAD).all()
     assert (found.shifts[after] == STAY).all()
-    assert ((found.words == END).sum(-1) <= 1).all()
-    assert found.spoken[found.words == END].all()
+    assert ((found.words == EOS).sum(-1) <= 1).all()
+    assert found.token_mask[found.words == EOS].all()
 
 
 def test_the_authors_search_goes_on_after_the_end_as_if_nothing_happened():
     model = random_model(2, end_bias=3.0)
-    found = beam_search(model, model.begin(), Settings(max_length=9, freeze=False))
-    after = ~found.spoken
+    found = beam_search(model, model.init_state(), SearchConfig(max_length=9, freeze=False))
+    after = ~found.token_mask
     assert (found.words[after] != PAD).any()
     assert (found.shift_log_probs < 0).all()
 
 
 def test_the_authors_search_reports_words_after_the_end_as_free_but_scores_them():
     model = random_model(2, end_bias=3.0)
-    found = beam_search(model, model.begin(), Settings(max_length=9, beam_size=1, freeze=False))
-    assert (found.word_log_probs[~found.spoken] == 0).all()
-    assert (found.word_log_probs[found.spoken] < 0).all()
+    found = beam_search(model, model.init_state(), SearchConfig(max_length=9, beam_size=1, freeze=False))
+    assert (found.word_log_probs[~found.token_mask] == 0).all()
+    assert (found.word_log_probs[found.token_mask] < 0).all()
     assert (found.scores < (found.word_log_probs + found.shift_log_probs).sum(-1)).all()
 
 
 def test_the_authors_search_leaves_log_probs_in_place_when_hypotheses_move():
     model = random_model(2, examples=20, spread=0.5, end_bias=-9.0)
-    settings = Settings(max_length=6, freeze=False)
-    found = beam_search(model, model.begin(), settings)
+    settings = SearchConfig(max_length=6, freeze=False)
+    found = beam_search(model, model.init_state(), settings)
     for steps in range(1, 7):
         # What the best hypothesis of each moment had just said, whether or not it stayed the best.
-        shorter = beam_search(model, model.begin(), Settings(max_length=steps, freeze=False))
+        shorter = beam_search(model, model.init_state(), SearchConfig(max_length=steps, freeze=False))
         assert torch.equal(found.word_log_probs[..., :steps], shorter.word_log_probs)
         assert torch.equal(found.shift_log_probs[..., :steps], shorter.shift_log_probs)
     assert not torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores)
 
 
 def test_reference_settings_are_the_authors():
-    assert Settings.reference() == Settings(max_length=20, beam_size=5, freeze=False, early_stop=False)
+    assert SearchConfig.reference() == SearchConfig(max_length=20, beam_size=5, freeze=False, early_stop=False)
 
 
 def test_equal_scores_keep_the_order_of_hypothesis_word_and_shift():
     model = random_model(0, examples=1, slots=2, spread=0.0)
-    found = beam_search(model, model.begin(), Settings(max_length=1, beam_size=7, n_best=7, freeze=False))
+    found = beam_search(model, model.init_state(), SearchConfig(max_length=1, beam_size=7, n_best=7, freeze=False))
     pairs = [(word, shift) for word in range(7) for shift in (0, 1)]
     assert list(zip(found.words[0, :, 0].tolist(), found.shifts[0, :, 0].tolist(), strict=True)) == pairs[:7]
 
@@ -148,10 +148,12 @@ def test_stops_once_everything_has_ended():
             steps.append(len(tokens))
             return model.step(tokens, shifts, state)
 
-    settings = Settings(max_length=12, beam_size=2, n_best=2)
-    early = beam_search(Counting(), model.begin(), settings)
+    settings = SearchConfig(max_length=12, beam_size=2, n_best=2)
+    early = beam_search(Counting(), model.init_state(), settings)
     num_early = len(steps)
-    late = beam_search(Counting(), model.begin(), Settings(max_length=12, beam_size=2, n_best=2, early_stop=False))
+    late = beam_search(
+        Counting(), model.init_state(), SearchConfig(max_length=12, beam_size=2, n_best=2, early_stop=False)
+    )
     assert num_early < 12 == len(steps) - num_early
     assert steps[:2] == [3, 6]
     assert torch.equal(early.words, late.words)
@@ -168,7 +170,7 @@ def test_scores_add_up_in_float32_whatever_the_captioner_computes_in():
                 word_log_probs=step.word_log_probs.bfloat16(), shift_log_probs=step.shift_log_probs.half()
             )
 
-    found = beam_search(Half(), model.begin(), Settings())
+    found = beam_search(Half(), model.init_state(), SearchConfig())
     assert found.scores.dtype == torch.float32
     assert torch.equal((found.word_log_probs.bfloat16().float() - found.word_log_probs).abs().max(), torch.tensor(0.0))
     assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores, atol=1e-4)
@@ -178,7 +180,7 @@ def test_scores_that_are_not_numbers_are_refused():
     model = random_model(0)
     model.words[1] = torch.nan
     with pytest.raises(InputError, match=r"no caption of example 1 \(1 of 3 examples\)"):
-        beam_search(model, model.begin(), Settings())
+        beam_search(model, model.init_state(), SearchConfig())
 
 
 @pytest.mark.parametrize(
@@ -195,4 +197,4 @@ def test_scores_that_are_not_numbers_are_refused():
 )
 def test_refuses_settings_that_cannot_be(wrong, message):
     with pytest.raises(InputError, match=message):
-        Settings(**wrong)
+        SearchConfig(**wrong)

@@ -5,11 +5,11 @@ from itertools import pairwise
 import pytest
 import torch
 
-from sct.decoding import ConstraintConfig, Settings, beam_search, greedy, sample
+from sct.decoding import ConstraintConfig, SearchConfig, beam_search, greedy, sample
 from sct.errors import InputError
 from tests.decoding.step_models import (
-    BEGIN,
-    END,
+    BOS,
+    EOS,
     PAD,
     every_caption,
     random_model,
@@ -19,16 +19,16 @@ from tests.decoding.step_models import (
 
 
 def beam(model, settings, constraints):
-    return beam_search(model, model.begin(), settings, constraints)
+    return beam_search(model, model.init_state(), settings, constraints)
 
 
 def likeliest(model, settings, constraints):
-    return greedy(model, model.begin(), settings, constraints)
+    return greedy(model, model.init_state(), settings, constraints)
 
 
 def drawn(model, settings, constraints):
     generator = torch.Generator().manual_seed(0)
-    return sample(model, model.begin(), settings, constraints, num_samples=3, generator=generator)
+    return sample(model, model.init_state(), settings, constraints, num_samples=3, generator=generator)
 
 
 SEARCHES = [pytest.param(search, id=search.__name__) for search in (beam, likeliest, drawn)]
@@ -46,7 +46,7 @@ def live(found):
 def test_every_region_set_gets_a_word_in_order(search, end_bias, max_length):
     """Six kinds of captioners, 500 random ones of each kind with controls of 1 to 6 region sets: 3000 a search."""
     model = random_model(max_length, examples=500, slots=6, words=8, end_bias=end_bias)
-    settings = Settings(max_length=max_length, n_best=5)
+    settings = SearchConfig(max_length=max_length, n_best=5)
     found = search(model, settings, ConstraintConfig(cover=True).constraints(settings, model.num_slots))
     words, shifts, num_slots = found.words.tolist(), found.shifts.tolist(), model.num_slots.tolist()
     captions = live(found)
@@ -59,7 +59,7 @@ def test_every_region_set_gets_a_word_in_order(search, end_bias, max_length):
 
 def test_without_cover_such_captioners_do_skip_sets():
     model = random_model(7, examples=500, slots=6, words=8, end_bias=6.0)
-    found = greedy(model, model.begin(), Settings(max_length=7))
+    found = greedy(model, model.init_state(), SearchConfig(max_length=7))
     covered = [
         len(set(sets_with_words(words[0], shifts[0], slots))) == slots
         for words, shifts, slots in zip(
@@ -70,7 +70,7 @@ def test_without_cover_such_captioners_do_skip_sets():
 
 
 def test_cover_finds_the_best_of_all_captions_that_cover():
-    settings = Settings(max_length=4, beam_size=4000, n_best=1)
+    settings = SearchConfig(max_length=4, beam_size=4000, n_best=1)
     model = random_model(3, examples=16, slots=3, words=5)
     found = beam(model, settings, ConstraintConfig(cover=True).constraints(settings, model.num_slots))
     for example in range(16):
@@ -79,7 +79,7 @@ def test_cover_finds_the_best_of_all_captions_that_cover():
         expected = next(
             caption
             for caption in every_caption(model.of(example), settings)
-            if not {PAD, BEGIN} & set(caption.words)
+            if not {PAD, BOS} & set(caption.words)
             and set(sets_with_words(caption.words[:3], caption.shifts[:3], slots)) == set(range(slots))
         )
         assert found.words[example, 0, : len(expected.words)].tolist() == list(expected.words)
@@ -89,9 +89,9 @@ def test_cover_finds_the_best_of_all_captions_that_cover():
 @pytest.mark.parametrize("search", SEARCHES)
 def test_no_caption_ends_too_soon_or_runs_too_long(search):
     model = random_model(1, examples=50, end_bias=4.0)
-    settings = Settings(max_length=9, n_best=5)
+    settings = SearchConfig(max_length=9, n_best=5)
     found = search(model, settings, ConstraintConfig(min_length=6).constraints(settings))
-    lengths = [int(found.spoken[example, place].sum()) for example, place in live(found)]
+    lengths = [int(found.token_mask[example, place].sum()) for example, place in live(found)]
     assert min(lengths) == 6
     assert max(lengths) <= 9
 
@@ -100,7 +100,7 @@ def test_no_caption_ends_too_soon_or_runs_too_long(search):
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_words_in_a_row_are_said_twice(search, size):
     model = random_model(2, examples=50, words=16, end_bias=-2.0)
-    settings = Settings(max_length=12, n_best=5)
+    settings = SearchConfig(max_length=12, n_best=5)
 
     def repeats(found):
         for example, place in live(found):
@@ -115,11 +115,11 @@ def test_no_words_in_a_row_are_said_twice(search, size):
 @pytest.mark.parametrize("search", SEARCHES)
 def test_banned_words_are_not_said(search):
     model = random_model(3, examples=50)
-    settings = Settings(max_length=8, n_best=5)
+    settings = SearchConfig(max_length=8, n_best=5)
     assert {0, 4} <= set(search(model, settings, None).words.flatten().tolist())
     found = search(model, settings, ConstraintConfig(banned_words=(0, 4)).constraints(settings))
-    assert not {0, 4, BEGIN} & set(found.words.flatten().tolist())
-    assert (found.words[found.spoken] != PAD).all()
+    assert not {0, 4, BOS} & set(found.words.flatten().tolist())
+    assert (found.words[found.token_mask] != PAD).all()
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -129,7 +129,7 @@ def test_banned_words_are_not_said(search):
 @pytest.mark.parametrize("end_bias", [-3.0, 6.0], ids=["hates to end", "loves to end"])
 def test_required_words_are_all_said(search, required, end_bias):
     model = random_model(4, examples=100, words=12, end_bias=end_bias)
-    settings = Settings(max_length=8, n_best=5)
+    settings = SearchConfig(max_length=8, n_best=5)
     found = search(model, settings, ConstraintConfig(required_words=required).constraints(settings))
     captions = live(found)
     for example, place in captions:
@@ -144,21 +144,21 @@ def test_a_required_word_is_said_where_it_fits_and_not_only_at_the_last_chance()
     model = random_model(0, examples=1, slots=1, words=7, spread=0.0, gate=False)
     model.words[..., 5] -= 6.0
     model.words[..., 4, 5] += 6.0
-    model.words[..., END] += 3.0
-    settings = Settings(max_length=8)
+    model.words[..., EOS] += 3.0
+    settings = SearchConfig(max_length=8)
     found = beam(model, settings, ConstraintConfig(required_words=(5,)).constraints(settings))
     assert strip_special_tokens(found, 0, 0) == [4, 5]
 
 
 def test_a_wide_beam_finds_the_best_caption_with_the_required_words():
-    settings = Settings(max_length=4, beam_size=4000, n_best=1)
+    settings = SearchConfig(max_length=4, beam_size=4000, n_best=1)
     model = random_model(6, examples=3, words=6)
     found = beam(model, settings, ConstraintConfig(required_words=(4, 5)).constraints(settings))
     for example in range(3):
         expected = next(
             caption
             for caption in every_caption(model.of(example), settings)
-            if not {PAD, BEGIN} & set(caption.words) and {4, 5} <= set(caption.words[:3])
+            if not {PAD, BOS} & set(caption.words) and {4, 5} <= set(caption.words[:3])
         )
         assert found.words[example, 0, : len(expected.words)].tolist() == list(expected.words)
 
@@ -167,7 +167,7 @@ def test_a_wide_beam_finds_the_best_caption_with_the_required_words():
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_all_of_it_together(search, length_penalty):
     model = random_model(5, examples=200, slots=6, words=20, end_bias=3.0)
-    settings = Settings(max_length=9, n_best=5, length_penalty=length_penalty)
+    settings = SearchConfig(max_length=9, n_best=5, length_penalty=length_penalty)
     expected = ConstraintConfig(
         cover=True, min_length=5, no_repeat_ngram_size=1, banned_words=(0, 8), required_words=(6, 10, 12)
     )
@@ -176,16 +176,16 @@ def test_all_of_it_together(search, length_penalty):
         words, slots = strip_special_tokens(found, example, place), int(model.num_slots[example])
         shifts = found.shifts[example, place, : len(words)].tolist()
         assert {6, 10, 12} <= set(words)
-        assert not {0, 8, PAD, BEGIN} & set(words)
+        assert not {0, 8, PAD, BOS} & set(words)
         assert len(words) == len(set(words))
-        assert int(found.spoken[example, place].sum()) >= 5
+        assert int(found.token_mask[example, place].sum()) >= 5
         assert set(sets_with_words(words, shifts, slots)) == set(range(slots))
 
 
 @pytest.mark.parametrize("search", [beam, likeliest])
 def test_an_example_alone_is_constrained_as_in_a_batch(search):
     model = random_model(9, examples=5, slots=4, words=12)
-    settings = Settings(max_length=7, n_best=3)
+    settings = SearchConfig(max_length=7, n_best=3)
     expected = ConstraintConfig(cover=True, required_words=(5, 9), no_repeat_ngram_size=2)
     together = search(model, settings, expected.constraints(settings, model.num_slots))
     for example in range(5):
@@ -195,19 +195,19 @@ def test_an_example_alone_is_constrained_as_in_a_batch(search):
 
 
 def test_all_off_is_no_constraint_at_all():
-    assert ConstraintConfig().constraints(Settings()) is None
+    assert ConstraintConfig().constraints(SearchConfig()) is None
 
 
 def test_captions_that_cannot_be_are_returned_as_dead():
     """Words 4 to 6, each once, one region: 3 captions of one word, 6 of two, 6 of three, and no more."""
-    settings = Settings(max_length=5, beam_size=40, n_best=40)
+    settings = SearchConfig(max_length=5, beam_size=40, n_best=40)
     model = random_model(0, examples=1, gate=False)
     expected = ConstraintConfig(no_repeat_ngram_size=1, banned_words=(0,), min_length=4)
     found = beam(model, settings, expected.constraints(settings))
     alive = found.scores[0] > -torch.inf
     assert alive.tolist() == [True] * 6 + [False] * 34
     assert (found.words[0, 6:] == PAD).all()
-    assert not found.spoken[0, 6:].any()
+    assert not found.token_mask[0, 6:].any()
     assert (found.word_log_probs[0, 6:] == 0).all()
     assert {frozenset(strip_special_tokens(found, 0, place)) for place in range(6)} == {frozenset({4, 5, 6})}
 
@@ -216,7 +216,7 @@ def test_captions_that_cannot_be_are_returned_as_dead():
 def test_an_example_without_any_caption_is_refused(search):
     """Three different words cannot fill four steps before the end."""
     model = random_model(0)
-    settings = Settings(max_length=6)
+    settings = SearchConfig(max_length=6)
     expected = ConstraintConfig(no_repeat_ngram_size=1, banned_words=(0,), min_length=5)
     with pytest.raises(InputError, match=r"no caption of example 0 .* loosen the constraints"):
         search(model, settings, expected.constraints(settings))
@@ -226,14 +226,14 @@ def test_an_example_without_any_caption_is_refused(search):
 def test_a_captioner_without_a_gate_cannot_cover(search):
     model = random_model(0, gate=False)
     with pytest.raises(InputError, match="has no gate"):
-        search(model, Settings(), ConstraintConfig(cover=True).constraints(Settings(), model.num_slots))
+        search(model, SearchConfig(), ConstraintConfig(cover=True).constraints(SearchConfig(), model.num_slots))
 
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_a_word_outside_the_vocabulary_is_refused(search):
     model = random_model(0, words=7)
     with pytest.raises(InputError, match="names word 7, but the captioner knows 7 words"):
-        search(model, Settings(), ConstraintConfig(banned_words=(7,)).constraints(Settings()))
+        search(model, SearchConfig(), ConstraintConfig(banned_words=(7,)).constraints(SearchConfig()))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_word_outside_the_vocabulary_is_refused(search):
         pytest.param({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size is -1", id="negative n-gram"),
         pytest.param({"banned_words": (-1,)}, "-1 is not a word", id="negative word"),
         pytest.param({"banned_words": (4,), "required_words": (4,)}, "both banned and required", id="yes and no"),
-        pytest.param({"banned_words": (END,)}, "end token .* is banned", id="no end"),
+        pytest.param({"banned_words": (EOS,)}, "end token .* is banned", id="no end"),
         pytest.param({"required_words": (PAD,)}, "special word 1", id="padding required"),
         pytest.param({"min_length": 6}, "min_length 6 is above max_length 5", id="longer than the longest"),
         pytest.param({"required_words": (4, 5, 6, 7, 8)}, "need 6 steps", id="more words than steps"),
@@ -252,7 +252,7 @@ def test_a_word_outside_the_vocabulary_is_refused(search):
 )
 def test_refuses_what_clashes(expected, message):
     with pytest.raises(InputError, match=message):
-        ConstraintConfig(**expected).constraints(Settings(max_length=5))
+        ConstraintConfig(**expected).constraints(SearchConfig(max_length=5))
 
 
 @pytest.mark.parametrize(
@@ -264,9 +264,9 @@ def test_refuses_what_clashes(expected, message):
 )
 def test_refuses_controls_that_cannot_be_covered(num_slots, message):
     with pytest.raises(InputError, match=message):
-        ConstraintConfig(cover=True).constraints(Settings(max_length=5), torch.tensor(num_slots))
+        ConstraintConfig(cover=True).constraints(SearchConfig(max_length=5), torch.tensor(num_slots))
 
 
 def test_nothing_is_guaranteed_of_the_authors_search():
     with pytest.raises(InputError, match="set freeze=True"):
-        ConstraintConfig(min_length=3).constraints(Settings.reference())
+        ConstraintConfig(min_length=3).constraints(SearchConfig.reference())

@@ -1,21 +1,21 @@
 import pytest
 import torch
 
-from sct.decoding import STAY, Settings, greedy
-from tests.decoding.step_models import BEGIN, END, PAD, random_model
+from sct.decoding import STAY, SearchConfig, greedy
+from tests.decoding.step_models import BOS, EOS, PAD, random_model
 
 
 def naive_greedy(model, max_length, freeze):
     """One example: the likeliest word and the likeliest shift, until the end."""
-    state, word, shift, words, shifts = model.begin(), BEGIN, STAY, [], []
+    state, word, shift, words, shifts = model.init_state(), BOS, STAY, [], []
     while len(words) < max_length:
         step = model.step(torch.tensor([word]), torch.tensor([shift]), state)
         word = int(step.word_log_probs.argmax())
         shift = STAY if step.shift_log_probs is None else int(step.shift_log_probs.argmax())
         words.append(word)
-        shifts.append(STAY if freeze and word == END else shift)
+        shifts.append(STAY if freeze and word == EOS else shift)
         state = step.state
-        if freeze and word == END:
+        if freeze and word == EOS:
             break
     return words, shifts
 
@@ -25,29 +25,30 @@ def naive_greedy(model, max_length, freeze):
 @pytest.mark.parametrize("max_length", [1, 9])
 def test_equals_the_naive_search(gate, freeze, max_length):
     model = random_model(7, examples=8, gate=gate, end_bias=1.0)
-    found = greedy(model, model.begin(), Settings(max_length=max_length, freeze=freeze))
+    found = greedy(model, model.init_state(), SearchConfig(max_length=max_length, freeze=freeze))
     for example in range(8):
         words, shifts = naive_greedy(model.of(example), max_length, freeze)
         assert found.words[example, 0, : len(words)].tolist() == words
         assert found.shifts[example, 0, : len(words)].tolist() == shifts
         assert set(found.words[example, 0, len(words) :].tolist()) <= {PAD}
-        assert found.spoken[example, 0].sum() == (words.index(END) + 1 if END in words else max_length)
+        assert found.token_mask[example, 0].sum() == (words.index(EOS) + 1 if EOS in words else max_length)
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_the_score_is_the_sum_of_the_log_probs(length_penalty):
     model = random_model(8, examples=8, end_bias=1.0)
-    found = greedy(model, model.begin(), Settings(max_length=9, length_penalty=length_penalty))
+    found = greedy(model, model.init_state(), SearchConfig(max_length=9, length_penalty=length_penalty))
     total = (found.word_log_probs + found.shift_log_probs).sum(-1)
-    assert torch.allclose(found.scores, total / found.spoken.sum(-1) ** length_penalty)
+    assert torch.allclose(found.scores, total / found.token_mask.sum(-1) ** length_penalty)
 
 
 def test_the_end_pays_for_staying_only_when_asked():
     model = random_model(8, examples=8, end_bias=3.0)
     free, paid = (
-        greedy(model, model.begin(), Settings(max_length=9, count_end_shift=counts)) for counts in (False, True)
+        greedy(model, model.init_state(), SearchConfig(max_length=9, count_end_shift=counts))
+        for counts in (False, True)
     )
-    ends = free.words == END
+    ends = free.words == EOS
     assert ends.any()
     assert torch.equal(free.words, paid.words)
     assert (free.shift_log_probs[ends] == 0).all()
@@ -57,6 +58,6 @@ def test_the_end_pays_for_staying_only_when_asked():
 
 def test_early_stop_changes_nothing():
     model = random_model(9, end_bias=4.0)
-    early, late = (greedy(model, model.begin(), Settings(early_stop=early)) for early in (True, False))
+    early, late = (greedy(model, model.init_state(), SearchConfig(early_stop=early)) for early in (True, False))
     assert torch.equal(early.words, late.words)
     assert torch.equal(early.scores, late.scores)

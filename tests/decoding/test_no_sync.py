@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from sct.decoding import ConstraintConfig, Settings, beam_search, greedy, output, sample
+from sct.decoding import ConstraintConfig, SearchConfig, beam_search, greedy, output, sample
 from tests.decoding.step_models import random_model
 
 EVERYTHING = ConstraintConfig(
@@ -26,24 +26,24 @@ def recording(monkeypatch):
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_never_looks_at_the_data(search, expected, length_penalty, recording):
     model = random_model(0, words=10)
-    settings = Settings(max_length=8, early_stop=False, length_penalty=length_penalty)
+    settings = SearchConfig(max_length=8, early_stop=False, length_penalty=length_penalty)
     constraints = expected.constraints(settings, model.num_slots)
     with recording:
-        found = search(model, model.begin(), settings, constraints)
+        found = search(model, model.init_state(), settings, constraints)
     assert found.words.shape == (3, 1, 8)
 
 
 def test_stopping_early_does(recording):
     model = random_model(0)
     with recording, pytest.raises(DataDependentOutputException):
-        beam_search(model, model.begin(), Settings())
+        beam_search(model, model.init_state(), SearchConfig())
 
 
 def test_while_recorded_a_hopeless_example_comes_out_dead(monkeypatch):
     monkeypatch.setattr(output, "_is_recording", lambda _: True)
     model = random_model(0)
-    settings = Settings(max_length=6)
+    settings = SearchConfig(max_length=6)
     expected = ConstraintConfig(no_repeat_ngram_size=1, banned_words=(0,), min_length=5)
-    found = beam_search(model, model.begin(), settings, expected.constraints(settings))
+    found = beam_search(model, model.init_state(), settings, expected.constraints(settings))
     assert (found.scores == -torch.inf).all()
-    assert not found.spoken.any()
+    assert not found.token_mask.any()

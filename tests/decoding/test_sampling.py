@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from sct.decoding import SHIFT, Settings, greedy, sample
+from sct.decoding import SHIFT, SearchConfig, greedy, sample
 from sct.decoding.sampling import keep_top_k, keep_top_p
 from sct.errors import InputError
-from tests.decoding.step_models import BEGIN, END, random_model
+from tests.decoding.step_models import BOS, EOS, random_model
 
 
 def seeded(seed=0):
@@ -13,7 +13,9 @@ def seeded(seed=0):
 
 def first_step(model):
     num_examples = len(model.num_slots)
-    return model.step(torch.full((num_examples,), BEGIN), torch.zeros(num_examples, dtype=torch.long), model.begin())
+    return model.step(
+        torch.full((num_examples,), BOS), torch.zeros(num_examples, dtype=torch.long), model.init_state()
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
@@ -21,7 +23,12 @@ def test_first_words_and_shifts_follow_the_captioners_distribution(temperature):
     model = random_model(0, examples=2, spread=1.0)
     drawn = 20_000
     found = sample(
-        model, model.begin(), Settings(max_length=1), num_samples=drawn, temperature=temperature, generator=seeded()
+        model,
+        model.init_state(),
+        SearchConfig(max_length=1),
+        num_samples=drawn,
+        temperature=temperature,
+        generator=seeded(),
     )
     step = first_step(model)
     for example in range(2):
@@ -30,7 +37,7 @@ def test_first_words_and_shifts_follow_the_captioners_distribution(temperature):
         # Four standard deviations of a share of 20,000 draws are at most 0.0142.
         assert torch.allclose(words.bincount(minlength=7) / drawn, expected, atol=0.0142)
         shift = (step.shift_log_probs[example] / temperature).softmax(-1)[SHIFT]
-        said_on = words != END
+        said_on = words != EOS
         assert found.shifts[example, said_on, 0].float().mean().item() == pytest.approx(float(shift), abs=0.02)
 
 
@@ -65,7 +72,9 @@ def test_top_p_keeps_the_nucleus(log_probs, top_p, kept):
 @pytest.mark.parametrize("options", [{"top_k": 2}, {"top_p": 0.6}, {"top_k": 3, "top_p": 0.5}], ids=str)
 def test_only_words_inside_the_kept_ones_are_drawn_and_all_of_them(options):
     model = random_model(1, examples=2, spread=0.5)
-    found = sample(model, model.begin(), Settings(max_length=1), num_samples=2000, generator=seeded(), **options)
+    found = sample(
+        model, model.init_state(), SearchConfig(max_length=1), num_samples=2000, generator=seeded(), **options
+    )
     words = first_step(model).word_log_probs
     if "top_k" in options:
         words = keep_top_k(words, options["top_k"])
@@ -79,9 +88,9 @@ def test_only_words_inside_the_kept_ones_are_drawn_and_all_of_them(options):
 
 def test_one_word_to_choose_from_is_greedy_search():
     model = random_model(2, spread=3.0)
-    settings = Settings(max_length=8)
-    cold = sample(model, model.begin(), settings, temperature=1e-4, top_k=1, generator=seeded())
-    likeliest = greedy(model, model.begin(), settings)
+    settings = SearchConfig(max_length=8)
+    cold = sample(model, model.init_state(), settings, temperature=1e-4, top_k=1, generator=seeded())
+    likeliest = greedy(model, model.init_state(), settings)
     assert torch.equal(cold.words, likeliest.words)
     assert torch.equal(cold.shifts, likeliest.shifts)
     assert torch.allclose(cold.scores, likeliest.scores)
@@ -90,7 +99,7 @@ def test_one_word_to_choose_from_is_greedy_search():
 def test_the_same_seed_draws_the_same_captions_and_another_does_not():
     model = random_model(3)
     first, again, other = (
-        sample(model, model.begin(), Settings(), num_samples=4, generator=seeded(seed)) for seed in (1, 1, 2)
+        sample(model, model.init_state(), SearchConfig(), num_samples=4, generator=seeded(seed)) for seed in (1, 1, 2)
     )
     assert torch.equal(first.words, again.words)
     assert not torch.equal(first.words, other.words)
@@ -102,22 +111,22 @@ def test_log_probs_are_the_captioners_own_and_carry_gradients(gate):
     model.words.requires_grad_()
     if gate:
         model.shifts.requires_grad_()
-    settings = Settings(max_length=6)
-    found = sample(model, model.begin(), settings, num_samples=2, temperature=0.7, top_p=0.9, generator=seeded())
-    state = model.begin().select(torch.arange(3).repeat_interleave(2))
-    tokens, shifts = torch.full((6,), BEGIN), torch.zeros(6, dtype=torch.long)
+    settings = SearchConfig(max_length=6)
+    found = sample(model, model.init_state(), settings, num_samples=2, temperature=0.7, top_p=0.9, generator=seeded())
+    state = model.init_state().select(torch.arange(3).repeat_interleave(2))
+    tokens, shifts = torch.full((6,), BOS), torch.zeros(6, dtype=torch.long)
     total = torch.zeros(6)
     for time in range(6):
         step = model.step(tokens, shifts, state)
         state, tokens, shifts = step.state, found.words[..., time].flatten(), found.shifts[..., time].flatten()
-        spoken = found.spoken[..., time].flatten()
+        spoken = found.token_mask[..., time].flatten()
         total = total + step.word_log_probs.gather(1, tokens[:, None])[:, 0] * spoken
         if gate:
-            total = total + step.shift_log_probs.gather(1, shifts[:, None])[:, 0] * (spoken & (tokens != END))
+            total = total + step.shift_log_probs.gather(1, shifts[:, None])[:, 0] * (spoken & (tokens != EOS))
     assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1).flatten(), total, atol=1e-5)
     tables = (model.words, model.shifts) if gate else (model.words,)
     expected = torch.autograd.grad(total.sum(), tables)
-    got = torch.autograd.grad((found.word_log_probs + found.shift_log_probs)[found.spoken].sum(), tables)
+    got = torch.autograd.grad((found.word_log_probs + found.shift_log_probs)[found.token_mask].sum(), tables)
     for mine, theirs in zip(got, expected, strict=True):
         assert mine.abs().sum() > 0
         assert torch.allclose(mine, theirs, atol=1e-5)
@@ -136,4 +145,4 @@ def test_log_probs_are_the_captioners_own_and_carry_gradients(gate):
 def test_refuses_what_cannot_be_drawn(wrong, message):
     model = random_model(0)
     with pytest.raises(InputError, match=message):
-        sample(model, model.begin(), Settings(), **wrong)
+        sample(model, model.init_state(), SearchConfig(), **wrong)

@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from sct.models.following import TeacherForcedOutput, follow, teacher_forced_log_probs
+from sct.models.fast_cell import teacher_forced_log_probs
 from sct.models.inputs import ControlBatch
+from sct.models.interface import TeacherForcedOutput
 from sct.models.linear import DeferredGradLinear
 from sct.models.show_control_tell import ShowControlTell
 from tests.models.random_captioners import EVERY_ASSEMBLY, random_captioner, random_inputs, random_walk
@@ -36,7 +37,7 @@ def test_follows_as_the_captioner_steps_and_learns_the_same(choices, with_empty_
         inputs.set_mask[1] = False
     each = repeated(inputs, times)
     words, slots = random_captions(1, each.num_slots + int(network.config.end_slot))
-    expected, found = step_by_step(network, each, words, slots), follow(network, inputs, words, slots)
+    expected, found = step_by_step(network, each, words, slots), network.teacher_force(inputs, words, slots)
     torch.testing.assert_close(found.word_log_probs, expected.word_log_probs)
     torch.testing.assert_close(found.shift_log_probs, expected.shift_log_probs)
     names, weights = zip(*network.named_parameters(), strict=True)
@@ -64,14 +65,14 @@ def test_what_others_want_is_followed_too():
     network, inputs = random_captioner().double().requires_grad_(True), random_inputs(1).to("cpu", torch.float64)
     words, slots = random_captions(1, inputs.num_slots)
     expected = torch.rand(*slots.shape, network.config.vocabulary_size, dtype=torch.float64).softmax(2)
-    found = network.follow(inputs, words, slots, soft_targets=expected)
+    found = network.teacher_force(inputs, words, slots, soft_targets=expected)
     right = (expected * network.teacher_forced(inputs, words[:, :-1], slots).word_log_probs).sum(2)
     torch.testing.assert_close(found.distillation_log_probs, right)
     weights = [network.words.weight, network.top.weight_hh, network.output.weight]
     for late, early in zip(*(torch.autograd.grad(way.sum(), weights) for way in (found[-1], right)), strict=True):
         torch.testing.assert_close(late, early)
-    assert torch.equal(found.word_log_probs, network.follow(inputs, words, slots).word_log_probs)
-    assert network.follow(inputs, words, slots).distillation_log_probs is None
+    assert torch.equal(found.word_log_probs, network.teacher_force(inputs, words, slots).word_log_probs)
+    assert network.teacher_force(inputs, words, slots).distillation_log_probs is None
 
 
 def test_features_can_learn_too():
@@ -80,7 +81,7 @@ def test_features_can_learn_too():
     words, slots = random_captions(2, inputs.num_slots)
     right, found = (
         torch.autograd.grad(way(network, inputs, words, slots).word_log_probs.sum(), inputs.regions)[0]
-        for way in (step_by_step, follow)
+        for way in (step_by_step, type(network).teacher_force)
     )
     torch.testing.assert_close(found, right)
 
@@ -88,9 +89,9 @@ def test_features_can_learn_too():
 def test_half_precision_comes_near():
     network, inputs = random_captioner(), random_inputs(3)
     words, slots = random_captions(3, inputs.num_slots)
-    exact = follow(network, inputs, words, slots)
+    exact = network.teacher_force(inputs, words, slots)
     with torch.autocast("cpu", torch.float16):
-        half = follow(network, inputs, words, slots)
+        half = network.teacher_force(inputs, words, slots)
     assert half.word_log_probs.dtype == torch.float32
     assert not torch.equal(half.word_log_probs, exact.word_log_probs)
     torch.testing.assert_close(half.word_log_probs, exact.word_log_probs, atol=0.1, rtol=0.1)

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from sct.decoding import Settings, StepModel, beam_search
-from sct.models.fused import FusedCaptioner
+from sct.decoding import SearchConfig, StepModel, beam_search
+from sct.models.fast_cell import FastDecoder
 from sct.models.inputs import ControlBatch
 from sct.models.linear import INT8
 from sct.models.show_control_tell import ShowControlTell
@@ -10,11 +10,11 @@ from tests.models.random_captioners import EVERY_ASSEMBLY, MODES, VARIANTS, rand
 
 
 def largest_error(
-    captioner: ShowControlTell, fused: FusedCaptioner, inputs: ControlBatch, seed: int = 0, num_steps: int = 8
+    captioner: ShowControlTell, fused: FastDecoder, inputs: ControlBatch, seed: int = 0, num_steps: int = 8
 ) -> float:
     """Between log-probabilities along the same words and shifts, with rows reordered now and then."""
     generator, device = torch.Generator().manual_seed(seed), inputs.regions.device
-    state, fused_state = captioner.begin(inputs), fused.begin(inputs)
+    state, fused_state = captioner.init_state(inputs), fused.init_state(inputs)
     error = 0.0
     for time in range(num_steps):
         if time % 3 == 2:
@@ -40,14 +40,14 @@ def largest_error(
 def test_says_what_the_captioner_says(choices):
     for seed in range(4):
         captioner = random_captioner(seed, **choices)
-        assert largest_error(captioner, FusedCaptioner(captioner), random_inputs(seed), seed) < 1e-5
+        assert largest_error(captioner, FastDecoder(captioner), random_inputs(seed), seed) < 1e-5
 
 
 @pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 def test_an_empty_set_is_the_same_too(choices):
     captioner, inputs = random_captioner(**choices), random_inputs(1)
     inputs.set_mask[1] = False
-    assert largest_error(captioner, FusedCaptioner(captioner), inputs) < 1e-5
+    assert largest_error(captioner, FastDecoder(captioner), inputs) < 1e-5
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -57,7 +57,7 @@ def test_half_precision_is_close(variant, mode, dtype):
     captioner = random_captioner(variant=variant, mode=mode)
     # Numbers of 8 or 11 bits, through a few steps of weights made large on purpose.
     allowed = {torch.float16: 0.05, torch.bfloat16: 0.4}[dtype]
-    fused = FusedCaptioner(captioner, dtype=dtype)
+    fused = FastDecoder(captioner, dtype=dtype)
     assert 0 < largest_error(captioner, fused, random_inputs(), num_steps=5) < allowed
 
 
@@ -66,7 +66,7 @@ def test_half_precision_is_close(variant, mode, dtype):
 @pytest.mark.parametrize(("dtype", "allowed"), [(torch.float32, 1e-5), (torch.float16, 0.05)], ids=str)
 def test_says_the_same_on_a_gpu(choices, dtype, allowed):
     captioner = random_captioner(**choices).cuda()
-    fused = FusedCaptioner(captioner, dtype=dtype)
+    fused = FastDecoder(captioner, dtype=dtype)
     assert largest_error(captioner, fused, random_inputs().to("cuda"), num_steps=5) < allowed
 
 
@@ -74,17 +74,17 @@ def test_says_the_same_on_a_gpu(choices, dtype, allowed):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_weights_of_8_bits_are_close(variant, mode):
     captioner = random_captioner(variant=variant, mode=mode)
-    assert 0 < largest_error(captioner, FusedCaptioner(captioner, INT8), random_inputs()) < 0.1
+    assert 0 < largest_error(captioner, FastDecoder(captioner, INT8), random_inputs()) < 0.1
 
 
 @pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 def test_changes_of_the_original_do_not_reach_it(choices):
     captioner, inputs = random_captioner(**choices), random_inputs()
-    fused = FusedCaptioner(captioner)
+    fused = FastDecoder(captioner)
     tokens, shifts = random_walk(0, 3)
 
     def said() -> torch.Tensor:
-        state, steps = fused.begin(inputs), []
+        state, steps = fused.init_state(inputs), []
         for time in range(len(tokens)):
             step = fused.step(tokens[time], shifts[time], state)
             state = step.state
@@ -101,10 +101,10 @@ def test_changes_of_the_original_do_not_reach_it(choices):
 @pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
 def test_a_search_finds_the_same_words(choices):
     captioner, inputs = random_captioner(5, **choices), random_inputs(5, num_examples=6)
-    fused = FusedCaptioner(captioner)
-    settings = Settings(max_length=7, n_best=3)
-    expected = beam_search(captioner, captioner.begin(inputs), settings)
-    found = beam_search(fused, fused.begin(inputs), settings)
+    fused = FastDecoder(captioner)
+    settings = SearchConfig(max_length=7, n_best=3)
+    expected = beam_search(captioner, captioner.init_state(inputs), settings)
+    found = beam_search(fused, fused.init_state(inputs), settings)
     assert torch.equal(found.words, expected.words)
     assert torch.equal(found.shifts, expected.shifts)
     assert torch.allclose(found.scores, expected.scores, atol=1e-4)
@@ -112,7 +112,7 @@ def test_a_search_finds_the_same_words(choices):
 
 def test_needs_no_gradients():
     captioner = random_captioner().requires_grad_(True)
-    fused = FusedCaptioner(captioner)
-    step = fused.step(torch.tensor([2, 2, 2]), torch.tensor([0, 0, 0]), fused.begin(random_inputs()))
+    fused = FastDecoder(captioner)
+    step = fused.step(torch.tensor([2, 2, 2]), torch.tensor([0, 0, 0]), fused.init_state(random_inputs()))
     assert not step.word_log_probs.requires_grad
     assert isinstance(fused, StepModel)

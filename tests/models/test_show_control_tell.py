@@ -106,7 +106,7 @@ def test_paper_mode_is_the_equations_as_printed(variant, image_in_top_layer):
     inputs = collate_controls(torch.randn(7, 6).double(), torch.randn(6, 6).double(), controls)
     tokens, shifts = random_walk(2, 6)
     shifts[0] = 0
-    state = captioner.begin(inputs)
+    state = captioner.init_state(inputs)
     remembered = [Remembered(*torch.zeros(4, 8).double()) for _ in controls]
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
@@ -197,7 +197,7 @@ def test_padding_changes_nothing(choices, padding):
     own = slice(padding.mates_before, padding.mates_before + num_examples)
 
     tokens, shifts = random_walk(padding.seed, num_examples, num_steps=4)
-    state, more_state = captioner.begin(inputs), captioner.begin(more)
+    state, more_state = captioner.init_state(inputs), captioner.init_state(more)
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
         more_step = captioner.step(among_mates(tokens[time], padding), among_mates(shifts[time], padding), more_state)
@@ -239,7 +239,7 @@ def test_an_empty_set_gives_finite_numbers(variant, mode):
     inputs = random_inputs(1)
     inputs.set_mask[1] = False
     tokens, shifts = random_walk(0, 3)
-    state = captioner.begin(inputs)
+    state = captioner.init_state(inputs)
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
         state = step.state
@@ -266,7 +266,7 @@ def test_the_pointer_walks_along_the_control(num_sets, shifts, pointers):
     captioner = random_captioner()
     longer = [[0], [1], [2], [3]]  # a longer neighbour: the clamp is each row's own
     inputs = collate_controls(torch.randn(4, 6), torch.randn(2, 6), [[[row] for row in range(num_sets)], longer])
-    state, walked = captioner.begin(inputs), []
+    state, walked = captioner.init_state(inputs), []
     for shift in shifts:
         state = captioner.step(torch.tensor([5, 5]), torch.tensor([shift, 1]), state).state
         walked.append(int(state.pointer[0]))
@@ -278,7 +278,7 @@ def test_the_pointer_walks_along_the_control(num_sets, shifts, pointers):
 def test_a_shift_changes_what_is_attended(mode):
     captioner = random_captioner(mode=mode)
     inputs = collate_controls(torch.randn(2, 6), torch.randn(1, 6).expand(2, 6), [[[0], [1]], [[1], [0]]])
-    state = captioner.begin(inputs)
+    state = captioner.init_state(inputs)
     stayed = captioner.step(torch.tensor([5, 5]), torch.tensor([0, 0]), state)
     moved = captioner.step(torch.tensor([5, 5]), torch.tensor([1, 1]), state)
     assert torch.allclose(stayed.word_log_probs, moved.word_log_probs.flip(0), atol=1e-6)
@@ -290,7 +290,7 @@ def test_teacher_forcing_says_what_steps_say(mode):
     captioner, inputs = random_captioner(mode=mode), random_inputs()
     tokens, shifts = random_walk(1, 3)
     forced = captioner.teacher_forced(inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
-    state = captioner.begin(inputs)
+    state = captioner.init_state(inputs)
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
         state = step.state
@@ -302,7 +302,7 @@ def test_teacher_forcing_says_what_steps_say(mode):
 def test_select_reorders_rows(chosen):
     captioner, inputs = random_captioner(), random_inputs()
     tokens, shifts = random_walk(1, 3)
-    state = captioner.step(tokens[0], shifts[0], captioner.begin(inputs)).state
+    state = captioner.step(tokens[0], shifts[0], captioner.init_state(inputs)).state
     rows = torch.tensor(chosen, dtype=torch.long)
     selected = state.select(rows)
     assert selected.example.tolist() == chosen

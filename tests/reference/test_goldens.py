@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from sct.data.features import image_descriptors
-from sct.decoding import Settings, beam_search, greedy
+from sct.decoding import SearchConfig, beam_search, greedy
 from sct.models.import_reference import read_reference
 from sct.models.inputs import ControlBatch
 from sct.models.registry import build_from_state_dict
@@ -130,17 +130,17 @@ def test_losses(golden):
 
 
 def test_greedy_words_and_gates(golden):
-    settings = replace(Settings.reference(), max_length=golden.num_steps)
+    settings = replace(SearchConfig.reference(), max_length=golden.num_steps)
     with torch.no_grad():
-        ours = greedy(golden.captioner, golden.captioner.begin(golden.at_test), settings)
+        ours = greedy(golden.captioner, golden.captioner.init_state(golden.at_test), settings)
     assert_same(golden, "greedy_words", ours.words[:, 0])
     assert_same(golden, "greedy_gates", ours.shifts[:, 0])
 
 
 def test_beam_of_5(golden):
-    settings = replace(Settings.reference(), max_length=golden.num_steps)
+    settings = replace(SearchConfig.reference(), max_length=golden.num_steps)
     with torch.no_grad():
-        ours = beam_search(golden.captioner, golden.captioner.begin(golden.at_test), settings)
+        ours = beam_search(golden.captioner, golden.captioner.init_state(golden.at_test), settings)
     assert_same(golden, "beam_words", ours.words[:, 0])
     assert_same(golden, "beam_gates", ours.shifts[:, 0])
     assert_close(golden, "beam_word_logp", ours.word_log_probs[:, 0])

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from sct._version import __version__
-from sct.decoding.config import check_length_power
+from sct.decoding.config import check_length_penalty
 from sct.errors import InputError
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
@@ -324,7 +324,7 @@ def _length_power(content: Mapping[str, Any], config: CaptionerConfig, path: Pat
 
 
 def _check_length_power(value: float, config: CaptionerConfig, source: object) -> None:
-    check_length_power(value, f"{source}: length_penalty")
+    check_length_penalty(value, f"{source}: length_penalty")
     if value and config.mode == "reference":
         raise InputError(
             f"{source}: length_penalty is {value}, but a captioner in reference mode searches as the authors' code does, "

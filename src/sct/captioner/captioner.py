@@ -16,11 +16,9 @@ from sct.captioner.encode import look_at, opened
 from sct.captioner.grounded_caption import GroundedCaption, RegionOrder, restore_input_order
 from sct.captioner.grounding import build_grounded_captions, trace_attention
 from sct.captioner.requests import CaptionOptions, ImageRequest, ImageSource, ProposalSelection, RegionRequest
-from sct.decoding import ConstraintConfig, Decoded, Settings, beam_search
+from sct.decoding import ConstraintConfig, Decoded, SearchConfig, beam_search
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
-from sct.models.baselines.base import InferenceCopy
-from sct.models.fused import FusedCaptioner
 from sct.models.inputs import ControlBatch
 from sct.models.interface import CaptionModel
 from sct.models.linear import DENSE, INT8, check_int8
@@ -81,8 +79,8 @@ class Captioner:
             check_int8()
         dtype = torch.float16 if precision == "float16" else torch.float32
         self.config = network.config
-        self._speaker = network.to(self.device).speaker(INT8 if precision == "int8" else DENSE, dtype)
-        self._graphed: dict[Settings, CudaGraphSearch] = {}
+        self._decoder = network.to(self.device).for_inference(INT8 if precision == "int8" else DENSE, dtype)
+        self._graphed: dict[SearchConfig, CudaGraphSearch] = {}
 
     def caption(
         self,
@@ -183,7 +181,7 @@ class Captioner:
         if self.sorter is None:
             raise InputError(
                 "the control is a set, and the bundle has no sorter to put it in order: give the regions in order, or "
-                "take a bundle with a sorter (sct train recipes/sorter_*.toml from=BUNDLE makes one)"
+                "take a bundle with a sorter (sct train recipes/sorter/*.toml from=BUNDLE makes one)"
             )
         sizes = [size for row in rows if (size := requests[row].image_size) is not None]
         if len(sizes) < len(rows):
@@ -207,23 +205,23 @@ class Captioner:
         decoded = self.search(inputs, options)
         log_probs = self.log_probs(decoded, options)
         examples, n_best, _ = decoded.words.shape
-        if not isinstance(self._speaker, FusedCaptioner):
+        if not self._decoder.has_attention:
             return build_grounded_captions(decoded, None, inputs, self.vocabulary, log_probs, self._nouns)
-        longest = int(decoded.spoken.sum(-1).max())
+        longest = int(decoded.token_mask.sum(-1).max())
         explanation = trace_attention(
-            self._speaker,
+            self._decoder,
             inputs,
             torch.arange(examples, device=self.device).repeat_interleave(n_best),
             decoded.words.flatten(0, 1)[:, :longest],
             decoded.shifts.flatten(0, 1)[:, :longest],
-            Settings().begin,
+            SearchConfig().bos,
         )
         return build_grounded_captions(decoded, explanation, inputs, self.vocabulary, log_probs, self._nouns)
 
     @property
     def has_latents(self) -> bool:
         """Whether it can caption the same in several latents, as systems made for diverse captions do."""
-        return isinstance(self._speaker, InferenceCopy) and self._speaker.has_latents
+        return self._decoder.has_latents
 
     @property
     def default_no_repeat_ngram_size(self) -> int:
@@ -263,7 +261,7 @@ class Captioner:
         options = options or CaptionOptions()
         inputs = inputs.to(self.device)
         on_gpu = self.device.type == "cuda"
-        settings = Settings(
+        settings = SearchConfig(
             max_length=options.max_length,
             beam_size=options.beam_size,
             n_best=options.n_best,
@@ -285,17 +283,15 @@ class Captioner:
             # Who comes with the authors' weights gets the authors' search as well.
             settings = replace(settings, freeze=False, early_stop=False)
         if latents is not None:
-            if not isinstance(self._speaker, InferenceCopy):
-                raise InputError(f"the captioner {self.config.variant!r} has one manner of speaking: name no others")
-            begun = self._speaker.begin_in(inputs, latents.to(self.device))
-            return beam_search(self._speaker, begun, settings, constraints)
+            state = self._decoder.init_state(inputs, latents.to(self.device))
+            return beam_search(self._decoder, state, settings, constraints)
         if on_gpu and constraints is None:
             return self._recorded(settings)(inputs)
-        return beam_search(self._speaker, self._speaker.begin(inputs), settings, constraints)
+        return beam_search(self._decoder, self._decoder.init_state(inputs), settings, constraints)
 
-    def _recorded(self, settings: Settings) -> CudaGraphSearch:
+    def _recorded(self, settings: SearchConfig) -> CudaGraphSearch:
         """A search on a GPU; those of the last settings are kept, since whoever asks may choose any length power."""
-        search = self._graphed.pop(settings, None) or CudaGraphSearch(self._speaker, settings)
+        search = self._graphed.pop(settings, None) or CudaGraphSearch(self._decoder, settings)
         self._graphed[settings] = search  # the last one used stands last
         if len(self._graphed) > _MOST_SEARCHES:
             del self._graphed[next(iter(self._graphed))]

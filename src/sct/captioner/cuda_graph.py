@@ -7,15 +7,15 @@ from typing import Any
 import torch
 
 from sct.decoding.beam import beam_search
-from sct.decoding.config import Settings
+from sct.decoding.config import SearchConfig
 from sct.decoding.output import Decoded, raise_if_no_hypothesis
 from sct.errors import InputError
 from sct.models.inputs import ControlBatch
-from sct.models.interface import Speaker
+from sct.models.interface import Decoder
 
 MOST_RECORDINGS = 32
 """Sizes that are kept; each has memory of its own on the device."""
-Search = Callable[[Speaker, Any, Settings], Decoded]
+Search = Callable[[Decoder, Any, SearchConfig], Decoded]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,10 +30,10 @@ class _Recording:
 class CudaGraphSearch:
     """A search on a GPU for batches of any size; each new size (rounded up) is recorded when it first comes.
 
-    Settings must not stop early: a recorded search takes all its steps.
+    SearchConfig must not stop early: a recorded search takes all its steps.
     """
 
-    def __init__(self, captioner: Speaker, settings: Settings, search: Search = beam_search) -> None:
+    def __init__(self, captioner: Decoder, settings: SearchConfig, search: Search = beam_search) -> None:
         if settings.early_stop:
             raise InputError("a recorded search takes all its steps: give settings with early_stop=False")
         self._captioner = captioner
@@ -80,7 +80,7 @@ class CudaGraphSearch:
         return _Recording(static, graph, result)
 
     def _run(self, inputs: ControlBatch) -> Decoded:
-        return self._search(self._captioner, self._captioner.begin(inputs), self._settings)
+        return self._search(self._captioner, self._captioner.init_state(inputs), self._settings)
 
 
 def _rounded_up(size: int) -> int:

@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sct.captioner.grounded_caption import CaptionWord, GroundedCaption, grounded, ungrounded
-from sct.decoding import Decoded, Settings
+from sct.decoding import Decoded, SearchConfig
 from sct.decoding.interface import SHIFT
 from sct.language.vocabulary import Vocabulary
-from sct.models.fused import FusedCaptioner
 from sct.models.inputs import ControlBatch
+from sct.models.interface import Decoder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class AttentionTrace:
 
 @torch.inference_mode()
 def trace_attention(
-    captioner: FusedCaptioner,
+    captioner: Decoder,
     inputs: ControlBatch,
     example: Int[Tensor, " captions"],
     words: Int[Tensor, "captions time"],
@@ -37,7 +37,7 @@ def trace_attention(
     begin: int,
 ) -> AttentionTrace:
     """Say captions again, each on the control of its example, and keep what a search throws away."""
-    state = captioner.begin(inputs).select(example)
+    state = captioner.init_state(inputs).select(example)
     last_word, last_shift = torch.full_like(words[:, 0], begin), torch.zeros_like(shifts[:, 0])
     pointers, looks, probabilities = [], [], []
     for time in range(words.shape[1]):
@@ -45,7 +45,7 @@ def trace_attention(
         state, last_word, last_shift = step.state, words[:, time], shifts[:, time]
         assert step.shift_log_probs is not None
         pointers.append(state.pointer)
-        looks.append(state.looked)
+        looks.append(state.attention_weights)
         probabilities.append(step.shift_log_probs[:, SHIFT].exp())
     looked = torch.stack(looks, dim=1).float()
     return AttentionTrace(
@@ -67,7 +67,7 @@ def build_grounded_captions(
     """
     examples, n_best, _ = decoded.words.shape
     words, scores = decoded.words.tolist(), log_probs.tolist()
-    spoken = (decoded.spoken & (decoded.words != Settings().end)).tolist()
+    spoken = (decoded.token_mask & (decoded.words != SearchConfig().eos)).tolist()
     alive = (decoded.scores > -torch.inf).tolist()
     if explanation is None:
         return [

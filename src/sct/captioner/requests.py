@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from PIL import Image
 
-from sct.decoding.config import check_length_power
+from sct.decoding.config import check_length_penalty
 from sct.errors import InputError
 from sct.regions.boxes import box_iou
 from sct.regions.images import LoadedImage
@@ -108,7 +108,7 @@ class CaptionOptions:
             if type(getattr(self, name)) is not int:
                 raise InputError(f"{name} is {getattr(self, name)!r}: expected a whole number")
         if self.length_penalty is not None:
-            check_length_power(self.length_penalty)
+            check_length_penalty(self.length_penalty)
         for name in ("banned", "required"):
             if isinstance(getattr(self, name), str):
                 raise InputError(f"{name} is {getattr(self, name)!r}: expected a tuple of words")

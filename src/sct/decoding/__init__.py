@@ -4,7 +4,7 @@ It knows no images, and of the rest of the project nothing but its error.
 """
 
 from sct.decoding.beam import beam_search
-from sct.decoding.config import Settings
+from sct.decoding.config import SearchConfig
 from sct.decoding.constraints import ConstraintConfig, Constraints
 from sct.decoding.interface import SHIFT, STAY, State, Step, StepModel
 from sct.decoding.output import Decoded
@@ -16,7 +16,7 @@ __all__ = [
     "ConstraintConfig",
     "Constraints",
     "Decoded",
-    "Settings",
+    "SearchConfig",
     "State",
     "Step",
     "StepModel",

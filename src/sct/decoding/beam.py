@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from sct.decoding.config import Settings
+from sct.decoding.config import SearchConfig
 from sct.decoding.constraints import Constraints
 from sct.decoding.interface import SHIFT, STAY, State, Step, StepModel
 from sct.decoding.output import Decoded, History, caption_lengths, decoded, may_stop, no_history
@@ -70,14 +70,16 @@ class _Candidates(NamedTuple):
 
 
 @torch.no_grad()
-def beam_search(model: StepModel, state: State, settings: Settings, constraints: Constraints | None = None) -> Decoded:
+def beam_search(
+    model: StepModel, state: State, settings: SearchConfig, constraints: Constraints | None = None
+) -> Decoded:
     """The ``n_best`` captions of each example that a beam of ``beam_size`` finds, best first.
 
     Equal scores are ordered as the authors' code numbers candidates: by hypothesis, then word, then STAY before SHIFT.
     Without early stop it neither looks at the data nor waits, so the whole search can be recorded as a CUDA graph.
     """
     beam = _empty_beam(len(state.example), state.example.device)
-    next_words = torch.full_like(state.example, settings.begin)
+    next_words = torch.full_like(state.example, settings.bos)
     next_shifts = torch.full_like(state.example, STAY)
     for time in range(settings.max_length):
         step = model.step(next_words, next_shifts, state)
@@ -100,7 +102,7 @@ def _empty_beam(num_examples: int, device: torch.device) -> _Beam:
 
 
 def _expand(
-    beam: _Beam, step: Step, history: History, settings: Settings, constraints: Constraints | None
+    beam: _Beam, step: Step, history: History, settings: SearchConfig, constraints: Constraints | None
 ) -> _Candidates:
     """Score the ways on.
 
@@ -127,15 +129,18 @@ def _expand(
 
 
 def _top_words(
-    words: Float[Tensor, "examples beams words"], has_gate: bool, settings: Settings, constraints: Constraints | None
+    words: Float[Tensor, "examples beams words"],
+    has_gate: bool,
+    settings: SearchConfig,
+    constraints: Constraints | None,
 ) -> tuple[Float[Tensor, "examples beams kept"], Int[Tensor, "examples beams kept"]]:
     """The likeliest words of each hypothesis, the end, and all required ones; by rising id, the order of equals."""
     is_end_apart = has_gate and settings.freeze
     values, ids = words.topk(min(settings.beam_size + is_end_apart, words.shape[-1]), -1)
     if is_end_apart:
-        no_end = (ids != settings.end).all(-1)
-        ids[..., -1].masked_fill_(no_end, settings.end)
-        values[..., -1] = torch.where(no_end, words[..., settings.end], values[..., -1])
+        no_end = (ids != settings.eos).all(-1)
+        ids[..., -1].masked_fill_(no_end, settings.eos)
+        values[..., -1] = torch.where(no_end, words[..., settings.eos], values[..., -1])
     if constraints is not None and constraints.required is not None:
         required = constraints.required.ids
         twice = (ids[..., None] == required).any(-2)
@@ -149,7 +154,7 @@ def _shifts_with(
     ids: Int[Tensor, "examples beams words"],
     ended: Bool[Tensor, "examples beams"],
     shifts: Float[Tensor, "examples beams 2"] | None,
-    settings: Settings,
+    settings: SearchConfig,
 ) -> Float[Tensor, "examples beams words shifts"]:
     """What each shift scores with each word: after the end there is nothing to shift to, and nothing to pay for."""
     if shifts is None:
@@ -157,18 +162,18 @@ def _shifts_with(
     both = shifts.float()[..., None, :].expand(*ids.shape, 2)
     if not settings.freeze:
         return both
-    closed = (ids == settings.end) | ended[..., None]
+    closed = (ids == settings.eos) | ended[..., None]
     free = ended[..., None] if settings.count_end_shift else closed
     return torch.stack([both[..., STAY].masked_fill(free, 0.0), both[..., SHIFT].masked_fill(closed, -torch.inf)], -1)
 
 
 def _choose(
-    beam: _Beam, candidates: _Candidates, history: History, settings: Settings, constraints: Constraints | None
+    beam: _Beam, candidates: _Candidates, history: History, settings: SearchConfig, constraints: Constraints | None
 ) -> Int[Tensor, "examples kept"]:
     """Which candidates to go on with, as indices into them all; fewer than ``beam_size`` where there are no more."""
     ranks = candidates.scores
     if settings.length_penalty:
-        lengths = caption_lengths(beam.words, settings.end) + ~beam.ended
+        lengths = caption_lengths(beam.words, settings.eos) + ~beam.ended
         ranks = ranks / lengths[..., None, None].float() ** settings.length_penalty
     if constraints is None or constraints.required is None:
         return best(ranks.flatten(1), settings.beam_size)
@@ -178,7 +183,7 @@ def _choose(
 
 
 def _follow(
-    beam: _Beam, candidates: _Candidates, chosen: Int[Tensor, "examples kept"], settings: Settings
+    beam: _Beam, candidates: _Candidates, chosen: Int[Tensor, "examples kept"], settings: SearchConfig
 ) -> tuple[_Beam, Int[Tensor, " rows"]]:
     """The beam of the chosen candidates, and the row that each of its hypotheses comes from."""
     num_examples, num_beams, num_words, num_shifts = candidates.scores.shape
@@ -207,17 +212,17 @@ def _follow(
                 beam.shift_log_probs, candidates.shift_log_probs.flatten(1).gather(1, chosen)
             ),
             scores=candidates.scores.flatten(1).gather(1, chosen),
-            ended=follow(beam.ended) | (words == settings.end),
+            ended=follow(beam.ended) | (words == settings.eos),
         ),
         rows,
     )
 
 
-def _ranked(beam: _Beam, settings: Settings) -> Decoded:
+def _ranked(beam: _Beam, settings: SearchConfig) -> Decoded:
     """The best hypotheses first; a beam that never filled up is filled with dead ones."""
     scores = beam.scores
     if settings.length_penalty:
-        scores = scores / caption_lengths(beam.words, settings.end).float() ** settings.length_penalty
+        scores = scores / caption_lengths(beam.words, settings.eos).float() ** settings.length_penalty
     order = best(scores, settings.n_best)
     missing = settings.n_best - order.shape[1]
 

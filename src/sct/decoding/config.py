@@ -4,25 +4,25 @@ from dataclasses import dataclass
 
 from sct.errors import InputError
 
-LARGEST_LENGTH_POWER = 10.0
+MAX_LENGTH_PENALTY = 10.0
 """More than anybody needs; lengths to much higher powers are no numbers in single precision."""
 
 
-def check_length_power(value: float, source: str = "length_penalty") -> None:
+def check_length_penalty(value: float, source: str = "length_penalty") -> None:
     """Refuse a power that captions cannot be ranked by; also one that is not a number."""
-    if not 0 <= value <= LARGEST_LENGTH_POWER:
-        raise InputError(f"{source} is {value}: expected 0 (off) to {LARGEST_LENGTH_POWER:g}")
+    if not 0 <= value <= MAX_LENGTH_PENALTY:
+        raise InputError(f"{source} is {value}: expected 0 (off) to {MAX_LENGTH_PENALTY:g}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class SearchConfig:
     """The paper's search with beam 5, unless said otherwise; greedy and sampling look at lengths and tokens alone.
 
     Special words come as ids, so that a search needs no vocabulary; the defaults are those of ``sct.language``.
 
-    >>> Settings(beam_size=3, n_best=3).max_length
+    >>> SearchConfig(beam_size=3, n_best=3).max_length
     20
-    >>> Settings.reference().freeze
+    >>> SearchConfig.reference().freeze
     False
     """
 
@@ -46,9 +46,9 @@ class Settings:
     """Stop when every hypothesis has ended. False takes all steps and never waits: fit for a CUDA graph."""
     pad: int = 1
     """Id of the word that fills up what has ended."""
-    begin: int = 2
+    bos: int = 2
     """Id of the word that stands before the first."""
-    end: int = 3
+    eos: int = 3
     """Id of the word that ends a caption."""
 
     def __post_init__(self) -> None:
@@ -60,15 +60,13 @@ class Settings:
             raise InputError(
                 f"n_best is {self.n_best} but a beam holds {self.beam_size}: ask for fewer, or raise beam_size"
             )
-        check_length_power(self.length_penalty)
-        if len({self.pad, self.begin, self.end}) < 3 or min(self.pad, self.begin, self.end) < 0:
-            raise InputError(
-                f"pad, begin and end are {self.pad}, {self.begin}, {self.end}: expected three ids, 0 or more"
-            )
+        check_length_penalty(self.length_penalty)
+        if len({self.pad, self.bos, self.eos}) < 3 or min(self.pad, self.bos, self.eos) < 0:
+            raise InputError(f"pad, bos and eos are {self.pad}, {self.bos}, {self.eos}: expected three ids, 0 or more")
         if not self.freeze and self.length_penalty:
             raise InputError("freeze=False goes on after the end, so a caption has no length: set length_penalty to 0")
 
     @classmethod
-    def reference(cls) -> "Settings":
+    def reference(cls) -> "SearchConfig":
         """The search of the authors' released code: beam 5, always 20 steps, a plain sum that goes on after the end."""
         return cls(freeze=False, early_stop=False)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sct.decoding.config import Settings
+from sct.decoding.config import SearchConfig
 from sct.decoding.interface import STAY
 from sct.decoding.output import History
 from sct.errors import InputError
@@ -59,7 +59,7 @@ class MinLength:
     """Do not end before a number of steps, the end's own included."""
 
     steps: int
-    end: int
+    eos: int
 
     def strike(
         self,
@@ -69,7 +69,7 @@ class MinLength:
     ) -> None:
         """Strike out the end token while it is too early."""
         if history.words.shape[-1] + 1 < self.steps:
-            words[..., self.end] = -torch.inf
+            words[..., self.eos] = -torch.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Cover:
 
     num_slots: Int[Tensor, " examples"]
     """Region sets of each example."""
-    end: int
+    eos: int
 
     def strike(
         self,
@@ -122,7 +122,7 @@ class Cover:
         last = self.num_slots[:, None] - 1
         pointer = torch.minimum(history.shifts.sum(-1), last)
         covered = self._is_covered(history, last)
-        words[..., self.end].masked_fill_(~covered, -torch.inf)
+        words[..., self.eos].masked_fill_(~covered, -torch.inf)
         words_needed = last + 1 - pointer
         hurry = (pointer < last) & (words_needed >= history.steps_left - 1)
         shifts[..., STAY].masked_fill_(hurry, -torch.inf)
@@ -144,7 +144,7 @@ class RequiredWords:
 
     ids: Int[Tensor, " required"]
     """Different words."""
-    end: int
+    eos: int
 
     def met(self, history: History) -> Bool[Tensor, "examples beams required"]:
         """Which of the words were said."""
@@ -159,7 +159,7 @@ class RequiredWords:
         """Strike out the end while a word is missing, and all but the missing words once they need every step left."""
         met = self.met(history)
         missing = (~met).sum(-1)
-        words[..., self.end].masked_fill_(missing > 0, -torch.inf)
+        words[..., self.eos].masked_fill_(missing > 0, -torch.inf)
         spare = history.steps_left - 1
         if spare > len(self.ids):
             return
@@ -241,7 +241,10 @@ class ConstraintConfig:
             raise InputError(f"word {both[0]} is both banned and required: drop one")
 
     def constraints(
-        self, settings: Settings, num_slots: Int[Tensor, " examples"] | None = None, device: torch.device | str = "cpu"
+        self,
+        settings: SearchConfig,
+        num_slots: Int[Tensor, " examples"] | None = None,
+        device: torch.device | str = "cpu",
     ) -> Constraints | None:
         """The rules for a search with these settings; None if all is off.
 
@@ -251,26 +254,26 @@ class ConstraintConfig:
         if self == ConstraintConfig():
             return None
         self._check(settings)
-        banned = sorted({*self.banned_words, settings.pad, settings.begin})
+        banned = sorted({*self.banned_words, settings.pad, settings.bos})
         rules: list[Constraint] = [BannedWords(torch.tensor(banned, device=device))]
         if self.min_length > 1:
-            rules.append(MinLength(self.min_length, settings.end))
+            rules.append(MinLength(self.min_length, settings.eos))
         if self.no_repeat_ngram_size:
             rules.append(NoRepeatedNgram(self.no_repeat_ngram_size))
         if self.cover:
-            rules.append(Cover(_checked_slots(num_slots, settings).to(device), settings.end))
+            rules.append(Cover(_checked_slots(num_slots, settings).to(device), settings.eos))
         required = None
         if self.required_words:
-            required = RequiredWords(torch.tensor(sorted(set(self.required_words)), device=device), settings.end)
+            required = RequiredWords(torch.tensor(sorted(set(self.required_words)), device=device), settings.eos)
             rules.append(required)
-        return Constraints(tuple(rules), required, max(*banned, *self.required_words, settings.end))
+        return Constraints(tuple(rules), required, max(*banned, *self.required_words, settings.eos))
 
-    def _check(self, settings: Settings) -> None:
+    def _check(self, settings: SearchConfig) -> None:
         if not settings.freeze:
             raise InputError("freeze=False goes on after the end, where nothing can be guaranteed: set freeze=True")
-        if settings.end in self.banned_words:
-            raise InputError(f"the end token ({settings.end}) is banned, so no caption could end: take it off the list")
-        for word in (settings.pad, settings.begin, settings.end):
+        if settings.eos in self.banned_words:
+            raise InputError(f"the end token ({settings.eos}) is banned, so no caption could end: take it off the list")
+        for word in (settings.pad, settings.bos, settings.eos):
             if word in self.required_words:
                 raise InputError(f"the special word {word} is required: expected words that can be said")
         if self.min_length > settings.max_length:
@@ -285,7 +288,7 @@ class ConstraintConfig:
             )
 
 
-def _checked_slots(num_slots: Int[Tensor, " examples"] | None, settings: Settings) -> Int[Tensor, " examples"]:
+def _checked_slots(num_slots: Int[Tensor, " examples"] | None, settings: SearchConfig) -> Int[Tensor, " examples"]:
     if num_slots is None:
         raise InputError("cover=True needs to know how many region sets each example has: pass num_slots")
     for example, slots in enumerate(num_slots.tolist()):

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from sct.decoding.config import Settings
+from sct.decoding.config import SearchConfig
 from sct.errors import InputError
 
 
@@ -24,7 +24,7 @@ class Decoded:
     """Word ids up to and including the end token, then padding (under ``freeze=False`` whatever was said after it)."""
     shifts: Int[Tensor, "examples n_best time"]
     """STAY or SHIFT, decided with each word; STAY where there is no gate."""
-    spoken: Bool[Tensor, "examples n_best time"]
+    token_mask: Bool[Tensor, "examples n_best time"]
     """Up to and including the end token."""
     word_log_probs: Float[Tensor, "examples n_best time"]
     """The captioner's own, of each word said: neither tempered nor renormalised over what constraints allow."""
@@ -48,18 +48,18 @@ def no_history(num_examples: int, num_beams: int, device: torch.device) -> Int[T
     return torch.zeros(num_examples, num_beams, 0, dtype=torch.long, device=device)
 
 
-def caption_lengths(words: Int[Tensor, "examples beams time"], end: int) -> Int[Tensor, "examples beams"]:
+def caption_lengths(words: Int[Tensor, "examples beams time"], eos: int) -> Int[Tensor, "examples beams"]:
     """How long each caption is, its end token included."""
-    return mask_after_eos(words, end).sum(-1)
+    return mask_after_eos(words, eos).sum(-1)
 
 
-def mask_after_eos(words: Int[Tensor, "*captions time"], end: int) -> Bool[Tensor, "*captions time"]:
+def mask_after_eos(words: Int[Tensor, "*captions time"], eos: int) -> Bool[Tensor, "*captions time"]:
     """Mark the words up to and including the first end token.
 
-    >>> mask_after_eos(torch.tensor([5, 3, 1, 3]), end=3).tolist()
+    >>> mask_after_eos(torch.tensor([5, 3, 1, 3]), eos=3).tolist()
     [True, True, False, False]
     """
-    ends = words == end
+    ends = words == eos
     return ends.cumsum(-1) - ends.long() == 0
 
 
@@ -69,7 +69,7 @@ def decoded(
     word_log_probs: Float[Tensor, "examples beams time"],
     shift_log_probs: Float[Tensor, "examples beams time"],
     scores: Float[Tensor, "examples beams"],
-    settings: Settings,
+    settings: SearchConfig,
 ) -> Decoded:
     """Fill up to the full length, and blank the hypotheses that are dead, whose score is not above minus infinity.
 
@@ -85,7 +85,7 @@ def decoded(
     return Decoded(
         words=words,
         shifts=shifts,
-        spoken=mask_after_eos(words, settings.end) & ~dead,
+        token_mask=mask_after_eos(words, settings.eos) & ~dead,
         word_log_probs=functional.pad(word_log_probs, (0, missing)).masked_fill(dead, 0.0),
         shift_log_probs=functional.pad(shift_log_probs, (0, missing)).masked_fill(dead, 0.0),
         scores=scores.masked_fill(~alive, -torch.inf),
@@ -107,7 +107,7 @@ def raise_if_no_hypothesis(alive: Bool[Tensor, "examples beams"]) -> None:
         )
 
 
-def may_stop(done: Bool[Tensor, "examples beams"], time: int, settings: Settings) -> bool:
+def may_stop(done: Bool[Tensor, "examples beams"], time: int, settings: SearchConfig) -> bool:
     """Whether nothing is left to say. Looking makes a GPU wait, so there it is done every fourth step only."""
     if not (settings.freeze and settings.early_stop):
         return False

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sct.decoding.config import Settings
+from sct.decoding.config import SearchConfig
 from sct.decoding.constraints import Constraints
 from sct.decoding.interface import STAY, State, Step, StepModel
 from sct.decoding.output import Decoded, History, caption_lengths, decoded, may_stop, no_history
@@ -23,25 +23,25 @@ from sct.errors import InputError
 class ActionSelector(NamedTuple):
     """How to pick the next word and the next shift of each row; one of minus infinity only where there is no other."""
 
-    word: Callable[[Float[Tensor, "examples walks words"]], Int[Tensor, "examples walks"]]
-    shift: Callable[[Float[Tensor, "examples walks 2"]], Int[Tensor, "examples walks"]]
+    word: Callable[[Float[Tensor, "examples samples words"]], Int[Tensor, "examples samples"]]
+    shift: Callable[[Float[Tensor, "examples samples 2"]], Int[Tensor, "examples samples"]]
 
 
 class _Actions(NamedTuple):
     """What each row does next."""
 
-    words: Int[Tensor, "examples walks"]
-    shifts: Int[Tensor, "examples walks"]
-    word_log_probs: Float[Tensor, "examples walks"]
-    shift_log_probs: Float[Tensor, "examples walks"]
-    stuck: Bool[Tensor, "examples walks"]
+    words: Int[Tensor, "examples samples"]
+    shifts: Int[Tensor, "examples samples"]
+    word_log_probs: Float[Tensor, "examples samples"]
+    shift_log_probs: Float[Tensor, "examples samples"]
+    stuck: Bool[Tensor, "examples samples"]
     """Rows whose constraints leave nothing to do."""
 
 
-def walk(
+def rollout(
     model: StepModel,
     state: State,
-    settings: Settings,
+    settings: SearchConfig,
     chooser: ActionSelector,
     constraints: Constraints | None,
     num_samples: int = 1,
@@ -53,7 +53,7 @@ def walk(
     words = shifts = no_history(num_examples, num_samples, device)
     ended = torch.zeros(num_examples, num_samples, dtype=torch.bool, device=device)
     dead = ended
-    next_words = torch.full_like(ended, settings.begin, dtype=torch.long)
+    next_words = torch.full_like(ended, settings.bos, dtype=torch.long)
     next_shifts = torch.full_like(next_words, STAY)
     word_log_probs, shift_log_probs = [], []
     for time in range(settings.max_length):
@@ -67,19 +67,19 @@ def walk(
         shifts = torch.cat([shifts, next_shifts[..., None]], -1)
         word_log_probs.append(actions.word_log_probs)
         shift_log_probs.append(actions.shift_log_probs)
-        ended = ended | (next_words == settings.end)
+        ended = ended | (next_words == settings.eos)
         if may_stop(ended | dead, time, settings):
             break
 
     said_words, said_shifts = torch.stack(word_log_probs, -1), torch.stack(shift_log_probs, -1)
     scores = (said_words + said_shifts).sum(-1)
     if settings.length_penalty:
-        scores = scores / caption_lengths(words, settings.end).float() ** settings.length_penalty
+        scores = scores / caption_lengths(words, settings.eos).float() ** settings.length_penalty
     return decoded(words, shifts, said_words, said_shifts, scores.masked_fill(dead, -torch.inf), settings)
 
 
 def _act(
-    step: Step, history: History, settings: Settings, chooser: ActionSelector, constraints: Constraints | None
+    step: Step, history: History, settings: SearchConfig, chooser: ActionSelector, constraints: Constraints | None
 ) -> _Actions:
     """Choose among what constraints leave; the log-probabilities are those from before they struck anything out."""
     shape = history.words.shape[:2]
@@ -97,13 +97,13 @@ def _act(
     shift_log_probs = _of(all_shifts, shifts)
     if settings.freeze:
         # Nothing comes after the end to shift to.
-        ends = words == settings.end
+        ends = words == settings.eos
         at_end = all_shifts[..., STAY].float() if settings.count_end_shift else torch.zeros_like(shift_log_probs)
         shifts, shift_log_probs = shifts.masked_fill(ends, STAY), torch.where(ends, at_end, shift_log_probs)
     return _Actions(words, shifts, word_log_probs, shift_log_probs, stuck)
 
 
-def _silenced(actions: _Actions, ended: Bool[Tensor, "examples walks"], pad: int) -> _Actions:
+def _silenced(actions: _Actions, ended: Bool[Tensor, "examples samples"], pad: int) -> _Actions:
     """Padding at no cost wherever the caption has ended."""
     return _Actions(
         actions.words.masked_fill(ended, pad),
@@ -115,29 +115,29 @@ def _silenced(actions: _Actions, ended: Bool[Tensor, "examples walks"], pad: int
 
 
 def _of(
-    log_probs: Float[Tensor, "examples walks actions"], chosen: Int[Tensor, "examples walks"]
-) -> Float[Tensor, "examples walks"]:
+    log_probs: Float[Tensor, "examples samples actions"], chosen: Int[Tensor, "examples samples"]
+) -> Float[Tensor, "examples samples"]:
     """Those of the chosen actions."""
     return log_probs.gather(-1, chosen[..., None]).squeeze(-1).float()
 
 
 @torch.no_grad()
-def greedy(model: StepModel, state: State, settings: Settings, constraints: Constraints | None = None) -> Decoded:
+def greedy(model: StepModel, state: State, settings: SearchConfig, constraints: Constraints | None = None) -> Decoded:
     """One caption an example: the paper's baseline for self-critical training.
 
     A beam of 1 is not quite the same: it lets an end token, which pays for no shift, compete on the joint score.
     """
-    return walk(model, state, settings, ActionSelector(_likeliest, _likeliest), constraints)
+    return rollout(model, state, settings, ActionSelector(_likeliest, _likeliest), constraints)
 
 
-def _likeliest(log_probs: Float[Tensor, "examples walks actions"]) -> Int[Tensor, "examples walks"]:
+def _likeliest(log_probs: Float[Tensor, "examples samples actions"]) -> Int[Tensor, "examples samples"]:
     return log_probs.argmax(-1)
 
 
 def sample(
     model: StepModel,
     state: State,
-    settings: Settings,
+    settings: SearchConfig,
     constraints: Constraints | None = None,
     *,
     num_samples: int = 1,
@@ -161,7 +161,7 @@ def sample(
         raise InputError(f"top_p is {top_p}: expected above 0 and at most 1 (off)")
     word = partial(_draw, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
     shift = partial(_draw, temperature=temperature, generator=generator)
-    return walk(model, state, settings, ActionSelector(word, shift), constraints, num_samples)
+    return rollout(model, state, settings, ActionSelector(word, shift), constraints, num_samples)
 
 
 def keep_top_k(log_probs: Float[Tensor, "*rows words"], top_k: int) -> Float[Tensor, "*rows words"]:
@@ -180,13 +180,13 @@ def keep_top_p(log_probs: Float[Tensor, "*rows words"], top_p: float) -> Float[T
 
 
 def _draw(
-    log_probs: Float[Tensor, "examples walks actions"],
+    log_probs: Float[Tensor, "examples samples actions"],
     *,
     temperature: float,
     top_k: int = 0,
     top_p: float = 1.0,
     generator: torch.Generator | None,
-) -> Int[Tensor, "examples walks"]:
+) -> Int[Tensor, "examples samples"]:
     """Draw by a race: the action whose exponential clock, sped up by its probability, rings first. It never syncs."""
     log_probs = log_probs.float() / temperature
     if top_k:

@@ -1,82 +1,109 @@
-"""What decoding, training and evaluation ask of a captioner: ours, and each of those that it is compared with."""
+"""Interfaces of caption models: what training (``CaptionModel``) and decoding (``Decoder``) call."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from sct.decoding.interface import Step
+from sct.errors import InputError
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
 from sct.models.linear import DENSE, LinearBackend
 
 
+class TeacherForcingInputs(NamedTuple):
+    """Arguments of ``CaptionModel.teacher_force``; a model reads those that it depends on."""
+
+    batch: ControlBatch
+    words: Int[Tensor, "captions time_and_one"]
+    slots: Int[Tensor, "captions time"]
+    label_smoothing: float
+    is_ground_truth: bool
+    soft_targets: Float[Tensor, "captions time vocabulary"] | None
+
+
 class TeacherForcedOutput(NamedTuple):
     """Log-probabilities along given captions."""
 
-    word_log_probs: Float[Tensor, "examples time"]
-    """Of the word that comes next."""
-    shift_log_probs: Float[Tensor, "examples time 2"] | None
-    """Of staying and shifting after it; None from a captioner that has no gate."""
-    costs: Mapping[str, Float[Tensor, "examples time"]] = {}
-    """What else ground-truth captions cost at each step, by name; rewards are followed without it."""
-    distillation_log_probs: Float[Tensor, "examples time"] | None = None
-    """Of the words that others want next, each as much as they want it; None where nobody was asked."""
+    word_log_probs: Float[Tensor, "captions time"]
+    """Log-probability of each next word; with label smoothing, the negative smoothed cross-entropy."""
+    shift_log_probs: Float[Tensor, "captions time 2"] | None
+    """Log-probabilities of STAY and SHIFT after each word; None for a model without a gate."""
+    costs: Mapping[str, Float[Tensor, "captions time"]] = {}
+    """Further losses of ground-truth captions per step, by name; empty for sampled captions."""
+    distillation_log_probs: Float[Tensor, "captions time"] | None = None
+    """Expected log-probability under the soft targets (negative cross-entropy); None without soft targets."""
 
 
 @runtime_checkable
-class Speaker(Protocol):
-    """A captioner laid out for saying captions, without gradients; changes of its weights do not reach it."""
+class Decoder(Protocol):
+    """Inference form of a model: a gradient-free copy of its weights, which later updates do not change."""
 
     config: CaptionerConfig
     dtype: torch.dtype
+    has_latents: bool
+    """Whether captions depend on a discrete latent (AG-CVAE, POS)."""
+    has_attention: bool
+    """Whether its states record ``attention_weights`` and ``pointer``."""
 
-    def begin(self, inputs: ControlBatch) -> Any:
-        """The state before the first word, one row for each example."""
+    def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> Any:
+        """State before the first word, one row per example; ``latents`` only with ``has_latents``, 0 is the most likely."""
         ...
 
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
-        """As in the step contract of decoding."""
+        """``StepModel.step`` of ``sct.decoding``."""
         ...
 
 
 class CaptionModel(nn.Module, ABC):
-    """A captioner with weights to learn; it speaks by the step contract of ``sct.decoding``."""
+    """Trainable caption model; implements the step interface of ``sct.decoding``."""
 
     config: CaptionerConfig
     output: nn.Linear
-    """From the last hidden state to a score of each word."""
+    """From the last hidden state to vocabulary logits."""
+    has_latents: ClassVar[bool] = False
+    supports_soft_targets: ClassVar[bool] = False
 
     @abstractmethod
-    def begin(self, inputs: ControlBatch) -> Any:
-        """The state before the first word, one row for each example."""
+    def init_state(self, batch: ControlBatch) -> Any:
+        """State before the first word, one row per example."""
 
     @abstractmethod
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
-        """What comes after the last words and shifts."""
+        """Log-probabilities of the next word and shift, given the previous ones."""
 
-    @abstractmethod
-    def follow(
+    def teacher_force(
         self,
-        inputs: ControlBatch,
+        batch: ControlBatch,
         words: Int[Tensor, "captions time_and_one"],
         slots: Int[Tensor, "captions time"],
         *,
         label_smoothing: float = 0.0,
         is_ground_truth: bool = False,
+        soft_targets: Float[Tensor, "captions time vocabulary"] | None = None,
     ) -> TeacherForcedOutput:
-        """Log-probabilities of ``words`` after the first, each given those before it, with the pointer on ``slots``.
+        """Log-probabilities of ``words[:, 1:]`` given the words before them, with the pointer on ``slots``.
 
-        Each example may have several captions, as many as any other, one after the other.
-
-        ``label_smoothing`` mixes the mean over all words into each, by this share; what comes out is then no
-        log-probability any more, but what such a loss wants. ``is_ground_truth`` says that people have said the words, not the
-        captioner itself: one that decides on something before it speaks may then tell it from them.
+        Several captions of one example are adjacent rows; every example has the same number. ``is_ground_truth``
+        marks reference captions: latent-variable models then infer the latent from them. ``soft_targets`` are
+        teachers' word distributions, for distillation.
         """
+        if soft_targets is not None and not self.supports_soft_targets:
+            raise InputError(
+                f"variant {self.config.variant!r} does not support distillation: train it without teachers"
+            )
+        return self._teacher_force(
+            TeacherForcingInputs(batch, words, slots, label_smoothing, is_ground_truth, soft_targets)
+        )
 
     @abstractmethod
-    def speaker(self, products: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> Speaker:
-        """The same captioner as it is now, laid out for saying captions in this precision."""
+    def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
+        """Implement ``teacher_force``."""
+
+    @abstractmethod
+    def for_inference(self, backend: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> Decoder:
+        """Copy of the current weights in this precision, laid out for decoding."""

@@ -14,7 +14,7 @@ from sct.decoding.interface import Step
 from sct.errors import InputError
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
-from sct.models.interface import CaptionModel, Speaker, TeacherForcedOutput
+from sct.models.interface import CaptionModel, Decoder, TeacherForcedOutput, TeacherForcingInputs
 from sct.models.linear import DENSE, LinearBackend
 from sct.models.modules import (
     Attended,
@@ -74,6 +74,8 @@ class ShowControlTell(CaptionModel):
     regions alone, without a chunk sentinel the visual one decides the shift as well.
     """
 
+    supports_soft_targets = True
+
     def __init__(
         self,
         config: CaptionerConfig,
@@ -114,9 +116,9 @@ class ShowControlTell(CaptionModel):
             else:
                 nn.init.xavier_normal_(parameter)
 
-    def begin(self, inputs: ControlBatch) -> CaptionerState:
+    def init_state(self, batch: ControlBatch) -> CaptionerState:
         """The state before the first word, one row for each example."""
-        inputs = inputs.with_end_slot(self.config)
+        inputs = batch.with_end_slot(self.config)
         num_examples = len(inputs.image)
         device = inputs.image.device
         zeros = inputs.image.new_zeros(num_examples, self.config.hidden_size)
@@ -177,7 +179,7 @@ class ShowControlTell(CaptionModel):
         slots: Int[Tensor, "examples time"],
     ) -> TeacherForced:
         """Log-probabilities after each of the given tokens, with the pointer on the given slots."""
-        state = self.begin(inputs)
+        state = self.init_state(inputs)
         words, shifts = [], []
         for time in range(tokens.shape[1]):
             thought = self.think(tokens[:, time], replace(state, pointer=slots[:, time]))
@@ -186,29 +188,16 @@ class ShowControlTell(CaptionModel):
             shifts.append(thought.shift_log_probs)
         return TeacherForced(torch.stack(words, dim=1), torch.stack(shifts, dim=1))
 
-    def follow(
-        self,
-        inputs: ControlBatch,
-        words: Int[Tensor, "captions time_and_one"],
-        slots: Int[Tensor, "captions time"],
-        *,
-        label_smoothing: float = 0.0,
-        is_ground_truth: bool = False,  # noqa: ARG002
-        soft_targets: Float[Tensor, "captions time vocabulary"] | None = None,
-    ) -> TeacherForcedOutput:
-        """The log-probabilities that learning wants, faster than ``teacher_forced``.
+    def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
+        from sct.models.fast_cell import teacher_force  # noqa: PLC0415
 
-        ``soft_targets`` are probabilities of all words that others give them at each step.
-        """
-        from sct.models.following import follow  # noqa: PLC0415
+        return teacher_force(self, inputs)
 
-        return follow(self, inputs, words, slots, label_smoothing=label_smoothing, soft_targets=soft_targets)
+    def for_inference(self, backend: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> Decoder:
+        """Copy as a ``FastDecoder``."""
+        from sct.models.fast_cell import FastDecoder  # noqa: PLC0415
 
-    def speaker(self, products: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> Speaker:
-        """A fused copy."""
-        from sct.models.fused import FusedCaptioner  # noqa: PLC0415
-
-        return FusedCaptioner(self, products, dtype)
+        return FastDecoder(self, backend, dtype)
 
 
 def build_show_control_tell(config: CaptionerConfig) -> ShowControlTell:

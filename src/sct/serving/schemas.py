@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from sct.captioner.requests import CaptionOptions
-from sct.decoding.config import LARGEST_LENGTH_POWER
+from sct.decoding.config import MAX_LENGTH_PENALTY
 from sct.errors import InputError
 from sct.regions.records import Box, Control, Region, RegionSet
 from sct.serving.middleware import APIError
@@ -61,7 +61,7 @@ class _Saying(ImageMessage):
     length_penalty: float | None = Field(
         None,
         ge=0,
-        le=LARGEST_LENGTH_POWER,
+        le=MAX_LENGTH_PENALTY,
         description="Rank captions by score / length ** this; 0: as the paper does; null: the model's own.",
     )
     no_repeat_ngram_size: int | None = Field(

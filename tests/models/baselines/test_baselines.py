@@ -9,7 +9,7 @@ import torch
 from sct.captioner.bundle import load_bundle, save_bundle
 from sct.captioner.captioner import Captioner, CaptionOptions, RegionRequest
 from sct.captioner.collate import collate_requests
-from sct.decoding import Settings, beam_search, greedy, sample
+from sct.decoding import SearchConfig, beam_search, greedy, sample
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.models.config import CaptionerConfig
@@ -17,12 +17,12 @@ from sct.regions import Box, Control, Region, RegionSet
 from tests.models.baselines.tiny_systems import CONTROLS, SYSTEMS, WORDS, random_inputs, random_system
 
 TOKENS = torch.tensor([[2, 4, 5, 6, 3], [2, 7, 8, 3, 1], [2, 6, 6, 4, 5]])
-VOCABULARY = Vocabulary.of_counts({word: 20 - place for place, word in enumerate(("a", "dog", "cat", "on", "it"))})
+VOCABULARY = Vocabulary.from_counts({word: 20 - place for place, word in enumerate(("a", "dog", "cat", "on", "it"))})
 
 
 def stepped(system, inputs, words=TOKENS):
     """Log-probabilities of given words, one step after the other."""
-    state, found = system.begin(inputs), []
+    state, found = system.init_state(inputs), []
     for time in range(words.shape[1] - 1):
         step = system.step(words[:, time], torch.zeros_like(words[:, time]), state)
         found.append(step.word_log_probs.gather(1, words[:, time + 1, None])[:, 0])
@@ -34,7 +34,7 @@ def stepped(system, inputs, words=TOKENS):
 @pytest.mark.parametrize("variant", SYSTEMS)
 def test_says_words_and_no_shifts(variant, image_in_top_layer):
     system = random_system(variant, image_in_top_layer=image_in_top_layer)
-    state = system.begin(random_inputs(CONTROLS))
+    state = system.init_state(random_inputs(CONTROLS))
     assert state.example.tolist() == [0, 1, 2]
     step = system.step(torch.tensor([2, 2, 2]), torch.tensor([0, 1, 0]), state)
     assert step.shift_log_probs is None
@@ -45,10 +45,10 @@ def test_says_words_and_no_shifts(variant, image_in_top_layer):
 @pytest.mark.parametrize("variant", SYSTEMS)
 def test_follows_as_it_steps_and_every_weight_learns(variant):
     system, inputs = random_system(variant), random_inputs(CONTROLS)
-    followed = system.follow(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long))
+    followed = system.teacher_force(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long))
     assert followed.shift_log_probs is None
     torch.testing.assert_close(followed.word_log_probs, stepped(system, inputs))
-    taught = system.follow(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long), is_ground_truth=True)
+    taught = system.teacher_force(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long), is_ground_truth=True)
     (taught.word_log_probs.sum() - sum(cost.sum() for cost in taught.costs.values())).backward()
     idle = [name for name, weight in system.named_parameters() if weight.grad is None or not weight.grad.any()]
     assert idle == []
@@ -57,7 +57,7 @@ def test_follows_as_it_steps_and_every_weight_learns(variant):
 @pytest.mark.parametrize("variant", SYSTEMS)
 def test_rows_may_be_reordered(variant):
     system, inputs = random_system(variant), random_inputs(CONTROLS)
-    step = system.step(TOKENS[:, 0], torch.zeros(3, dtype=torch.long), system.begin(inputs))
+    step = system.step(TOKENS[:, 0], torch.zeros(3, dtype=torch.long), system.init_state(inputs))
     rows = torch.tensor([2, 0, 2])
     straight = system.step(TOKENS[:, 1], torch.zeros(3, dtype=torch.long), step.state)
     chosen = system.step(TOKENS[rows, 1], torch.zeros(3, dtype=torch.long), step.state.select(rows))
@@ -68,8 +68,8 @@ def test_rows_may_be_reordered(variant):
 @pytest.mark.parametrize("variant", SYSTEMS)
 def test_speaks_as_it_was_when_the_speaker_was_made(variant):
     system, inputs = random_system(variant), random_inputs(CONTROLS)
-    before, speaker = stepped(system, inputs), system.speaker()
-    coarse = stepped(system.speaker(dtype=torch.float16), inputs)
+    before, speaker = stepped(system, inputs), system.for_inference()
+    coarse = stepped(system.for_inference(dtype=torch.float16), inputs)
     with torch.no_grad():
         for weight in system.parameters():
             weight.zero_()
@@ -83,9 +83,9 @@ def test_learns_under_autocast(variant):
     system, inputs = random_system(variant), random_inputs(CONTROLS)
     slots = torch.zeros(3, 4, dtype=torch.long)
     with torch.autocast("cpu", dtype=torch.float16):
-        found = system.follow(inputs, TOKENS, slots).word_log_probs
+        found = system.teacher_force(inputs, TOKENS, slots).word_log_probs
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found, system.follow(inputs, TOKENS, slots).word_log_probs, atol=0.05, rtol=0.05)
+    torch.testing.assert_close(found, system.teacher_force(inputs, TOKENS, slots).word_log_probs, atol=0.05, rtol=0.05)
 
 
 @pytest.mark.parametrize("variant", SYSTEMS)
@@ -125,8 +125,8 @@ def test_feels_what_its_paper_says(variant, feels_order, feels_regions):
 @pytest.mark.parametrize("variant", SYSTEMS)
 def test_a_wide_beam_finds_the_best_caption_there_is(variant):
     system, inputs = random_system(variant, seed=4), random_inputs(CONTROLS[:1])
-    settings = Settings(max_length=3, beam_size=WORDS**3, n_best=1)
-    found = beam_search(system.speaker(), system.speaker().begin(inputs), settings)
+    settings = SearchConfig(max_length=3, beam_size=WORDS**3, n_best=1)
+    found = beam_search(system.for_inference(), system.for_inference().init_state(inputs), settings)
     best = (-torch.inf, ())
     for words in product(range(WORDS), repeat=3):
         if 3 in words[:-1]:
@@ -142,12 +142,14 @@ def test_a_wide_beam_finds_the_best_caption_there_is(variant):
 @pytest.mark.parametrize("variant", SYSTEMS)
 def test_a_beam_of_one_is_greedy_and_samples_are_as_likely_as_they_say(variant):
     system, inputs = random_system(variant), random_inputs(CONTROLS)
-    settings = Settings(max_length=6, beam_size=1)
-    narrow = beam_search(system, system.begin(inputs), settings)
-    assert torch.equal(narrow.words, greedy(system, system.begin(inputs), settings).words)
-    drawn = sample(system, system.begin(inputs), settings, num_samples=2, generator=torch.Generator().manual_seed(1))
+    settings = SearchConfig(max_length=6, beam_size=1)
+    narrow = beam_search(system, system.init_state(inputs), settings)
+    assert torch.equal(narrow.words, greedy(system, system.init_state(inputs), settings).words)
+    drawn = sample(
+        system, system.init_state(inputs), settings, num_samples=2, generator=torch.Generator().manual_seed(1)
+    )
     words = torch.cat([torch.full((3, 1), 2), drawn.words[:, 1]], dim=1)
-    likely = (stepped(system, inputs, words) * drawn.spoken[:, 1]).sum(1)
+    likely = (stepped(system, inputs, words) * drawn.token_mask[:, 1]).sum(1)
     torch.testing.assert_close(drawn.scores[:, 1], likely)
 
 
@@ -195,7 +197,7 @@ def test_refuses_a_region_set_to_cover():
 
 
 def test_refuses_eight_bits_and_the_authors_mode():
-    with pytest.raises(InputError, match="knows no int8 weights"):
+    with pytest.raises(InputError, match="got int8 weights"):
         Captioner(random_system("fc_2k"), VOCABULARY, precision="int8")
     with pytest.raises(InputError, match="the authors released no such captioner"):
         CaptionerConfig(vocabulary_size=9, variant="fc_2k", mode="reference")

@@ -12,12 +12,12 @@ from tests.models.baselines.tiny_systems import CONTROLS, random_inputs, random_
 
 SLOTS = torch.zeros(3, 4, dtype=torch.long)
 TOKENS = torch.tensor([[2, 4, 5, 6, 3], [2, 5, 3, 1, 1], [2, 8, 5, 6, 7]])
-VOCABULARY = Vocabulary.of_counts({word: 20 - place for place, word in enumerate(("a", "dog", "sleeps", "on", "the"))})
+VOCABULARY = Vocabulary.from_counts({word: 20 - place for place, word in enumerate(("a", "dog", "sleeps", "on", "the"))})
 
 
 def first_words(system, latents):
     inputs = random_inputs(CONTROLS)
-    state = system.begin_in(inputs, None if latents is None else torch.tensor(latents))
+    state = system.init_state(inputs, None if latents is None else torch.tensor(latents))
     return system.step(TOKENS[:, 0], SLOTS[:, 0], state).word_log_probs
 
 
@@ -35,11 +35,11 @@ def test_manner_nought_is_the_likeliest_and_others_differ(variant):
 @pytest.mark.parametrize("variant", ["ag_cvae", "pos"])
 def test_what_is_decided_before_the_first_word_costs_at_the_first_step(variant):
     system = random_system(variant)
-    followed = system.follow(random_inputs(CONTROLS), TOKENS, SLOTS, is_ground_truth=True)
+    followed = system.teacher_force(random_inputs(CONTROLS), TOKENS, SLOTS, is_ground_truth=True)
     [cost] = followed.costs.values()
     assert (cost[:, 0] > 0).all()
     assert not cost[:, 1:].any()
-    assert not system.follow(random_inputs(CONTROLS), TOKENS, SLOTS).costs
+    assert not system.teacher_force(random_inputs(CONTROLS), TOKENS, SLOTS).costs
 
 
 def test_the_prior_is_the_mean_of_the_classes_that_are_there():
@@ -68,7 +68,7 @@ def test_a_caption_is_learned_along_the_template_that_differs_least():
 
 def test_what_follows_a_template_has_no_tag():
     system = random_system("pos")
-    state = system.begin(random_inputs(CONTROLS))
+    state = system.init_state(random_inputs(CONTROLS))
     for _ in range(8):  # longer than the longest template
         step = system.step(TOKENS[:, 1], SLOTS[:, 0], state)
         state = step.state
@@ -93,5 +93,5 @@ def test_refuses_tags_that_do_not_fit(changes, message):
 def test_refuses_manners_of_who_has_one(variant):
     captioner = Captioner(random_system(variant), VOCABULARY)
     assert not captioner.has_latents
-    with pytest.raises(InputError, match="one manner of speaking"):
+    with pytest.raises(InputError, match="has none"):
         captioner.search(random_inputs(CONTROLS), latents=torch.tensor([0, 1, 2]))

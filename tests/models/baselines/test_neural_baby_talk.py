@@ -29,8 +29,8 @@ def pointing_system(own: float):
 )
 def test_says_its_own_words_or_fills_slots(own, slot_share):
     system = pointing_system(own)
-    step = system.step(TOKENS[:, 0], torch.zeros(3, dtype=torch.long), system.begin(random_inputs(CONTROLS)))
-    told = system.tell(TOKENS[:, 0], system.begin(random_inputs(CONTROLS)))
+    step = system.step(TOKENS[:, 0], torch.zeros(3, dtype=torch.long), system.init_state(random_inputs(CONTROLS)))
+    told = system.tell(TOKENS[:, 0], system.init_state(random_inputs(CONTROLS)))
     torch.testing.assert_close(told.form_probs.sum((1, 2)), torch.full((3,), slot_share))
     of_forms = step.word_log_probs.exp()[:, [4, 5]].sum(1)
     assert (of_forms > 0.999).all() if slot_share else (of_forms < 0.999).all()
@@ -38,8 +38,8 @@ def test_says_its_own_words_or_fills_slots(own, slot_share):
 
 def test_a_word_that_a_region_can_fill_costs_what_pointing_at_it_costs():
     system, inputs = pointing_system(1.0), random_inputs(CONTROLS)
-    followed = system.follow(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long))
-    told = system.tell(TOKENS[:, 0], system.begin(inputs))
+    followed = system.teacher_force(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long))
+    told = system.tell(TOKENS[:, 0], system.init_state(inputs))
     filled = torch.where(told.shown.form_words == 4, told.form_probs, 0.0).sum((1, 2))
     cost = followed.costs["slots"]
     torch.testing.assert_close(followed.word_log_probs[:, 0] - cost[:, 0], filled.log())
@@ -50,7 +50,7 @@ def test_a_word_that_a_region_can_fill_costs_what_pointing_at_it_costs():
 def test_regions_that_nobody_has_a_word_for_are_never_pointed_at():
     system = pointing_system(-5.0)
     system.region_classes.bias.copy_(torch.tensor([0, 0, 1.0, 0]))  # its third class has no forms
-    told = system.tell(TOKENS[:, 0], system.begin(random_inputs(CONTROLS)))
+    told = system.tell(TOKENS[:, 0], system.init_state(random_inputs(CONTROLS)))
     assert not told.form_probs.any()
     torch.testing.assert_close(told.own_log_prob, torch.zeros(3))
 
@@ -74,7 +74,7 @@ def test_refuses_what_it_does_not_know():
     with pytest.raises(InputError, match="no ids of words"):
         BabyTalkConfig(vocabulary_size=9, variant="neural_baby_talk", forms="dog;cat")
     with pytest.raises(InputError, match="label smoothing"):
-        random_system("neural_baby_talk").follow(
+        random_system("neural_baby_talk").teacher_force(
             random_inputs(CONTROLS), TOKENS, torch.zeros(3, 4, dtype=torch.long), label_smoothing=0.1
         )
     with pytest.raises(InputError, match="0 regions came to learn 5 classes from"):

@@ -14,7 +14,7 @@ SEVERAL = torch.cat([WORDS, WORDS.flip(0), WORDS.roll(1, 0)]).view(3, 3, -1).tra
 
 def stepped(system, inputs, words):
     """Log-probabilities of given words, with rows chosen as sampling does."""
-    first = system.begin(inputs)
+    first = system.init_state(inputs)
     state = first.select(torch.arange(len(inputs.image)).repeat_interleave(len(words) // len(inputs.image)))
     found = []
     for tokens, targets in zip(words[:, :-1].unbind(1), words[:, 1:].unbind(1), strict=True):
@@ -33,7 +33,7 @@ def test_follows_as_it_steps_and_learns_the_same(variant, image_in_top_layer, wo
     inputs = random_inputs(CONTROLS).to("cpu", torch.float64)
     if with_empty_control:
         inputs.set_mask[1] = False
-    followed = system.follow(inputs, words, torch.zeros_like(words[:, 1:])).word_log_probs
+    followed = system.teacher_force(inputs, words, torch.zeros_like(words[:, 1:])).word_log_probs
     wished = stepped(system, inputs, words)
     torch.testing.assert_close(followed, wished, rtol=1e-9, atol=1e-9)
     names, weights = zip(*system.named_parameters(), strict=True)
@@ -49,11 +49,13 @@ def test_follows_as_it_steps_and_learns_the_same(variant, image_in_top_layer, wo
 @pytest.mark.parametrize("variant", SYSTEMS)
 def test_every_weight_learns_in_half_precision_nearly_what_it_should(variant):
     system, inputs, slots = random_system(variant), random_inputs(CONTROLS), torch.zeros_like(WORDS[:, 1:])
-    exact = torch.autograd.grad(system.follow(inputs, WORDS, slots).word_log_probs.sum(), system.output.weight)[0]
+    exact = torch.autograd.grad(system.teacher_force(inputs, WORDS, slots).word_log_probs.sum(), system.output.weight)[
+        0
+    ]
     with torch.autocast("cpu", dtype=torch.float16):
         torch.manual_seed(0)
-        taught = system.follow(inputs, WORDS, slots, is_ground_truth=True)
-        found = system.follow(inputs, WORDS, slots).word_log_probs
+        taught = system.teacher_force(inputs, WORDS, slots, is_ground_truth=True)
+        found = system.teacher_force(inputs, WORDS, slots).word_log_probs
     coarse = torch.autograd.grad(found.sum(), system.output.weight)[0]
     assert (coarse - exact).norm() < 0.1 * exact.norm()
     (taught.word_log_probs.sum() - sum(cost.sum() for cost in taught.costs.values())).backward()
@@ -64,7 +66,7 @@ def test_every_weight_learns_in_half_precision_nearly_what_it_should(variant):
 def test_what_rows_see_is_gathered_once_as_long_as_they_stay_as_they_are(variant):
     system = random_system(variant)
     tokens = torch.tensor([2, 2, 2])
-    first = system.step(tokens, torch.zeros_like(tokens), system.begin(random_inputs(CONTROLS))).state
+    first = system.step(tokens, torch.zeros_like(tokens), system.init_state(random_inputs(CONTROLS))).state
     assert first.of_rows is first.of_examples
     chosen = first.select(torch.tensor([1, 1, 0]))
     one = system.step(tokens, torch.zeros_like(tokens), chosen).state

@@ -129,8 +129,8 @@ def test_the_cross_entropy_recipe_trains_every_variant(variant):
 def test_parts_of_speech_come_from_the_dataset_where_it_has_them(data, monkeypatch):
     dataset = Dataset.open(data)
     tagged = replace(dataset, tags="X" * len(dataset.vocabulary))
-    monkeypatch.setattr("sct.data.corpus_words.WordTagger", lambda: pytest.fail("nobody has to be asked"))
+    monkeypatch.setattr("sct.data.corpus_words.PosTagger", lambda: pytest.fail("nobody has to be asked"))
     settings = replace(ModelConfig(**SIZES), variant="pos")
-    captioner = new_captioner(settings, tagged, "train", dataset.vocabulary.cut(2), 32)
+    captioner = new_captioner(settings, tagged, "train", dataset.vocabulary.with_min_count(2), 32)
     assert set(captioner.config.tag_of_word) == {"X"}
     assert captioner.config.templates == "XXXXX"

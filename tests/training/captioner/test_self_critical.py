@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sct.language.vocabulary import BEGIN, END, PAD
+from sct.language.vocabulary import BOS, EOS, PAD
 from sct.models.config import CaptionerConfig
-from sct.models.following import follow
 from sct.models.inputs import collate_controls
 from sct.models.show_control_tell import build_show_control_tell
 from sct.training.captioner.losses import masked_mean, pointer_positions, policy_loss
@@ -20,7 +19,7 @@ WORTH = torch.tensor([0.5, -1.0, 0.3, 0.9, 2.0, -0.7])
 
 def rewards(words: Tensor, example: Tensor) -> dict[str, Tensor]:
     """What the words are worth, counted up to the end."""
-    after_end = (words == END).cumsum(1) - (words == END).long() > 0
+    after_end = (words == EOS).cumsum(1) - (words == EOS).long() > 0
     return {"worth": (WORTH[words] * ~after_end).sum(1) * (1 + example)}
 
 
@@ -45,16 +44,16 @@ def expected_reward(network, inputs, reward=rewards) -> Tensor:
     """The sum over all captions of probability times reward."""
     total = torch.zeros(())
     for words in product(range(WORDS), repeat=TIME):
-        if words[0] == END and words[1] != PAD:
+        if words[0] == EOS and words[1] != PAD:
             continue
         for shifts in product((0, 1), repeat=TIME):
             said, moved = torch.tensor([words]), torch.tensor([shifts])
-            is_end = said == END
+            is_end = said == EOS
             if (moved.bool() & (is_end | (is_end.cumsum(1) > 0))).any():
                 continue
-            tokens = torch.cat([torch.full((1, 1), BEGIN), said], dim=1)
-            followed = follow(
-                network, inputs, tokens, pointer_positions(moved, inputs.num_slots + network.config.end_slot)
+            tokens = torch.cat([torch.full((1, 1), BOS), said], dim=1)
+            followed = network.teacher_force(
+                inputs, tokens, pointer_positions(moved, inputs.num_slots + network.config.end_slot)
             )
             spoken = is_end.cumsum(1) - is_end.long() == 0
             chosen = followed.shift_log_probs.gather(2, moved[..., None]).squeeze(2).masked_fill(is_end, 0.0)

@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from sct.data.dataset import Manifest, write_dataset
-from sct.data.features import features_for
+from sct.data.features import make_features
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.samples import caption_text, samples_of
-from sct.data.table import join, pack
-from sct.decoding import Settings
+from sct.data.samples import caption_text, make_samples
+from sct.data.table import merge_tables, build_table
+from sct.decoding import SearchConfig
 from sct.decoding.beam import beam_search
 from sct.decoding.sampling import greedy
 from sct.evaluation import predict
 from sct.language.noun_table import NounTable
 from sct.metrics.report import quick_scores
-from sct.models.fused import FusedCaptioner
+from sct.models.fast_cell import FastDecoder
 from sct.regions import Box, Region
 from sct.training.captioner import validation
-from sct.training.captioner.config import ExampleSettings
+from sct.training.captioner.config import ExamplesConfig
 from sct.training.captioner.setup import TrainingComponents, build_training
 from tests.training.tiny_runs import tiny_recipe
 
@@ -69,12 +69,12 @@ def image(number: int, split: str, caption: Caption) -> AnnotatedImage:
 def test_validation_judges_what_evaluation_judges(caption_of, settings, beam_size, tmp_path, monkeypatch):
     """Whatever the recipe cuts its examples to."""
     validated = [image(100 + number, "val", caption_of(number)) for number in range(12)]
-    table, vocabulary = join([pack([image(0, "train", plain(*range(6))), *validated])])
-    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, images=13, captions=26)
+    table, vocabulary = merge_tables([build_table([image(0, "train", plain(*range(6))), *validated])])
+    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, num_images=13, num_captions=26)
     nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(6, 4)), "four random numbers")
     write_dataset(tmp_path / "data", table, vocabulary, manifest, nouns)
     recipe = tiny_recipe(tmp_path / "data", tmp_path / "run")
-    recipe = replace(recipe, examples=ExampleSettings(**settings), val_beam_size=beam_size)
+    recipe = replace(recipe, examples=ExamplesConfig(**settings), val_beam_size=beam_size)
     workshop = build_training(recipe, torch.device("cpu"), torch.float32)
     for weight in workshop.bundle.captioner.parameters():
         torch.nn.init.normal_(weight)  # so that what is said depends on what is looked at
@@ -94,11 +94,11 @@ def test_validation_judges_what_evaluation_judges(caption_of, settings, beam_siz
 def evaluated(workshop: TrainingComponents, beam_size: int) -> tuple[list[str], list[list[str]]]:
     """What ``sct evaluate --control sequence`` says and judges, with a beam of another width, or greedy captions."""
     table, bundle = workshop.dataset.table, workshop.bundle
-    samples = samples_of(table, "val", "sequence")
-    features = features_for(table, None, bundle.encoder)
+    samples = make_samples(table, "val", "sequence")
+    features = make_features(table, None, bundle.encoder)
     inputs = predict.pack(features, [sample.image for sample in samples], [sample.control for sample in samples])
-    fused = FusedCaptioner(bundle.captioner)
+    fused = FastDecoder(bundle.captioner)
     search = greedy if beam_size == 1 else beam_search
-    words = search(fused, fused.begin(inputs), Settings(beam_size=beam_size)).words[:, 0].tolist()
+    words = search(fused, fused.init_state(inputs), SearchConfig(beam_size=beam_size)).words[:, 0].tolist()
     said = [" ".join(bundle.vocabulary.decode(ids)) for ids in words]
     return said, [[caption_text(table, caption) for caption in sample.captions] for sample in samples]

@@ -18,7 +18,7 @@ from sct.models.baselines.fc_2k import FcState
 from sct.models.baselines.region_classifier import RegionClasses
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
-from sct.models.interface import TeacherForcedOutput
+from sct.models.interface import TeacherForcedOutput, TeacherForcingInputs
 from sct.models.modules import compute_dtype, exact
 
 
@@ -61,13 +61,13 @@ class AgCvae(LatentCaptioner):
         present = class_embedding.amax(1).to(inputs.image.dtype)
         return present / present.sum(1, keepdim=True).clamp_min(1)
 
-    def begin_in(self, inputs: ControlBatch, latents: Int[Tensor, " examples"] | None) -> FcState:
+    def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> FcState:
         """The state before the first word; each manner is the same draw for all images."""
-        presence = self.presence(inputs)
+        presence = self.presence(batch)
         latent = presence @ self.class_means.to(presence.dtype)
         if latents is not None:
             latent = latent + self.config.prior_scale * self._draws(latents).to(latent.dtype)
-        return self._begin_from(inputs, presence, latent)
+        return self._begin_from(batch, presence, latent)
 
     def _draws(self, latents: Int[Tensor, " examples"]) -> Float[Tensor, "examples latent"]:
         size = self.config.latent_size
@@ -101,26 +101,19 @@ class AgCvae(LatentCaptioner):
             all_hidden.append(memory.hidden)
         return torch.cat(all_hidden)
 
-    def follow(
-        self,
-        inputs: ControlBatch,
-        words: Int[Tensor, "captions time_and_one"],
-        slots: Int[Tensor, "captions time"],
-        *,
-        label_smoothing: float = 0.0,
-        is_ground_truth: bool = False,
-    ) -> TeacherForcedOutput:
-        """Along ground truth, the hidden vector comes from the caption, at the cost of its distance from the prior."""
-        if not is_ground_truth:
-            return super().follow(inputs, words, slots, label_smoothing=label_smoothing)
-        inputs = inputs.to(words.device, compute_dtype(self.output.weight))
-        presence = self.presence(inputs)
+    def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
+        """Ground truth: sample the latent from the posterior, and add the KL divergence as a cost."""
+        if not inputs.is_ground_truth:
+            return super()._teacher_force(inputs)
+        words, label_smoothing = inputs.words, inputs.label_smoothing
+        batch = inputs.batch.to(words.device, compute_dtype(self.output.weight))
+        presence = self.presence(batch)
         precise = exact(presence.dtype)
         prior = (presence @ self.class_means.to(presence.dtype)).to(precise)
-        shift, log_ratio = self._read(inputs, presence, words).to(precise).chunk(2, dim=1)
+        shift, log_ratio = self._read(batch, presence, words).to(precise).chunk(2, dim=1)
         drawn = shift + torch.randn_like(shift) * (0.5 * log_ratio).exp()
         latent = prior + self.config.prior_scale * drawn
-        lost = self.lost(words, self._begin_from(inputs, presence, latent.to(presence.dtype)), label_smoothing)
+        lost = self.lost(words, self._begin_from(batch, presence, latent.to(presence.dtype)), label_smoothing)
         divergence = gaussian_divergence(shift, log_ratio)[:, None]
         # Once a caption, so at its first step alone.
         return TeacherForcedOutput(-lost, None, {"divergence": functional.pad(divergence, (0, lost.shape[1] - 1))})

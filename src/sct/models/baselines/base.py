@@ -8,7 +8,7 @@ Systems that can say the same thing in many ways: each way is a manner, and mann
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from sct.decoding.interface import Step
 from sct.errors import InputError
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
-from sct.models.interface import CaptionModel, TeacherForcedOutput
+from sct.models.interface import CaptionModel, TeacherForcedOutput, TeacherForcingInputs
 from sct.models.linear import DENSE, DeferredGradLinear, LinearBackend, linear
 from sct.models.modules import compute_dtype, exact, lstm_step
 from sct.models.registry import build_model
@@ -99,45 +99,38 @@ def repeat_rows(table: Shaped[Tensor, "rows ..."], times: int) -> Shaped[Tensor,
 
 
 class InferenceCopy:
-    """Speaks with the weights that a system has now, without gradients."""
+    """Decoder that steps a gradient-free copy of a model's weights."""
 
-    def __init__(
-        self, system: CaptionModel, products: LinearBackend = DENSE, dtype: torch.dtype = torch.float32
-    ) -> None:
-        if products is not DENSE:
+    has_attention = False
+
+    def __init__(self, model: CaptionModel, backend: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> None:
+        if backend is not DENSE:
             raise InputError(
-                f"the captioner {system.config.variant!r} knows no int8 weights: expected float32 or float16 for it"
+                f"got int8 weights for variant {model.config.variant!r}, expected float32 or float16: "
+                "int8 exists for Show, Control and Tell only"
             )
-        self.config, self.dtype = system.config, dtype
+        self.config, self.dtype, self.has_latents = model.config, dtype, model.has_latents
         with torch.device("meta"), SkipInit():
-            self._system = build_model(system.config)
-        # Copies, also where the precision stays: what learns on must not change what is being said.
-        weights = {name: weight.detach().to(dtype, copy=True) for name, weight in system.state_dict().items()}
-        self._system.load_state_dict(weights, assign=True)
-        self._system.eval()
-        self._begin_in: Callable[..., Any] | None = getattr(self._system, "begin_in", None)
-
-    @property
-    def has_latents(self) -> bool:
-        """Whether it can say the same in several latents."""
-        return self._begin_in is not None
+            self._model = build_model(model.config)
+        # Copied even if the precision stays, so that training the original does not change this copy.
+        weights = {name: weight.detach().to(dtype, copy=True) for name, weight in model.state_dict().items()}
+        self._model.load_state_dict(weights, assign=True)
+        self._model.eval()
 
     @torch.inference_mode()
-    def begin(self, inputs: ControlBatch) -> Any:
-        """The state before the first word, one row for each example."""
-        return self._system.begin(inputs.to(inputs.image.device, self.dtype))
-
-    @torch.inference_mode()
-    def begin_in(self, inputs: ControlBatch, latents: Int[Tensor, " examples"]) -> Any:
-        """The same in other latents than the likeliest, for a system that has several."""
-        if self._begin_in is None:
-            raise InputError(f"the captioner {self.config.variant!r} has one manner of speaking: expected none named")
-        return self._begin_in(inputs.to(inputs.image.device, self.dtype), latents)
+    def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> Any:
+        """State before the first word, one row per example."""
+        batch = batch.to(batch.image.device, self.dtype)
+        if isinstance(self._model, LatentCaptioner):
+            return self._model.init_state(batch, latents)
+        if latents is not None:
+            raise InputError(f"got latents for variant {self.config.variant!r}, which has none: leave them out")
+        return self._model.init_state(batch)
 
     @torch.inference_mode()
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
-        """What comes after the last words."""
-        return self._system.step(tokens, shifts, state)
+        """Step of the copied model."""
+        return self._model.step(tokens, shifts, state)
 
 
 class ToWords(nn.Linear):
@@ -193,18 +186,10 @@ class LSTMCaptioner(CaptionModel):
         scores = self.output(heard.hidden)
         return Step(torch.log_softmax(scores, dim=1, dtype=exact(scores.dtype)), None, heard.state)
 
-    def follow(
-        self,
-        inputs: ControlBatch,
-        words: Int[Tensor, "captions time_and_one"],
-        slots: Int[Tensor, "captions time"],  # noqa: ARG002
-        *,
-        label_smoothing: float = 0.0,
-        is_ground_truth: bool = False,  # noqa: ARG002
-    ) -> TeacherForcedOutput:
-        """Hear all words, and tell all at once; of each example there may be several captions, one after the other."""
-        state = self.begin(inputs.to(words.device, compute_dtype(self.output.weight)))
-        return TeacherForcedOutput(-self.lost(words, state, label_smoothing), None)
+    def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
+        words = inputs.words
+        state = self.init_state(inputs.batch.to(words.device, compute_dtype(self.output.weight)))
+        return TeacherForcedOutput(-self.lost(words, state, inputs.label_smoothing), None)
 
     def lost(
         self, words: Int[Tensor, "rows time_and_one"], state: Any, label_smoothing: float = 0.0
@@ -228,18 +213,16 @@ class LSTMCaptioner(CaptionModel):
         )
         return lost.view(-1, len(words)).T
 
-    def speaker(self, products: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> InferenceCopy:
-        """A copy in this precision."""
-        return InferenceCopy(self, products, dtype)
+    def for_inference(self, backend: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> InferenceCopy:
+        """Copy of the weights in this precision; it takes the same steps."""
+        return InferenceCopy(self, backend, dtype)
 
 
 class LatentCaptioner(LSTMCaptioner):
-    """A captioner that decides on a manner before its first word."""
+    """An ``LSTMCaptioner`` conditioned on a discrete latent that is chosen before the first word."""
 
-    def begin(self, inputs: ControlBatch) -> Any:
-        """The state before the first word, in the likeliest manner."""
-        return self.begin_in(inputs, None)
+    has_latents = True
 
     @abstractmethod
-    def begin_in(self, inputs: ControlBatch, latents: Int[Tensor, " examples"] | None) -> Any:
-        """The state before the first word, one row for each example, each in a manner of its own."""
+    def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> Any:
+        """State before the first word, one row per example; without ``latents``, that of the most likely latent."""

@@ -46,12 +46,12 @@ class ControllableLstm(LSTMCaptioner):
         self.top = Layer(hidden + told * config.image_in_top_layer, hidden)
         self.reset_parameters()
 
-    def begin(self, inputs: ControlBatch) -> ControllableLstmState:
+    def init_state(self, batch: ControlBatch) -> ControllableLstmState:
         """The state before the first word: the control has been read."""
-        memory = no_memory(len(inputs.image), self.config.hidden_size, inputs.image)
+        memory = no_memory(len(batch.image), self.config.hidden_size, batch.image)
         return ControllableLstmState(
-            torch.cat([inputs.image, self.read_control(inputs)], dim=1),
-            torch.arange(len(inputs.image), device=inputs.image.device),
+            torch.cat([batch.image, self.read_control(batch)], dim=1),
+            torch.arange(len(batch.image), device=batch.image.device),
             memory,
             memory,
         )

@@ -53,12 +53,12 @@ class Fc2k(LSTMCaptioner):
         self.layer = MaxoutLayer(config.word_size, config.hidden_size)
         self.reset_parameters()
 
-    def begin(self, inputs: ControlBatch) -> FcState:
+    def init_state(self, batch: ControlBatch) -> FcState:
         """The state before the first word: the image has been taken in like a word."""
-        memory = no_memory(len(inputs.image), self.config.hidden_size, inputs.image)
+        memory = no_memory(len(batch.image), self.config.hidden_size, batch.image)
         return FcState(
-            torch.arange(len(inputs.image), device=inputs.image.device),
-            self.layer.remember(self.image(inputs.image), memory),
+            torch.arange(len(batch.image), device=batch.image.device),
+            self.layer.remember(self.image(batch.image), memory),
         )
 
     def hear(self, tokens: Int[Tensor, " rows"], state: FcState) -> Heard:

@@ -21,7 +21,7 @@ from sct.models.baselines.region_classifier import RegionClasses
 from sct.models.baselines.up_down import Shown, UpDown, UpDownState, attention
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
-from sct.models.interface import TeacherForcedOutput
+from sct.models.interface import TeacherForcedOutput, TeacherForcingInputs
 from sct.models.modules import MASKED, Compatibility, Sentinel, SentinelScore, compute_dtype, exact
 
 _LEAST = 1e-30
@@ -197,22 +197,15 @@ class BabyTalk(UpDown):
         all_ways = own.scatter_add(1, told.shown.form_words.flatten(1), told.form_probs.flatten(1))
         return Step(all_ways.clamp_min(_LEAST).log(), None, told.state)
 
-    def follow(
-        self,
-        inputs: ControlBatch,
-        words: Int[Tensor, "captions time_and_one"],
-        slots: Int[Tensor, "captions time"],  # noqa: ARG002
-        *,
-        label_smoothing: float = 0.0,
-        is_ground_truth: bool = False,  # noqa: ARG002
-    ) -> TeacherForcedOutput:
-        """Along ground truth, a word that a region could fill costs more if it is said in any other way.
+    def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
+        """The cost ``slots`` is that of saying a word in any other way where a region could fill it.
 
-        So the captioner learns to leave a slot wherever a region can fill it, as its paper's loss wants.
+        So the model learns to leave a slot wherever a region can fill it, as in its paper's loss.
         """
-        if label_smoothing:
-            raise InputError("label smoothing knows one way to each word, and this captioner two: set it to 0")
-        state = self.begin(inputs.to(words.device, compute_dtype(self.output.weight)))
+        if inputs.label_smoothing:
+            raise InputError("got label smoothing for neural_baby_talk, whose words are mixtures: set it to 0")
+        words = inputs.words
+        state = self.init_state(inputs.batch.to(words.device, compute_dtype(self.output.weight)))
         walked = self.walk(words[:, :-1], state)
         top = Memory(*(torch.cat(parts) for parts in zip(*walked.top, strict=True)))
         num_rows, num_steps = len(words), len(walked.top)

@@ -18,7 +18,7 @@ from sct.models.baselines.base import Heard, LatentCaptioner, repeat_rows
 from sct.models.baselines.up_down import UpDown, UpDownState
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
-from sct.models.interface import TeacherForcedOutput
+from sct.models.interface import TeacherForcedOutput, TeacherForcingInputs
 from sct.models.modules import compute_dtype, exact
 
 
@@ -77,17 +77,13 @@ class PosCaptioner(UpDown, LatentCaptioner):
         self.of_template = nn.Linear(config.hidden_size, num_templates)
         self.reset_parameters()
 
-    def begin(self, inputs: ControlBatch) -> PosState:
-        """The state before the first word, along the likeliest template."""
-        return self.begin_in(inputs, None)
-
-    def begin_in(self, inputs: ControlBatch, latents: Int[Tensor, " examples"] | None) -> PosState:
-        """The state before the first word; latents past the last template are the last."""
-        scores = self.template_scores(inputs.image)
+    def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> PosState:
+        """State before the first word; latent n is the n-th most likely template, clamped to the last."""
+        scores = self.template_scores(batch.image)
         if latents is None:
-            return self._begin_along(inputs, scores.argmax(1))
+            return self._begin_along(batch, scores.argmax(1))
         order = scores.sort(dim=1, descending=True, stable=True).indices
-        return self._begin_along(inputs, order.gather(1, latents.clamp(max=order.shape[1] - 1)[:, None]).squeeze(1))
+        return self._begin_along(batch, order.gather(1, latents.clamp(max=order.shape[1] - 1)[:, None]).squeeze(1))
 
     def template_scores(self, image: Float[Tensor, "examples features"]) -> Float[Tensor, "examples templates"]:
         """How well each template suits the image."""
@@ -95,7 +91,7 @@ class PosCaptioner(UpDown, LatentCaptioner):
         return scores.to(exact(scores.dtype))
 
     def _begin_along(self, inputs: ControlBatch, chosen: Int[Tensor, " examples"]) -> PosState:
-        plain = UpDown.begin(self, inputs)
+        plain = UpDown.init_state(self, inputs)
         template = numbers_of(self.config.templates, inputs.image.device)[chosen]
         return PosState(
             plain.of_examples, plain.of_rows, plain.example, plain.bottom, plain.top, template=template, time=0
@@ -123,22 +119,15 @@ class PosCaptioner(UpDown, LatentCaptioner):
         heard = UpDown.hear(self, tokens, state)
         return Heard(heard.hidden, replace(heard.state, time=state.time + 1))
 
-    def follow(
-        self,
-        inputs: ControlBatch,
-        words: Int[Tensor, "captions time_and_one"],
-        slots: Int[Tensor, "captions time"],
-        *,
-        label_smoothing: float = 0.0,
-        is_ground_truth: bool = False,
-    ) -> TeacherForcedOutput:
-        """Along ground truth, the template is the one that differs least from the caption, and is to be told itself."""
-        if not is_ground_truth:
-            return super().follow(inputs, words, slots, label_smoothing=label_smoothing)
-        inputs = inputs.to(words.device, compute_dtype(self.output.weight))
+    def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
+        """Ground truth: use the nearest template, and add the cross-entropy of its prediction as a cost."""
+        if not inputs.is_ground_truth:
+            return super()._teacher_force(inputs)
+        words, label_smoothing = inputs.words, inputs.label_smoothing
+        batch = inputs.batch.to(words.device, compute_dtype(self.output.weight))
         chosen = self.nearest_template(words)
-        lost = self.lost(words, self._begin_along(inputs, chosen), label_smoothing)
-        template = functional.cross_entropy(self.template_scores(inputs.image), chosen, reduction="none")[:, None]
+        lost = self.lost(words, self._begin_along(batch, chosen), label_smoothing)
+        template = functional.cross_entropy(self.template_scores(batch.image), chosen, reduction="none")[:, None]
         # Once a caption, so at its first step alone.
         return TeacherForcedOutput(-lost, None, {"template": functional.pad(template, (0, lost.shape[1] - 1))})
 

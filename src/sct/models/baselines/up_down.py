@@ -87,12 +87,12 @@ class UpDown(LSTMCaptioner):
         self.compatibility = Compatibility(features, hidden, config.attention_size)
         self.reset_parameters()
 
-    def begin(self, inputs: ControlBatch) -> UpDownState:
+    def init_state(self, batch: ControlBatch) -> UpDownState:
         """The state before the first word; a region that several sets name is shown as often."""
-        num_examples = len(inputs.image)
-        shown = self.show(inputs)
-        memory = no_memory(num_examples, self.config.hidden_size, inputs.image)
-        return UpDownState(shown, shown, torch.arange(num_examples, device=inputs.image.device), memory, memory)
+        num_examples = len(batch.image)
+        shown = self.show(batch)
+        memory = no_memory(num_examples, self.config.hidden_size, batch.image)
+        return UpDownState(shown, shown, torch.arange(num_examples, device=batch.image.device), memory, memory)
 
     def show(self, inputs: ControlBatch) -> Shown:
         """What there is to see for each example."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from sct.captioner.bundle import Bundle, load_bundle
 from sct.errors import InputError
 from sct.models.config import OURS
-from sct.models.following import teacher_forced_log_probs
+from sct.models.fast_cell import teacher_forced_log_probs
 from sct.models.show_control_tell import ShowControlTell
 from sct.training.captioner.dataloader import Batch
 from sct.training.captioner.losses import SoftTargets

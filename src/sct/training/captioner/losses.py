@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sct.models.interface import CaptionModel, TeacherForcedOutput
-from sct.models.show_control_tell import ShowControlTell
 from sct.training.captioner.dataloader import Batch
 
 MaskedMean = Callable[[Tensor, Tensor], Tensor]
@@ -77,11 +76,14 @@ def words_loss(
 def _followed(
     network: CaptionModel, batch: Batch, label_smoothing: float, taught: SoftTargets | None
 ) -> TeacherForcedOutput:
-    along = (batch.inputs, batch.words, batch.slots)
-    if taught is None:
-        return network.follow(*along, label_smoothing=label_smoothing, is_ground_truth=True)
-    assert isinstance(network, ShowControlTell)  # who reads the recipe refuses others, which cannot be taught
-    return network.follow(*along, label_smoothing=label_smoothing, is_ground_truth=True, soft_targets=taught.word_probs)
+    return network.teacher_force(
+        batch.inputs,
+        batch.words,
+        batch.slots,
+        label_smoothing=label_smoothing,
+        is_ground_truth=True,
+        soft_targets=None if taught is None else taught.word_probs,
+    )
 
 
 def policy_loss(

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sct.decoding.config import Settings
-from sct.decoding.sampling import ActionSelector, walk
-from sct.language.vocabulary import BEGIN, END
+from sct.decoding.config import SearchConfig
+from sct.decoding.sampling import ActionSelector, rollout
+from sct.language.vocabulary import BOS, EOS
 from sct.models.inputs import ControlBatch
 from sct.models.interface import CaptionModel
 from sct.training.captioner.losses import Loss, MaskedMean, masked_mean, pointer_positions, policy_loss
@@ -52,13 +52,13 @@ def say(
     """
     on_gpu = inputs.image.is_cuda
     draws = _Draws(noise, with_greedy=with_greedy)
-    settings = Settings(max_length=max_length, early_stop=not on_gpu)
+    settings = SearchConfig(max_length=max_length, early_stop=not on_gpu)
     with torch.autocast(inputs.image.device.type, enabled=False):
-        speaker = network.speaker(dtype=torch.float16 if on_gpu else torch.float32)
-        walked = walk(
-            speaker, speaker.begin(inputs), settings, ActionSelector(draws.word, draws.shift), None, draws.num_samples
+        decoder = network.for_inference(dtype=torch.float16 if on_gpu else torch.float32)
+        walked = rollout(
+            decoder, decoder.init_state(inputs), settings, ActionSelector(draws.word, draws.shift), None, draws.num_samples
         )
-    return Said(walked.words, walked.shifts, walked.spoken)
+    return Said(walked.words, walked.shifts, walked.token_mask)
 
 
 def self_critical_loss(
@@ -103,16 +103,16 @@ def self_critical_loss(
 
     first = int(with_greedy)
     words, shifts, spoken = (values[:, first:].flatten(0, 1) for values in (said.words, said.shifts, said.spoken))
-    begin = torch.full_like(words[:, :1], BEGIN)
+    begin = torch.full_like(words[:, :1], BOS)
     slots = pointer_positions(shifts, inputs.with_end_slot(network.config).num_slots.repeat_interleave(num_samples))
-    followed = network.follow(inputs, torch.cat([begin, words], dim=1), slots)
+    followed = network.teacher_force(inputs, torch.cat([begin, words], dim=1), slots)
     if count_padding:
         spoken = torch.ones_like(spoken)
     log_probs = followed.word_log_probs
     if followed.shift_log_probs is not None:
         # Nothing is shifted at the end, so no shift is learned there.
         of_shifts = followed.shift_log_probs.gather(2, shifts[..., None]).squeeze(2)
-        log_probs = log_probs + of_shifts.masked_fill(words == END, 0.0)
+        log_probs = log_probs + of_shifts.masked_fill(words == EOS, 0.0)
     total = policy_loss(log_probs, spoken, advantage.flatten(), mean)
     everyone = torch.ones_like(reward[:, first:], dtype=torch.bool)
     parts = {name: mean(values[:, first:], everyone) for name, values in by_example.items()}

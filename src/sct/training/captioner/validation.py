@@ -8,7 +8,7 @@ import torch
 from sct.data.samples import Sample, caption_text
 from sct.data.table import Table
 from sct.decoding.beam import beam_search
-from sct.decoding.config import Settings
+from sct.decoding.config import SearchConfig
 from sct.decoding.sampling import greedy
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
@@ -41,13 +41,13 @@ class Validation:
     @torch.no_grad()
     def __call__(self, network: CaptionModel) -> dict[str, float]:
         """CIDEr-D, BLEU-4 and, with a noun table, NW, in the units of the paper's tables."""
-        speaker = network.speaker(dtype=torch.float16 if self.device.type == "cuda" else torch.float32)
+        decoder = network.for_inference(dtype=torch.float16 if self.device.type == "cuda" else torch.float32)
         search = greedy if self.beam_size == 1 else beam_search
-        settings = replace(Settings.reference() if self.reference else Settings(), beam_size=self.beam_size)
+        settings = replace(SearchConfig.reference() if self.reference else SearchConfig(), beam_size=self.beam_size)
         at_once = max(1, _CAPTIONS_AT_ONCE // self.beam_size)
         said = []
         for rows in torch.arange(len(self.feed), device=self.feed.home).split(at_once):
-            decoded = search(speaker, speaker.begin(self.feed.inputs(rows)), settings)
+            decoded = search(decoder, decoder.init_state(self.feed.inputs(rows)), settings)
             said += [" ".join(self.vocabulary.decode(ids)) for ids in decoded.words[:, 0].tolist()]
         if self.reference:
             said = [collapse_repeats(caption) for caption in said]
