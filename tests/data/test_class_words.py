@@ -1,6 +1,6 @@
-from sct.data.corpus_words import slot_words
+from sct.data.corpus_words import class_nouns
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import join, pack
+from sct.data.table import merge_tables, build_table
 from sct.regions import Box, Region
 
 
@@ -16,9 +16,9 @@ def image(name: str, split: str, *texts: str) -> AnnotatedImage:
     return AnnotatedImage(image_id=name, split=split, width=9, height=9, regions=regions, captions=tuple(captions))
 
 
-TABLE, VOCABULARY = join(
+TABLE, VOCABULARY = merge_tables(
     [
-        pack(
+        build_table(
             [
                 image("1", "train", "a man with two dogs", "a young man with a dog", "men with the dog"),
                 image("2", "val", "a lady with a puppy"),
@@ -29,9 +29,9 @@ TABLE, VOCABULARY = join(
 
 
 def named(**settings) -> dict[str, list[str]]:
-    found = slot_words(TABLE, "train", VOCABULARY.cut(1), **settings)
+    found = class_nouns(TABLE, "train", VOCABULARY.with_min_count(1), **settings)
     return {
-        name: [VOCABULARY.cut(1).words[word] for word in words]
+        name: [VOCABULARY.with_min_count(1).words[word] for word in words]
         for name, words in zip(TABLE.classes, found, strict=True)
     }
 

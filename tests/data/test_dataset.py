@@ -3,7 +3,7 @@ import pytest
 
 from sct.data.dataset import Dataset, Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import join, pack
+from sct.data.table import merge_tables, build_table
 from sct.errors import InputError
 from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
@@ -16,8 +16,8 @@ def write(folder, nouns: NounTable | None, tags: str | None = None) -> None:
     image = AnnotatedImage(
         image_id="1", split="train", width=1, height=1, regions=(Region(Box(0, 0, 1, 1), "dog"),), captions=(caption,)
     )
-    table, vocabulary = join([pack([image])])
-    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, images=1, captions=1)
+    table, vocabulary = merge_tables([build_table([image])])
+    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, num_images=1, num_captions=1)
     write_dataset(folder, table, vocabulary, manifest, nouns, tags)
 
 

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from sct.data.examples import Examples, examples_of_samples, make_examples
+from sct.data.examples import Examples, examples_from_samples, make_examples
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.samples import samples_of
-from sct.data.table import Table, join, pack
+from sct.data.samples import make_samples
+from sct.data.table import Table, merge_tables, build_table
 from sct.errors import InputError
 from sct.language.shift_targets import shift_targets, slots
-from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary
+from sct.language.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from sct.regions import Box, Region
 
 LETTERS = "abcdefghij"
@@ -31,7 +31,7 @@ def caption_of(labels: list[int | None], sets: list[tuple[int, ...]], letters: s
 
 
 def table_of(*images: AnnotatedImage) -> tuple[Table, Vocabulary]:
-    return join([pack(images)])
+    return merge_tables([build_table(images)])
 
 
 def sets_of(examples: Examples, row: int) -> list[list[int]]:
@@ -45,8 +45,8 @@ def test_a_caption_from_begin_to_end():
     table, vocabulary = table_of(image_of(caption_of([0, 0, None, 1, None], [(0,), (1, 2)])))
     examples = make_examples(table, "train", vocabulary, max_length=8)
     said = vocabulary.encode(list("abcde"))
-    assert examples.words.tolist() == [[BEGIN, *said, END, PAD]]
-    assert examples.slots[0, :6].tolist() == [0, 0, 1, 1, 1, 1]  # "c" leads up to the second set; END stays there
+    assert examples.words.tolist() == [[BOS, *said, EOS, PAD]]
+    assert examples.slots[0, :6].tolist() == [0, 0, 1, 1, 1, 1]  # "c" leads up to the second set; EOS stays there
     assert examples.shifts.tolist() == [[0, 1, 0, 0, 0, 0, 0]]
     assert sets_of(examples, 0) == [[0], [1, 2]]
 
@@ -54,14 +54,14 @@ def test_a_caption_from_begin_to_end():
 @pytest.mark.parametrize(
     ("num_words", "kept"),
     [
-        pytest.param(2, [BEGIN, UNKNOWN, UNKNOWN, END, PAD], id="shorter"),
-        pytest.param(3, [BEGIN, UNKNOWN, UNKNOWN, UNKNOWN, END], id="just right"),
-        pytest.param(6, [BEGIN, UNKNOWN, UNKNOWN, UNKNOWN, END], id="cut"),
+        pytest.param(2, [BOS, UNK, UNK, EOS, PAD], id="shorter"),
+        pytest.param(3, [BOS, UNK, UNK, UNK, EOS], id="just right"),
+        pytest.param(6, [BOS, UNK, UNK, UNK, EOS], id="cut"),
     ],
 )
 def test_a_longer_caption_is_cut_and_a_rare_word_unknown(num_words, kept):
     table, vocabulary = table_of(image_of(caption_of([0] * num_words, [(0,)])))
-    examples = make_examples(table, "train", vocabulary.cut(2), max_length=5)
+    examples = make_examples(table, "train", vocabulary.with_min_count(2), max_length=5)
     assert examples.words.tolist() == [kept]
 
 
@@ -69,7 +69,7 @@ def test_by_default_eighteen_words_stay_as_in_the_authors_code():
     table, vocabulary = table_of(image_of(caption_of([0] * 19, [(0,)])))
     examples = make_examples(table, "train", vocabulary)
     assert (examples.words.shape, examples.num_words.tolist()) == ((1, 20), [18])
-    assert int(examples.words[0, -1]) == END
+    assert int(examples.words[0, -1]) == EOS
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_words_after_the_last_chunk_may_be_a_set_of_their_own():
 @pytest.mark.parametrize(
     ("labels", "slots_of_words", "shifts"),
     [
-        pytest.param([0, 0, 1], [0, 0, 1, 2], [0, 1, 1, 0], id="the END alone comes after the last chunk"),
+        pytest.param([0, 0, 1], [0, 0, 1, 2], [0, 1, 1, 0], id="the EOS alone comes after the last chunk"),
         pytest.param([0, None, 1, None, None], [0, 1, 1, 2, 2, 2], [1, 0, 1, 0, 0, 0], id="words come after it"),
     ],
 )
@@ -179,8 +179,8 @@ def test_refuses_a_split_that_is_not_there():
 def test_samples_keep_their_whole_control(captions, expected):
     first = image_of(caption_of([0], [(0,)]), name="another, whose regions come first")
     table, _ = table_of(first, image_of(*captions))
-    samples = [sample for sample in samples_of(table, "train") if sample.image == 1]
-    examples = examples_of_samples(table, samples)
+    samples = [sample for sample in make_samples(table, "train") if sample.image == 1]
+    examples = examples_from_samples(table, samples)
     assert [sets_of(examples, row) for row in range(len(samples))] == [
         [[3 + member for member in members] for members in sets] for sets in expected
     ]
@@ -190,4 +190,4 @@ def test_samples_keep_their_whole_control(captions, expected):
 
 def test_a_sample_shows_no_more_regions_than_evaluation():
     table, _ = table_of(image_of(caption_of([0], [tuple(range(29, -1, -1))]), num_regions=30))
-    assert sets_of(examples_of_samples(table, samples_of(table, "train")), 0) == [list(range(20))]
+    assert sets_of(examples_from_samples(table, make_samples(table, "train")), 0) == [list(range(20))]

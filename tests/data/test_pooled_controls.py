@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sct.data.examples import MOST_REGIONS, Examples, examples_of_pooled_controls
+from sct.data.examples import MAX_REGIONS_PER_IMAGE, Examples, pooled_control_examples
 
-MANY = MOST_REGIONS - 1
+MANY = MAX_REGIONS_PER_IMAGE - 1
 
 
 def examples(sets: list[list[range]]) -> Examples:
@@ -47,7 +47,7 @@ def examples(sets: list[list[range]]) -> Examples:
 )
 def test_the_sets_of_a_control_become_one(sets, pools):
     plain = examples(sets)
-    pooled = examples_of_pooled_controls(plain)
+    pooled = pooled_control_examples(plain)
     ends = pooled.set_starts[:, 0] + pooled.set_sizes[:, 0]
     found = [pooled.members[start:end].tolist() for start, end in zip(pooled.set_starts[:, 0], ends, strict=True)]
     assert found == [[1000 + place for place in pool] for pool in pools]

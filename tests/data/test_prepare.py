@@ -23,9 +23,9 @@ TINY = Path(__file__).parents[2] / "examples" / "tiny"
 CHILD = """
 import sys
 from pathlib import Path
-from sct.data import parts, prepare
+from sct.data import prepare, shards
 if __name__ == "__main__":
-    parts.IMAGES_PER_PART = prepare.IMAGES_PER_PART = 2
+    shards.IMAGES_PER_SHARD = prepare.IMAGES_PER_SHARD = 2
     prepare.prepare(
         Path(sys.argv[1]), Path(sys.argv[2]), prepare.PrepareConfig(workers=int(sys.argv[3])),
         lambda done, total: print(done, total, flush=True),
@@ -60,7 +60,7 @@ def test_makes_a_dataset_that_can_be_read(whole):
     assert [chunk.class_name for chunk in astronaut.captions[0].chunks] == ["woman", "suit", "helmet", "shuttle"]
     assert dataset.image_path(astronaut) == TINY.resolve() / "images" / "astronaut.jpg"
     assert dataset.image_path(dataset["beach"]) is None, "there is no image of it"
-    assert sum(len(image.captions) for image in dataset) == dataset.manifest.captions == 41
+    assert sum(len(image.captions) for image in dataset) == dataset.manifest.num_captions == 41
 
 
 @pytest.mark.parametrize("kill_after", [0, 1, 3])
@@ -102,8 +102,8 @@ def test_finished_parts_are_not_made_again(tmp_path, monkeypatch, whole):
     child.stdout.close()
     stamps = {path.name: path.stat().st_mtime_ns for path in (out / PARTS).glob("*.safetensors")}
     kept = tmp_path / "kept"
-    monkeypatch.setattr(shards, "IMAGES_PER_PART", 2)
-    monkeypatch.setattr("sct.data.prepare.IMAGES_PER_PART", 2)
+    monkeypatch.setattr(shards, "IMAGES_PER_SHARD", 2)
+    monkeypatch.setattr("sct.data.prepare.IMAGES_PER_SHARD", 2)
     monkeypatch.setattr("sct.data.prepare.shutil.rmtree", lambda folder, **_: Path(folder).rename(kept))
     prepare(TINY, out, PrepareConfig(workers=1))
     assert stamps
@@ -172,13 +172,13 @@ def test_a_build_killed_before_its_plan_was_written_begins_anew(tmp_path, whole)
 
 
 def test_the_advice_to_skip_bad_lines_can_be_followed(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "IMAGES_PER_PART", 2)
+    monkeypatch.setattr(shards, "IMAGES_PER_SHARD", 2)
     source, out = tmp_path / "train.jsonl", tmp_path / "out"
     source.write_text((TINY / "train.jsonl").read_text() + "{broken\n")
     with pytest.raises(InputError, match="--skip-bad"):
         prepare(source, out, PrepareConfig(workers=1))
     assert list((out / PARTS).glob("*.safetensors")), "what was read before is kept"
-    assert prepare(source, out, PrepareConfig(workers=1, skip_bad=True)).manifest.images == 8
+    assert prepare(source, out, PrepareConfig(workers=1, skip_bad=True)).manifest.num_images == 8
 
 
 @pytest.mark.parametrize("changed", ["the source", "the vectors"])
@@ -188,7 +188,7 @@ def test_a_build_is_not_continued_on_changed_files(tmp_path, changed):
     vectors.write_text("dog 1 0\ncat 0 1\n")
     settings = PrepareConfig(workers=1, vectors=vectors)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "IMAGES_PER_PART", 2)
+        patch.setattr(shards, "IMAGES_PER_SHARD", 2)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         with pytest.raises(InputError, match="not JSON"):
             prepare(source, out, settings)
@@ -204,7 +204,7 @@ def test_every_file_of_a_folder_is_read_or_refused(tmp_path):
     lines = (TINY / "train.jsonl").read_text().splitlines()
     (tmp_path / "train.jsonl").write_text("\n".join(lines[:3]))
     (tmp_path / "restval.jsonl").write_text("\n".join(lines[3:5]))
-    assert prepare(tmp_path, tmp_path / "out", PrepareConfig()).manifest.images == 5
+    assert prepare(tmp_path, tmp_path / "out", PrepareConfig()).manifest.num_images == 5
     (tmp_path / "validation.jsonl").write_text(lines[6])
     with pytest.raises(InputError, match=r"holds validation\.jsonl: expected files named by split"):
         prepare(tmp_path, tmp_path / "other", PrepareConfig())
@@ -241,8 +241,8 @@ def test_bad_lines_are_skipped_and_counted(tmp_path):
     with pytest.raises(InputError, match=r"train\.jsonl, line 9: not JSON"):
         prepare(source, tmp_path / "strict", PrepareConfig())
     prepared = prepare(source, tmp_path / "lenient", PrepareConfig(skip_bad=True))
-    assert prepared.manifest.images == 8
-    assert prepared.manifest.left_out == {"unreadable_inputs": 1}
+    assert prepared.manifest.num_images == 8
+    assert prepared.manifest.skipped == {"unreadable_inputs": 1}
     assert "line 9" in prepared.faults[0]
 
 
@@ -304,7 +304,7 @@ def test_a_foreign_dataset_is_refused(tmp_path, whole, change, message):
 def test_a_vocabulary_of_another_dataset_is_refused(tmp_path, whole):
     out = tmp_path / "tiny"
     shutil.copytree(whole, out)
-    Vocabulary.of_counts({"dog": 9}).save(out / VOCABULARY)
+    Vocabulary.from_counts({"dog": 9}).save(out / VOCABULARY)
     with pytest.raises(InputError, match="of another dataset"):
         Dataset.open(out)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from sct.data.features import LayoutFeatures, StoreFeatures, features_for, image_descriptors
+from sct.data.features import LayoutFeatures, StoreFeatures, make_features, image_descriptors
 from sct.data.records import AnnotatedImage
-from sct.data.table import pack
+from sct.data.table import build_table
 from sct.errors import InputError
 from sct.regions import Box, Region, RegionStore, RegionStoreWriter
 from sct.vision.layout import LayoutEncoder
@@ -17,7 +17,7 @@ SIZE = 4
 
 @pytest.fixture
 def table():
-    return pack([
+    return build_table([
         AnnotatedImage(
             image_id=name,
             split="val",
@@ -86,10 +86,10 @@ def test_a_class_that_the_encoder_does_not_know_is_refused(table):
 
 def test_a_store_comes_first_and_nothing_at_all_is_refused(tmp_path, table):
     encoder = LayoutEncoder(("cat",), SIZE)
-    assert isinstance(features_for(table, None, encoder), LayoutFeatures)
-    assert isinstance(features_for(table, store_of(tmp_path / "store", COUNTS), encoder), StoreFeatures)
+    assert isinstance(make_features(table, None, encoder), LayoutFeatures)
+    assert isinstance(make_features(table, store_of(tmp_path / "store", COUNTS), encoder), StoreFeatures)
     with pytest.raises(InputError, match="no encoder of regions, and no features were given"):
-        features_for(table, None, None)
+        make_features(table, None, None)
 
 
 def test_descriptors_are_means_of_what_counts():

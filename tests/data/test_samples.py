@@ -3,8 +3,8 @@
 import pytest
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.samples import caption_text, region_sets_of_images, samples_of, top_scoring_regions, unordered
-from sct.data.table import pack
+from sct.data.samples import caption_text, image_region_sets, make_samples, top_scoring_regions, sort_region_sets
+from sct.data.table import build_table
 from sct.errors import InputError
 from sct.regions import Box, Region
 
@@ -26,7 +26,7 @@ def image(*captions, image_id="1", split="val", regions=REGIONS):
 
 
 def grouped(control, *captions):
-    return [(sample.control, sample.captions) for sample in samples_of(pack([image(*captions)]), "val", control)]
+    return [(sample.control, sample.captions) for sample in make_samples(build_table([image(*captions)]), "val", control)]
 
 
 @pytest.mark.parametrize(
@@ -70,22 +70,22 @@ def test_captions_share_a_sample_where_they_share_the_control(captions, sequence
 def test_without_control_an_image_is_one_sample_of_its_likeliest_regions():
     assert grouped("none", caption(DOG), caption(CAT, DOG)) == [(((0, 1, 2, 3),), (0, 1))]
     many = tuple(Region(Box(0, 0, 9, 9), "dog", place / 64) for place in range(30))
-    table = pack([image(caption(DOG), regions=many)])
+    table = build_table([image(caption(DOG), regions=many)])
     assert top_scoring_regions(table, 0) == tuple(range(10, 30))
 
 
 def test_images_never_share_a_sample():
-    table = pack([image(caption(DOG)), image(caption(DOG), image_id="2")])
-    assert [(sample.image, sample.captions) for sample in samples_of(table, "val")] == [(0, (0,)), (1, (1,))]
+    table = build_table([image(caption(DOG)), image(caption(DOG), image_id="2")])
+    assert [(sample.image, sample.captions) for sample in make_samples(table, "val")] == [(0, (0,)), (1, (1,))]
 
 
 def test_only_captions_of_the_split_with_regions_throughout_count():
     gap = Chunk(None, ())
-    table = pack([image(caption(DOG), split="train"), image(caption(CAT), caption(CAT, gap), image_id="2")])
-    assert [sample.captions for sample in samples_of(table, "val")] == [(1,)]
+    table = build_table([image(caption(DOG), split="train"), image(caption(CAT), caption(CAT, gap), image_id="2")])
+    assert [sample.captions for sample in make_samples(table, "val")] == [(1,)]
     # In training a caption with a gap is of use, but it has no control.
-    table = pack([image(caption(DOG, gap), caption(CAT), split="train")])
-    assert [sample.captions for sample in samples_of(table, "train")] == [(1,)]
+    table = build_table([image(caption(DOG, gap), caption(CAT), split="train")])
+    assert [sample.captions for sample in make_samples(table, "train")] == [(1,)]
 
 
 WHOLE, GAP = (0, 1, 2, 3), Chunk(None, ())
@@ -104,20 +104,20 @@ WHOLE, GAP = (0, 1, 2, 3), Chunk(None, ())
 )
 def test_an_image_has_the_sets_of_all_its_captions(captions, sets):
     other = image(caption(DOG), image_id="2", split="train")
-    assert region_sets_of_images(pack([other, image(*captions)]), "val") == {1: sets}
+    assert image_region_sets(build_table([other, image(*captions)]), "val") == {1: sets}
 
 
 def test_images_without_a_region_or_a_caption_are_left_out():
-    assert region_sets_of_images(pack([image(caption(GAP), regions=()), image(image_id="2")]), "val") == {}
+    assert image_region_sets(build_table([image(caption(GAP), regions=()), image(image_id="2")]), "val") == {}
 
 
 def test_the_order_of_a_set_tells_nothing_of_captions():
-    table = pack([image(caption(DOG))])
-    assert unordered(table, 0, ((2,), (0,), (3,))) == unordered(table, 0, ((3,), (2,), (0,))) == ((0,), (3,), (2,))
+    table = build_table([image(caption(DOG))])
+    assert sort_region_sets(table, 0, ((2,), (0,), (3,))) == sort_region_sets(table, 0, ((3,), (2,), (0,))) == ((0,), (3,), (2,))
 
 
 def test_texts_come_as_they_were_written():
-    table = pack([image(caption(DOG), Caption("Ein Hund 🐕 läuft .", ("a",), (0,), (DOG,)))])
+    table = build_table([image(caption(DOG), Caption("Ein Hund 🐕 läuft .", ("a",), (0,), (DOG,)))])
     assert caption_text(table, 1) == "Ein Hund 🐕 läuft ."
 
 
@@ -133,9 +133,9 @@ def test_what_is_not_there_is_refused(split, control, message):
     import sys
 
     code = (
-        "from sct.data.samples import samples_of; from sct.data.records import *; from sct.data.table import pack\n"
+        "from sct.data.samples import make_samples; from sct.data.records import *; from sct.data.table import build_table\n"
         "image = AnnotatedImage(image_id='1', split='val', width=9, height=9, regions=(), captions=())\n"
-        f"samples_of(pack([image]), {split!r}, {control!r})"
+        f"make_samples(build_table([image]), {split!r}, {control!r})"
     )
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"{InputError.__name__}: {message}" in failed.stderr

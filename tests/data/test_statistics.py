@@ -1,6 +1,6 @@
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.statistics import mark_captions, statistics
-from sct.data.table import join, pack
+from sct.data.statistics import mark_captions, compute_statistics
+from sct.data.table import merge_tables, build_table
 from sct.regions import Box, Region
 
 DOG, CAT, GAP = Chunk("dog", (0,)), Chunk("cat", (1,)), Chunk(None, ())
@@ -26,14 +26,14 @@ def test_counts_what_the_paper_counts():
         image("3", "train", (GAP,), regions=()),
         image("4", "val", (DOG, GAP), (DOG,)),
     ]
-    table, _ = join([pack(images)])
-    found = statistics(table)
+    table, _ = merge_tables([build_table(images)])
+    found = compute_statistics(table)
     train, val = found["train"], found["val"]
-    assert (train.images, train.captions_in_source, train.captions) == (3, 5, 3)
-    assert (train.noun_chunks, train.associated_chunks, train.classes) == (5, 3, 2)
+    assert (train.num_images, train.num_source_captions, train.num_captions) == (3, 5, 3)
+    assert (train.num_noun_chunks, train.num_associated_chunks, train.num_classes) == (5, 3, 2)
     assert train.chunks_per_caption == 5 / 3
-    assert (train.dropped_without_chunk, train.dropped_unassociated) == (2, 0), "training fills a gap from the image"
-    assert (val.captions, val.noun_chunks, val.classes, val.dropped_unassociated) == (1, 1, 1, 1), "validation does not"
+    assert (train.num_without_chunk, train.num_unassociated) == (2, 0), "training fills a gap from the image"
+    assert (val.num_captions, val.num_noun_chunks, val.num_classes, val.num_unassociated) == (1, 1, 1, 1), "validation does not"
     assert mark_captions(table).usable.tolist() == [True, True, True, False, False, False, True]
 
 
@@ -42,10 +42,10 @@ def test_a_chunk_mentioned_twice_counts_twice():
     twice = Caption("", ("a", "dog", "and", "a", "dog"), (0, 0, None, 0, 0), (DOG,))
     again = Caption("", ("dog", "dog"), (0, 0), (DOG,))
     shown = AnnotatedImage(image_id="1", split="val", width=9, height=9, regions=REGIONS, captions=(twice, again))
-    table, _ = join([pack([shown])])
-    assert statistics(table)["val"].noun_chunks == 3
+    table, _ = merge_tables([build_table([shown])])
+    assert compute_statistics(table)["val"].num_noun_chunks == 3
 
 
 def test_a_split_without_usable_captions_has_no_average():
-    table, _ = join([pack([image("1", "val", (GAP,))])])
-    assert statistics(table)["val"].chunks_per_caption == 0
+    table, _ = merge_tables([build_table([image("1", "val", (GAP,))])])
+    assert compute_statistics(table)["val"].chunks_per_caption == 0

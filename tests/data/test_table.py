@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import join, load_table, pack, save_table
+from sct.data.table import merge_tables, load_table, build_table, save_table
 from sct.errors import InputError
 from sct.regions import Box, Region
 
@@ -34,7 +34,7 @@ def captions(draw, num_regions):
         tuple(draw(st.lists(words, min_size=len(labels), max_size=len(labels)))),
         tuple(labels),
         tuple(chunks),
-        built=draw(st.booleans()),
+        auto_grounded=draw(st.booleans()),
     )
 
 
@@ -57,7 +57,7 @@ unique_images = st.lists(images(), max_size=5, unique_by=lambda image: image.ima
 
 @given(unique_images)
 def test_packed_images_come_back(annotated):
-    table = pack(annotated)
+    table = build_table(annotated)
     assert [table.image(row) for row in range(len(annotated))] == annotated
 
 
@@ -67,12 +67,12 @@ def test_joined_parts_are_the_whole(tmp_path_factory, annotated, data):
     path = tmp_path_factory.mktemp("parts") / "part.safetensors"
     parts = []
     for part in (annotated[:cut], annotated[cut:]):
-        save_table(pack(part), path)
+        save_table(build_table(part), path)
         parts.append(load_table(path))
-    table, vocabulary = join(parts)
+    table, vocabulary = merge_tables(parts)
     assert [table.image(row) for row in range(len(annotated))] == annotated
     assert table.words == vocabulary.words
-    whole, _ = join([pack(annotated)])
+    whole, _ = merge_tables([build_table(annotated)])
     assert all(
         np.array_equal(table.columns[name], whole.columns[name]) for name in whole.columns if name != "region_score"
     )
@@ -85,27 +85,27 @@ def image(image_id="1", split="train", text="a dog"):
 
 def test_words_are_counted_in_training_captions_only():
     annotated = [image("1", "train", "a dog a"), image("2", "val", "cat cat cat dog")]
-    _, vocabulary = join([pack(annotated)])
+    _, vocabulary = merge_tables([build_table(annotated)])
     assert vocabulary.words[4:] == ("a", "dog", "cat")
     assert vocabulary.counts[4:] == (2, 1, 0)
-    _, both = join([pack(annotated)], counted_splits=("train", "val"))
+    _, both = merge_tables([build_table(annotated)], counted_splits=("train", "val"))
     assert both.words[4:] == ("cat", "a", "dog")
 
 
 def test_splits_stand_in_the_order_of_the_paper():
-    table, _ = join([pack([image("1", "test"), image("2", "val"), image("3", "train")])])
+    table, _ = merge_tables([build_table([image("1", "test"), image("2", "val"), image("3", "train")])])
     assert table.splits == ("train", "val", "test")
 
 
 def test_an_image_twice_is_refused():
     with pytest.raises(InputError, match="'1' is in the source 2 times"):
-        join([pack([image("1")]), pack([image("1")])])
+        merge_tables([build_table([image("1")]), build_table([image("1")])])
 
 
 def test_a_caption_that_is_not_grounded_is_refused():
     ungrounded = replace(image(), captions=(Caption("a dog", ("a", "dog")),))
     with pytest.raises(InputError, match="not grounded yet"):
-        pack([ungrounded])
+        build_table([ungrounded])
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_caption_that_is_not_grounded_is_refused():
 )
 def test_a_damaged_table_is_refused(tmp_path, damage, message):
     path = tmp_path / "table.safetensors"
-    save_table(pack([image()]), path)
+    save_table(build_table([image()]), path)
     damage(path)
     with pytest.raises(InputError, match=message):
         load_table(path)

@@ -1,6 +1,6 @@
-from sct.data.corpus_words import tag_sequences, word_tags
+from sct.data.corpus_words import tag_templates, word_tags
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import join, pack
+from sct.data.table import merge_tables, build_table
 from sct.regions import Box, Region
 
 
@@ -23,9 +23,9 @@ def image(name: str, split: str, *texts: str) -> AnnotatedImage:
     return AnnotatedImage(image_id=name, split=split, width=9, height=9, regions=regions, captions=tuple(captions))
 
 
-TABLE, VOCABULARY = join(
+TABLE, VOCABULARY = merge_tables(
     [
-        pack(
+        build_table(
             [
                 image("1", "train", "a dog sleeps", "a cat sleeps", "a orange cat eats", "a orange dog sleeps"),
                 image("2", "train", "a cat eats a orange"),
@@ -37,15 +37,15 @@ TABLE, VOCABULARY = join(
 
 
 def test_words_have_their_usual_tag_and_the_commonest_sequences_come_first():
-    vocabulary = VOCABULARY.cut(1)
+    vocabulary = VOCABULARY.with_min_count(1)
     tags = word_tags(TABLE, "train", vocabulary, tagger=Lexicon())
     by_word = dict(zip(vocabulary.words, tags, strict=True))
     assert [by_word[word] for word in ("a", "dog", "orange", "eats")] == ["D", "N", "A", "V"]
     assert tags[:4] == "X..."
-    assert tag_sequences(TABLE, "train", vocabulary, tags) == ("DANV", "DNV", "DNVDA")
+    assert tag_templates(TABLE, "train", vocabulary, tags) == ("DANV", "DNV", "DNVDA")
 
 
 def test_few_and_short_templates_where_these_are_wanted():
-    vocabulary = VOCABULARY.cut(1)
+    vocabulary = VOCABULARY.with_min_count(1)
     tags = word_tags(TABLE, "train", vocabulary, tagger=Lexicon())
-    assert tag_sequences(TABLE, "train", vocabulary, tags, most=1, longest=2) == ("DN",)
+    assert tag_templates(TABLE, "train", vocabulary, tags, most=1, longest=2) == ("DN",)

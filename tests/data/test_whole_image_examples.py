@@ -3,15 +3,15 @@
 import numpy as np
 
 from sct.data.examples import (
-    MOST_REGIONS,
-    all_regions,
-    examples_of_whole_images,
+    MAX_REGIONS_PER_IMAGE,
+    whole_image_regions,
+    whole_image_examples,
     make_examples,
-    samples_of_whole_images,
+    whole_image_samples,
 )
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.samples import samples_of
-from sct.data.table import join, pack
+from sct.data.samples import make_samples
+from sct.data.table import merge_tables, build_table
 from sct.regions import Box, Region
 
 CAPTION = Caption(
@@ -28,29 +28,29 @@ def image(name: str, num_regions: int, best: int) -> AnnotatedImage:
     )
 
 
-TABLE, VOCABULARY = join([pack([image("few", 4, best=1), image("many", MOST_REGIONS + 7, best=MOST_REGIONS + 6)])])
+TABLE, VOCABULARY = merge_tables([build_table([image("few", 4, best=1), image("many", MAX_REGIONS_PER_IMAGE + 7, best=MAX_REGIONS_PER_IMAGE + 6)])])
 
 
 def test_all_regions_are_shown_in_order_and_the_likeliest_where_they_are_too_many():
-    assert all_regions(TABLE, 0) == (0, 1, 2, 3)
-    assert all_regions(TABLE, 1) == (*range(MOST_REGIONS - 1), MOST_REGIONS + 6)
+    assert whole_image_regions(TABLE, 0) == (0, 1, 2, 3)
+    assert whole_image_regions(TABLE, 1) == (*range(MAX_REGIONS_PER_IMAGE - 1), MAX_REGIONS_PER_IMAGE + 6)
 
 
 def test_samples_keep_their_captions():
-    samples = samples_of(TABLE, "train")
-    whole = samples_of_whole_images(TABLE, samples)
-    assert [sample.control for sample in whole] == [(all_regions(TABLE, 0),), (all_regions(TABLE, 1),)]
+    samples = make_samples(TABLE, "train")
+    whole = whole_image_samples(TABLE, samples)
+    assert [sample.control for sample in whole] == [(whole_image_regions(TABLE, 0),), (whole_image_regions(TABLE, 1),)]
     assert [sample.captions for sample in whole] == [sample.captions for sample in samples]
 
 
 def test_examples_have_one_set_and_never_shift():
-    examples = make_examples(TABLE, "train", VOCABULARY.cut(1))
-    whole = examples_of_whole_images(TABLE, examples)
+    examples = make_examples(TABLE, "train", VOCABULARY.with_min_count(1))
+    whole = whole_image_examples(TABLE, examples)
     assert np.array_equal(whole.words, examples.words)
     assert not whole.slots.any()
     assert not whole.shifts.any()
     assert whole.num_slots.tolist() == [1, 1, 1, 1]
-    assert whole.set_sizes[:, 0].tolist() == [4, 4, MOST_REGIONS, MOST_REGIONS]
+    assert whole.set_sizes[:, 0].tolist() == [4, 4, MAX_REGIONS_PER_IMAGE, MAX_REGIONS_PER_IMAGE]
     start, size = whole.set_starts[2, 0], whole.set_sizes[2, 0]
     rows = whole.members[start : start + size].tolist()
-    assert rows == [4 + member for member in all_regions(TABLE, 1)]
+    assert rows == [4 + member for member in whole_image_regions(TABLE, 1)]

@@ -1,7 +1,7 @@
 import pytest
 
-from sct.language.noun_chunks import NounChunker, chunk_of_word
-from sct.language.tokenizer import tokenise
+from sct.language.noun_chunks import NounChunker, label_words
+from sct.language.tokenizer import tokenize_with_spans
 
 
 @pytest.fixture(scope="module")
@@ -47,4 +47,4 @@ def test_tells_number_and_modifiers(chunker):
 )
 def test_words_lie_in_spans(text, phrases, labels):
     spans = [(text.index(phrase), text.index(phrase) + len(phrase)) for phrase in phrases]
-    assert chunk_of_word(tokenise(text), spans) == labels
+    assert label_words(tokenize_with_spans(text), spans) == labels

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from sct.language.pos_tags import NounTagger, majority_nouns, noun_table
-from sct.language.tokenizer import words_of
+from sct.language.noun_table import NounTable
+from sct.language.pos_tags import NounTagger, majority_nouns
+from sct.language.tokenizer import tokenize
 from sct.language.word_vectors import WordVectors
 
 
@@ -24,11 +25,11 @@ def tagger():
     ],
 )
 def test_nouns_of_a_caption(caption, nouns, tagger):
-    assert list(tagger.nouns([words_of(caption)])) == [nouns]
+    assert list(tagger.nouns([tokenize(caption)])) == [nouns]
 
 
 def test_a_word_is_a_noun_if_it_mostly_is(tagger):
-    captions = [words_of(text) for text in ("An orange cat.", "An orange dog.", "A man eats an orange.", "A cat runs.")]
+    captions = [tokenize(text) for text in ("An orange cat.", "An orange dog.", "A man eats an orange.", "A cat runs.")]
     flags = list(tagger.is_noun(captions))
     assert [flags[0][1], flags[1][1], flags[2][4]] == [False, False, True]  # "orange": 1 of 3
     assert majority_nouns(captions, tagger) == {"cat", "dog", "man"}
@@ -37,7 +38,7 @@ def test_a_word_is_a_noun_if_it_mostly_is(tagger):
 
 def test_table_of_a_corpus(tagger):
     vectors = WordVectors("two words", {"cat": 0, "the": 1}, np.array([[3.0, 4.0], [1.0, 0.0]]))
-    table = noun_table([["the", "cat", "and", "the", "dog"]], vectors, tagger)
+    table = NounTable.from_nouns(majority_nouns([["the", "cat", "and", "the", "dog"]], tagger), vectors)
     assert table.nouns == ("cat", "dog")
     np.testing.assert_allclose(table.units, [[0.6, 0.8], [0.0, 0.0]], atol=1e-7)
 

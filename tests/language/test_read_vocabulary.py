@@ -3,9 +3,9 @@
 import pytest
 
 from sct.errors import InputError
-from sct.language.vocabulary import SPECIAL_WORDS, Vocabulary, read_vocabulary
+from sct.language.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
 
-SPECIAL_LINES = "".join(f"{word}\n" for word in SPECIAL_WORDS)
+SPECIAL_LINES = "".join(f"{word}\n" for word in SPECIAL_TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ SPECIAL_LINES = "".join(f"{word}\n" for word in SPECIAL_WORDS)
 def test_words_in_their_order(content, words, tmp_path):
     path = tmp_path / "words.txt"
     path.write_bytes(content.encode("utf-8"))
-    assert read_vocabulary(path).words == (*SPECIAL_WORDS, *words)
+    assert read_vocabulary(path).words == (*SPECIAL_TOKENS, *words)
 
 
 def test_json(tmp_path):
-    vocabulary = Vocabulary.of_counts({"dog": 7, "a": 9})
+    vocabulary = Vocabulary.from_counts({"dog": 7, "a": 9})
     vocabulary.save(tmp_path / "vocabulary.json")
     assert read_vocabulary(tmp_path / "vocabulary.json") == vocabulary
 

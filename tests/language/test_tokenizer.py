@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sct.language import tokenizer
-from sct.language.tokenizer import Word, tokenise, words_of
+from sct.language.tokenizer import Word, tokenize_with_spans, tokenize
 
 RECORDED = [
     # nothing at all
@@ -99,8 +99,8 @@ RECORDED = [
 @pytest.mark.parametrize(("text", "words"), [pytest.param(text, words, id=ascii(text)) for text, words in RECORDED])
 def test_cuts_as_the_official_tool_does(text, words):
     expected = words.split(" ") if words else []
-    assert words_of(text) == expected
-    assert [word.text for word in tokenise(text)] == expected
+    assert tokenize(text) == expected
+    assert [word.text for word in tokenize_with_spans(text)] == expected
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_cuts_as_the_official_tool_does(text, words):
     ],
 )
 def test_words_keep_the_place_they_came_from(text, words):
-    assert [(word.text, text[word.start : word.end]) for word in tokenise(text)] == words
+    assert [(word.text, text[word.start : word.end]) for word in tokenize_with_spans(text)] == words
 
 
 def test_places_count_from_the_start_of_the_text():
-    assert tokenise("a dog's  toy") == [Word("a", 0, 1), Word("dog", 2, 5), Word("'s", 5, 7), Word("toy", 9, 12)]
+    assert tokenize_with_spans("a dog's  toy") == [Word("a", 0, 1), Word("dog", 2, 5), Word("'s", 5, 7), Word("toy", 9, 12)]
 
 
 captions = st.lists(
@@ -134,28 +134,28 @@ captions = st.lists(
 
 @given(captions)
 def test_places_grow_and_lie_inside_the_text(text):
-    words = tokenise(text)
+    words = tokenize_with_spans(text)
     edges = [edge for word in words for edge in (word.start, word.end)]
     assert edges == sorted(edges)
     assert all(0 <= word.start < word.end <= len(text) for word in words)
-    assert [word.text for word in words] == words_of(text)
+    assert [word.text for word in words] == tokenize(text)
     assert all(word.text and not word.text.isspace() for word in words)
 
 
 @given(captions)
 def test_no_letter_or_digit_is_lost(text):
-    covered = {place for word in tokenise(text) for place in range(word.start, word.end)}
+    covered = {place for word in tokenize_with_spans(text) for place in range(word.start, word.end)}
     assert not [place for place, sign in enumerate(text) if sign.isascii() and sign.isalnum() and place not in covered]
 
 
 @given(st.lists(st.sampled_from(["a", "cat", "sat", "dogs", "Two", "mat"]), max_size=8))
 def test_plain_words_come_back_in_lower_case(words):
-    assert words_of(" ".join(words)) == [word.lower() for word in words]
+    assert tokenize(" ".join(words)) == [word.lower() for word in words]
 
 
 def test_what_is_remembered_stays_bounded(monkeypatch):
     monkeypatch.setattr(tokenizer, "_MOST_PIECES_KEPT", 10)
     numbered = [f"cat{number}" for number in range(100)]
-    assert words_of(" ".join(numbered)) == numbered
-    assert [word.text for word in tokenise(" ".join(numbered))] == numbered
+    assert tokenize(" ".join(numbered)) == numbered
+    assert [word.text for word in tokenize_with_spans(" ".join(numbered))] == numbered
     assert max(len(tokenizer._texts_of_piece), len(tokenizer._words_of_piece)) <= 10

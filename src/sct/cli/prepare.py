@@ -75,11 +75,11 @@ def _convert(source: Path, out: Path, classes: Path | None) -> dict[str, Any]:
         raise InputError(f"{source} does not name its classes: give them with --classes FILE, one a line")
     with progress_bar("images") as progress:
         images = convert_hdf5(source, out, class_names=read_class_names(classes), progress=progress)
-    return {"out": str(out), "source": "HDF5 detections", "images": images}
+    return {"out": str(out), "source": "HDF5 detections", "num_images": images}
 
 
 def _sentence(report: dict[str, Any]) -> str:
-    captions = f", {report['captions']:,} captions" if "captions" in report else ""
-    left_out = report.get("left_out") or {}
-    dropped = "".join(f"\n  left out: {count:,} {name.replace('_', ' ')}" for name, count in left_out.items())
-    return f"{report['out']}: {report['source']}, {report['images']:,} images{captions}{dropped}"
+    captions = f", {report['num_captions']:,} captions" if "num_captions" in report else ""
+    skipped = report.get("skipped") or {}
+    dropped = "".join(f"\n  left out: {count:,} {name.replace('_', ' ')}" for name, count in skipped.items())
+    return f"{report['out']}: {report['source']}, {report['num_images']:,} images{captions}{dropped}"

@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 
 from sct.data.dataset import Dataset
 from sct.data.published import TABLE_1, Table1Column
-from sct.data.statistics import SplitStatistics, statistics
+from sct.data.statistics import SplitStatistics, compute_statistics
 
 
 def stats_command(
@@ -20,7 +20,7 @@ def stats_command(
 ) -> None:
     """Print captions, noun chunks and classes of each split (the paper's Table 1)."""
     opened = Dataset.open(dataset)
-    found = statistics(opened.table)
+    found = compute_statistics(opened.table)
     if as_json:
         print(json.dumps({split: _record(split_statistics) for split, split_statistics in found.items()}))
         return
@@ -38,7 +38,7 @@ def _table_1(source: str, found: dict[str, SplitStatistics]) -> Grid:
     for heading in ("", "split", "captions", "noun chunks", "chunks per caption", "classes"):
         grid.add_column(heading, justify="left" if heading in ("", "split") else "right")
     for split, row in found.items():
-        ours = Table1Column(row.captions, row.noun_chunks, row.chunks_per_caption, row.classes)
+        ours = Table1Column(row.num_captions, row.num_noun_chunks, row.chunks_per_caption, row.num_classes)
         _add_row(grid, f"this dataset ({source})", split, ours)
     for name, splits in TABLE_1.items():
         grid.add_section()
@@ -49,7 +49,7 @@ def _table_1(source: str, found: dict[str, SplitStatistics]) -> Grid:
 
 def _add_row(grid: Grid, name: str, split: str, row: Table1Column) -> None:
     grid.add_row(
-        name, split, f"{row.captions:,}", f"{row.noun_chunks:,}", f"{row.chunks_per_caption:.2f}", f"{row.classes:,}"
+        name, split, f"{row.num_captions:,}", f"{row.num_noun_chunks:,}", f"{row.chunks_per_caption:.2f}", f"{row.num_classes:,}"
     )
 
 
@@ -58,13 +58,13 @@ def _dropped(found: dict[str, SplitStatistics]) -> Grid:
     for heading in ("split", "images", "in source", "no noun chunk", "a chunk has no region", "used", "associated"):
         grid.add_column(heading, justify="left" if heading == "split" else "right")
     for split, row in found.items():
-        share = row.associated_chunks / row.noun_chunks if row.noun_chunks else 0.0
+        share = row.num_associated_chunks / row.num_noun_chunks if row.num_noun_chunks else 0.0
         counts = (
-            row.images,
-            row.captions_in_source,
-            row.dropped_without_chunk,
-            row.dropped_unassociated,
-            row.captions,
+            row.num_images,
+            row.num_source_captions,
+            row.num_without_chunk,
+            row.num_unassociated,
+            row.num_captions,
         )
         grid.add_row(split, *(f"{count:,}" for count in counts), f"{share:.1%}")
     grid.caption = "Only training keeps captions in which a chunk has no region; associated: share of the used chunks."

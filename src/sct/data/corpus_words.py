@@ -13,11 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from sct.data.index import caption_of_word, split_number, split_of_caption
+from sct.data.index import caption_of_word, split_index, split_of_caption
 from sct.data.table import NO_CHUNK, NO_CLASS, Table
 from sct.language.noun_table import NounTable
-from sct.language.pos_tags import NO_TAG, Tagger, WordTagger, majority_tags, noun_table
-from sct.language.vocabulary import UNKNOWN, Vocabulary
+from sct.language.pos_tags import NO_TAG, Tagger, PosTagger, majority_nouns, majority_tags
+from sct.language.vocabulary import UNK, Vocabulary
 from sct.language.word_vectors import WordVectors
 
 
@@ -39,20 +39,20 @@ TIMES_SHOWN = 20
 """Uses of a word that decide whether it is a noun."""
 
 
-def dataset_nouns(table: Table, vectors: WordVectors) -> NounTable:
+def build_noun_table(table: Table, vectors: WordVectors) -> NounTable:
     """The words that are nouns in most of the first captions that use them, with their vectors."""
-    words, ends = table.columns["word"].tolist(), table.columns["caption_word"].tolist()
+    words, ends = table.columns["word_id"].tolist(), table.columns["word_offsets"].tolist()
     captions = captions_covering_words(
         (words[start:end] for start, end in pairwise(ends)), len(table.words), TIMES_SHOWN
     )
-    return noun_table(([table.words[number] for number in caption] for caption in captions), vectors)
+    return NounTable.from_nouns(majority_nouns([table.words[number] for number in caption] for caption in captions), vectors)
 
 
 MOST_FORMS = 30
 """Words of a class, at most; COCO's people have some hundred, and these are nine in ten of what is said."""
 
 
-def slot_words(
+def class_nouns(
     table: Table, split: str, vocabulary: Vocabulary, *, most: int = MOST_FORMS, min_count: int = 20
 ) -> list[list[int]]:
     """Per class of the table the ids of the words that its chunks end with in a split, the commonest first.
@@ -65,11 +65,11 @@ def slot_words(
     is_other = (label[1:] != label[:-1]) | (caption[1:] != caption[:-1])
     is_last = (label != NO_CHUNK) & np.append(is_other, True)[: len(label)]
     if split in table.splits:
-        is_last &= (split_of_caption(table) == split_number(table, split))[caption]
-    chunk = columns["caption_chunk"][caption[is_last]].astype(np.int64) + label[is_last]
+        is_last &= (split_of_caption(table) == split_index(table, split))[caption]
+    chunk = columns["chunk_offsets"][caption[is_last]].astype(np.int64) + label[is_last]
     classes = columns["chunk_class"][chunk]
-    words = np.array(vocabulary.encode(table.words))[columns["word"][is_last]]
-    has_both = (classes != NO_CLASS) & (words != UNKNOWN)
+    words = np.array(vocabulary.encode(table.words))[columns["word_id"][is_last]]
+    has_both = (classes != NO_CLASS) & (words != UNK)
     pairs = Counter(zip(classes[has_both].tolist(), words[has_both].tolist(), strict=True))
     found: list[list[int]] = [[] for _ in table.classes]
     for (number, word), count in sorted(pairs.items(), key=lambda item: (-item[1], item[0])):
@@ -92,14 +92,14 @@ def word_tags(table: Table, split: str, vocabulary: Vocabulary, *, tagger: Tagge
     """
     tagged = captions_covering_words(_captions(table, split, vocabulary), len(vocabulary), _USES)
     words = [[vocabulary.words[word] for word in caption] for caption in tagged]
-    usual = majority_tags(zip(words, (tagger or WordTagger()).tags(words), strict=True))
+    usual = majority_tags(zip(words, (tagger or PosTagger()).tags(words), strict=True))
     letters = [usual.get(word, "X") for word in vocabulary.words]
     letters[:_SPECIAL_WORDS] = [NO_TAG] * _SPECIAL_WORDS
-    letters[UNKNOWN] = "X"
+    letters[UNK] = "X"
     return "".join(letters)
 
 
-def tag_sequences(
+def tag_templates(
     table: Table, split: str, vocabulary: Vocabulary, tags: str, *, most: int = MOST_TEMPLATES, longest: int = 18
 ) -> tuple[str, ...]:
     """The commonest sequences of tags of a split's captions, the commonest first.
@@ -116,7 +116,7 @@ def _captions(table: Table, split: str, vocabulary: Vocabulary) -> Iterator[list
     """The words of each caption of a split, as ids of the vocabulary."""
     if split not in table.splits:
         return
-    ids = np.array(vocabulary.encode(table.words))[table.columns["word"]]
-    ends = table.columns["caption_word"].tolist()
-    for caption in np.flatnonzero(split_of_caption(table) == split_number(table, split)).tolist():
+    ids = np.array(vocabulary.encode(table.words))[table.columns["word_id"]]
+    ends = table.columns["word_offsets"].tolist()
+    for caption in np.flatnonzero(split_of_caption(table) == split_index(table, split)).tolist():
         yield ids[ends[caption] : ends[caption + 1]].tolist()

@@ -30,9 +30,9 @@ class Manifest:
     """Everything else that shaped it."""
     image_folder: str | None
     """Folder of the images, where there are any."""
-    images: int
-    captions: int
-    left_out: dict[str, int] = field(default_factory=dict)
+    num_images: int
+    num_captions: int
+    skipped: dict[str, int] = field(default_factory=dict)
     """What rules and faults kept out of it, with counts."""
 
 
@@ -55,9 +55,9 @@ class Dataset:
         """Read a folder that ``write_dataset`` made."""
         manifest = read_manifest(folder)
         table = load_table(folder / TABLE)
-        if len(table.image_ids) != manifest.images:
+        if len(table.image_ids) != manifest.num_images:
             raise InputError(
-                f"{folder / TABLE} has {len(table.image_ids)} images, {MANIFEST} says {manifest.images}: prepare again"
+                f"{folder / TABLE} has {len(table.image_ids)} images, {MANIFEST} says {manifest.num_images}: prepare again"
             )
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         if vocabulary.words != table.words:

@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Int, UInt8, UInt16
 
 from sct.data.index import image_of_caption, region_of_member
-from sct.data.samples import MOST_MEMBERS, Sample
-from sct.data.statistics import usable_captions
+from sct.data.samples import MAX_REGIONS_PER_SET, Sample
+from sct.data.statistics import select_captions
 from sct.data.table import NO_CHUNK, Table
 from sct.errors import InputError
-from sct.language.vocabulary import BEGIN, END, PAD, Vocabulary
+from sct.language.vocabulary import BOS, EOS, PAD, Vocabulary
 
 Tail = Literal["last", "likeliest", "end"]
 """What words after the last chunk look at."""
@@ -36,11 +36,11 @@ class Examples:
     """
 
     words: UInt16[np.ndarray, "examples steps_and_one"]
-    """From BEGIN to END, then padding; longer captions are cut, and end all the same."""
+    """From BOS to EOS, then padding; longer captions are cut, and end all the same."""
     slots: UInt8[np.ndarray, "examples steps"]
     shifts: UInt8[np.ndarray, "examples steps"]
     num_words: UInt8[np.ndarray, " examples"]
-    """Without BEGIN and END."""
+    """Without BOS and EOS."""
     image: Int[np.ndarray, " examples"]
     """Row of the image."""
     caption: Int[np.ndarray, " examples"]
@@ -82,11 +82,11 @@ def make_examples(
     max_members: int = 20,
     tail: Tail = "last",
 ) -> Examples:
-    """Lay out all usable captions of a split, each in ``max_length`` tokens, BEGIN and END included.
+    """Lay out all usable captions of a split, each in ``max_length`` tokens, BOS and EOS included.
 
-    A word that the captioner's vocabulary lacks becomes UNKNOWN. A chunk without a region looks at the image's
+    A word that the captioner's vocabulary lacks becomes UNK. A chunk without a region looks at the image's
     likeliest ones (section 4.1). Where a caption has more region sets than ``max_slots``, the last serves for the rest.
-    ``tail`` is what words after the last chunk, and the END, look at: the last region set still, the image's likeliest
+    ``tail`` is what words after the last chunk, and the EOS, look at: the last region set still, the image's likeliest
     regions if there are such words (the authors' way), or nothing, in a slot of its own that is past the last set.
     """
     if not 3 <= max_length <= 255 or not 1 <= max_slots <= 255 or not 1 <= max_members <= 255:
@@ -97,20 +97,20 @@ def make_examples(
     if len(vocabulary) > 1 << 16:
         raise InputError(f"the vocabulary has {len(vocabulary)} words: expected at most {1 << 16}; raise its min_count")
     columns = table.columns
-    chosen = usable_captions(table, split)
+    chosen = select_captions(table, split)
     image = image_of_caption(table)[chosen]
-    starts = columns["caption_word"].astype(np.int64)
+    starts = columns["word_offsets"].astype(np.int64)
     whole_length = np.diff(starts)[chosen]
     num_words = np.minimum(whole_length, max_length - 2)
     steps = np.arange(max_length - 1)
     is_word = steps < num_words[:, None]
     place = np.where(is_word, starts[chosen][:, None] + steps, 0)
 
-    ids = np.array(vocabulary.encode(table.words))[columns["word"][place]]
+    ids = np.array(vocabulary.encode(table.words))[columns["word_id"][place]]
     words = np.full((len(chosen), max_length), PAD, np.uint16)
-    words[:, 0] = BEGIN
+    words[:, 0] = BOS
     words[:, 1:][is_word] = ids[is_word]
-    words[np.arange(len(chosen)), num_words + 1] = END
+    words[np.arange(len(chosen)), num_words + 1] = EOS
 
     all_labels = _filled_labels(table, stays_on_last=tail == "last")
     labels = all_labels[place]
@@ -132,7 +132,7 @@ def make_examples(
     row, step = np.nonzero(first_of_slot)
     label = labels[row, step]
     has_chunk = label < _TAIL
-    chunk = np.where(has_chunk, columns["caption_chunk"][chosen[row]].astype(np.int64) + label, 0)
+    chunk = np.where(has_chunk, columns["chunk_offsets"][chosen[row]].astype(np.int64) + label, 0)
     own = has_chunk & (set_sizes.of_chunk[chunk] > 0)
     starts_of_slots = np.zeros((len(chosen), max_slots), np.int32)
     sizes_of_slots = np.zeros((len(chosen), max_slots), np.uint8)
@@ -152,15 +152,15 @@ def make_examples(
     )
 
 
-def examples_of_samples(table: Table, samples: Sequence[Sample]) -> Examples:
+def examples_from_samples(table: Table, samples: Sequence[Sample]) -> Examples:
     """Lay out samples with nothing to say, for what looks at controls alone.
 
     Their controls are whole, as evaluation has them: ``make_examples`` cuts the caption, and with it the region sets,
     and takes two mentions of one chunk for one region set.
     """
-    first_region = table.columns["image_region"].tolist()
+    first_region = table.columns["region_offsets"].tolist()
     sets = [
-        [first_region[sample.image] + member for member in members[:MOST_MEMBERS]]
+        [first_region[sample.image] + member for member in members[:MAX_REGIONS_PER_SET]]
         for sample in samples
         for members in sample.control
     ]
@@ -171,7 +171,7 @@ def examples_of_samples(table: Table, samples: Sequence[Sample]) -> Examples:
     set_sizes[of_sample] = list(map(len, sets))
     no_steps = np.zeros((len(samples), 1), np.uint8)
     return Examples(
-        words=np.tile(np.array([BEGIN, END], np.uint16), (len(samples), 1)),
+        words=np.tile(np.array([BOS, EOS], np.uint16), (len(samples), 1)),
         slots=no_steps,
         shifts=no_steps,
         num_words=no_steps[:, 0],
@@ -199,8 +199,8 @@ def _filled_labels(table: Table, *, stays_on_last: bool) -> Int[np.ndarray, " wo
     """
     columns = table.columns
     label = columns["word_chunk"].astype(np.int64)
-    lengths = np.diff(columns["caption_word"])
-    begin, end = (np.repeat(columns["caption_word"][cut].astype(np.int64), lengths) for cut in (np.s_[:-1], np.s_[1:]))
+    lengths = np.diff(columns["word_offsets"])
+    begin, end = (np.repeat(columns["word_offsets"][cut].astype(np.int64), lengths) for cut in (np.s_[:-1], np.s_[1:]))
     here = np.arange(len(label))
     following = np.minimum.accumulate(np.where(label != NO_CHUNK, here, len(label))[::-1])[::-1]
     previous = np.maximum.accumulate(np.where(label != NO_CHUNK, here, -1))
@@ -216,13 +216,13 @@ def _filled_labels(table: Table, *, stays_on_last: bool) -> Int[np.ndarray, " wo
 def _sets(table: Table, max_members: int) -> tuple[_PerSet, _PerSet, Int[np.ndarray, " members"]]:
     """Where the region sets of chunks and images begin in one list of region rows, and how long they are."""
     columns = table.columns
-    first_region = columns["image_region"].astype(np.int64)
+    first_region = columns["region_offsets"].astype(np.int64)
     of_chunks = region_of_member(table)
     likeliest = _by_score(table)
     num_members = len(of_chunks)
-    starts = _PerSet(columns["chunk_region"][:-1].astype(np.int32), (num_members + first_region[:-1]).astype(np.int32))
+    starts = _PerSet(columns["member_offsets"][:-1].astype(np.int32), (num_members + first_region[:-1]).astype(np.int32))
     sizes = _PerSet(
-        np.minimum(np.diff(columns["chunk_region"]).astype(np.int64), max_members),
+        np.minimum(np.diff(columns["member_offsets"]).astype(np.int64), max_members),
         np.minimum(np.diff(first_region), max_members),
     )
     return starts, sizes, np.concatenate([of_chunks, likeliest]).astype(np.int32)
@@ -232,11 +232,11 @@ def _by_score(table: Table) -> Int[np.ndarray, " regions"]:
     """All regions, image by image, the likeliest of each image first; in their own order where none has a score."""
     columns = table.columns
     score = np.nan_to_num(columns["region_score"].astype(np.float32))
-    image = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["image_region"]))
+    image = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["region_offsets"]))
     return np.lexsort((-score, image))
 
 
-def examples_of_pooled_controls(examples: Examples) -> Examples:
+def pooled_control_examples(examples: Examples) -> Examples:
     """The same captions, all region sets of each as one, with nothing to shift to.
 
     A region that several sets name is there as often. Of those that name very many the first ones stay: tables are as
@@ -247,31 +247,31 @@ def examples_of_pooled_controls(examples: Examples) -> Examples:
     members = examples.members[np.repeat(starts, sizes) + place]
     totals = examples.set_sizes.sum(axis=1, dtype=np.int64)
     place_in_pool = np.arange(totals.sum()) - np.repeat(np.cumsum(totals) - totals, totals)
-    kept = np.minimum(totals, MOST_REGIONS)
-    return examples.with_one_set(np.cumsum(kept) - kept, kept, members[place_in_pool < MOST_REGIONS])
+    kept = np.minimum(totals, MAX_REGIONS_PER_IMAGE)
+    return examples.with_one_set(np.cumsum(kept) - kept, kept, members[place_in_pool < MAX_REGIONS_PER_IMAGE])
 
 
-MOST_REGIONS = 100
+MAX_REGIONS_PER_IMAGE = 100
 """Most regions of an image that such a captioner looks at, the likeliest ones."""
 
 
-def all_regions(table: Table, image: int) -> tuple[int, ...]:
+def whole_image_regions(table: Table, image: int) -> tuple[int, ...]:
     """The regions of an image in their order; the likeliest where they are too many."""
-    first, last = table.columns["image_region"][image : image + 2].tolist()
+    first, last = table.columns["region_offsets"][image : image + 2].tolist()
     scores = np.nan_to_num(table.columns["region_score"][first:last].astype(np.float32))
-    return tuple(sorted(np.argsort(-scores, kind="stable")[:MOST_REGIONS].tolist()))
+    return tuple(sorted(np.argsort(-scores, kind="stable")[:MAX_REGIONS_PER_IMAGE].tolist()))
 
 
-def samples_of_whole_images(table: Table, samples: list[Sample]) -> list[Sample]:
+def whole_image_samples(table: Table, samples: list[Sample]) -> list[Sample]:
     """The same samples, with the whole image for their control."""
-    return [replace(sample, control=(all_regions(table, sample.image),)) for sample in samples]
+    return [replace(sample, control=(whole_image_regions(table, sample.image),)) for sample in samples]
 
 
-def examples_of_whole_images(table: Table, examples: Examples) -> Examples:
+def whole_image_examples(table: Table, examples: Examples) -> Examples:
     """The same captions, each of the whole image, with nothing to shift to."""
-    first_region = table.columns["image_region"].tolist()
+    first_region = table.columns["region_offsets"].tolist()
     images = np.unique(examples.image)
-    sets = [first_region[image] + np.array(all_regions(table, image), np.int32) for image in images.tolist()]
+    sets = [first_region[image] + np.array(whole_image_regions(table, image), np.int32) for image in images.tolist()]
     sizes = np.array([len(members) for members in sets])
     starts = np.cumsum(sizes) - sizes
     place = np.searchsorted(images, examples.image)

@@ -36,7 +36,7 @@ class Features(Protocol):
         ...
 
 
-def features_for(
+def make_features(
     table: Table, store: RegionStore | None, encoder: LayoutEncoder | None, *, skip_zeros: bool = False
 ) -> Features:
     """The features that a captioner was trained with, for a dataset: from a store, or by the bundle's encoder.
@@ -63,7 +63,7 @@ class StoreFeatures:
     def __call__(self, images: Sequence[int]) -> ImageFeatures:
         """Read them from disk."""
         batch = self._store.gather([self._table.image_ids[image] for image in images])
-        known = np.diff(self._table.columns["image_region"].astype(np.int64))[list(images)]
+        known = np.diff(self._table.columns["region_offsets"].astype(np.int64))[list(images)]
         for image, found, expected in zip(images, np.diff(batch.offsets).tolist(), known.tolist(), strict=True):
             if found != expected:
                 raise InputError(
@@ -92,7 +92,7 @@ class LayoutFeatures:
     def __call__(self, images: Sequence[int]) -> ImageFeatures:
         """Compute them where the encoder is."""
         columns = self._table.columns
-        ends = columns["image_region"].astype(np.int64)
+        ends = columns["region_offsets"].astype(np.int64)
         counts = ends[np.asarray(images) + 1] - ends[np.asarray(images)]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         rows = np.repeat(ends[np.asarray(images)] - offsets[:-1], counts) + np.arange(offsets[-1])

@@ -21,7 +21,7 @@ class Mentions(NamedTuple):
     """Row of the chunk."""
 
 
-def mentions_of(table: Table) -> Mentions:
+def find_mentions(table: Table) -> Mentions:
     """All mentions of a table."""
     columns = table.columns
     caption = caption_of_word(table)
@@ -29,34 +29,34 @@ def mentions_of(table: Table) -> Mentions:
     is_start = label != NO_CHUNK
     is_start[1:] &= (label[1:] != label[:-1]) | (caption[1:] != caption[:-1])
     mentioned = caption[is_start]
-    return Mentions(mentioned, columns["caption_chunk"][mentioned].astype(np.int64) + label[is_start])
+    return Mentions(mentioned, columns["chunk_offsets"][mentioned].astype(np.int64) + label[is_start])
 
 
 def caption_of_word(table: Table) -> Int64[np.ndarray, " words"]:
     """Row of the caption of each word."""
-    return np.repeat(np.arange(len(table.columns["auto_grounded"])), np.diff(table.columns["caption_word"]))
+    return np.repeat(np.arange(len(table.columns["auto_grounded"])), np.diff(table.columns["word_offsets"]))
 
 
 def image_of_caption(table: Table) -> Int64[np.ndarray, " captions"]:
     """Row of the image of each caption."""
-    return np.repeat(np.arange(len(table.image_ids)), np.diff(table.columns["image_caption"]))
+    return np.repeat(np.arange(len(table.image_ids)), np.diff(table.columns["caption_offsets"]))
 
 
 def region_of_member(table: Table) -> Int64[np.ndarray, " members"]:
     """Row of the region of each member of a chunk's region set."""
     columns = table.columns
-    image_of_chunk = np.repeat(image_of_caption(table), np.diff(columns["caption_chunk"]))
-    first = columns["image_region"].astype(np.int64)[image_of_chunk]
-    rows: np.ndarray = columns["member"] + np.repeat(first, np.diff(columns["chunk_region"]))
+    image_of_chunk = np.repeat(image_of_caption(table), np.diff(columns["chunk_offsets"]))
+    first = columns["region_offsets"].astype(np.int64)[image_of_chunk]
+    rows: np.ndarray = columns["member_region"] + np.repeat(first, np.diff(columns["member_offsets"]))
     return rows
 
 
 def split_of_caption(table: Table) -> np.ndarray:
     """Number of the split of each caption."""
-    return np.repeat(table.columns["image_split"], np.diff(table.columns["image_caption"]))
+    return np.repeat(table.columns["image_split"], np.diff(table.columns["caption_offsets"]))
 
 
-def split_number(table: Table, split: str) -> int:
+def split_index(table: Table, split: str) -> int:
     """Number of a split by its name."""
     if split not in table.splits:
         raise InputError(f"the dataset has no split {split!r}: expected one of {', '.join(table.splits)}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sct.data.corpus_words import dataset_nouns, word_tags
+from sct.data.corpus_words import build_noun_table, word_tags
 from sct.data.dataset import (
     MANIFEST,
     NOUNS,
@@ -22,9 +22,9 @@ from sct.data.dataset import (
 )
 from sct.data.grounding.grounder import GrounderConfig
 from sct.data.readers.errors import ReadErrors, SkipCounts
-from sct.data.shards import IMAGES_PER_PART, build_parts
+from sct.data.shards import IMAGES_PER_SHARD, build_shards
 from sct.data.sources import Source, SourceOptions, open_source
-from sct.data.table import join, load_table
+from sct.data.table import merge_tables, load_table
 from sct.errors import InputError
 from sct.language.word_vectors import load_vectors
 from sct.storage.atomic import atomic_write, lock
@@ -79,7 +79,7 @@ def prepare(
     with _workplace(out, _plan(source, settings, recipe), overwrite=settings.overwrite) as parts:
         done = 0
         part_files = []
-        for part in build_parts(images, parts, recipe, num_images=source.num_images, workers=settings.workers):
+        for part in build_shards(images, parts, recipe, num_images=source.num_images, workers=settings.workers):
             part_files.append(part.file)
             done += part.num_images
             if progress is not None:
@@ -88,7 +88,7 @@ def prepare(
             raise InputError(f"{source_path} holds no image that can be used: expected at least one with captions")
         # The authors count the words of validation captions too, but what is tested on should not shape the vocabulary.
         counted = ("train", "val") if is_reference else ("train",)
-        table, vocabulary = join(map(load_table, part_files), counted_splits=counted)
+        table, vocabulary = merge_tables(map(load_table, part_files), counted_splits=counted)
         manifest = Manifest(
             source=source.kind,
             mode=settings.source.mode,
@@ -96,11 +96,11 @@ def prepare(
             image_folder=str(source.image_folder.resolve())
             if source.image_folder and source.image_folder.is_dir()
             else None,
-            images=len(table.image_ids),
-            captions=len(table.columns["auto_grounded"]),
-            left_out={**dropped.counts(), **({"unreadable_inputs": len(faults.messages)} if faults.messages else {})},
+            num_images=len(table.image_ids),
+            num_captions=len(table.columns["auto_grounded"]),
+            skipped={**dropped.counts(), **({"unreadable_inputs": len(faults.messages)} if faults.messages else {})},
         )
-        nouns = dataset_nouns(table, load_vectors(settings.vectors))
+        nouns = build_noun_table(table, load_vectors(settings.vectors))
         write_dataset(out, table, vocabulary, manifest, nouns, word_tags(table, "train", vocabulary))
         shutil.rmtree(parts)
     return Prepared(manifest, tuple(faults.messages))
@@ -117,7 +117,7 @@ def _plan(source: Source, settings: PrepareConfig, recipe: GrounderConfig | None
         "files": _fingerprint([*source.files, *([settings.vectors] if settings.vectors else [])]),
         "options": {name: str(getattr(settings.source, name)) for name in ("mode", "min_iou")},
         "grounding": recipe.summary() if recipe else None,
-        "images_per_part": IMAGES_PER_PART,
+        "images_per_part": IMAGES_PER_SHARD,
     }
     return json.dumps(plan, indent=1)
 

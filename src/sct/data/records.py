@@ -33,7 +33,7 @@ class Caption:
     """Per word the index of its chunk, None between chunks."""
     chunks: tuple[Chunk, ...] | None = None
     """None: not grounded yet (the builder can ground it). Empty: grounded, nothing found."""
-    built: bool = False
+    auto_grounded: bool = False
     """Whether the builder grounded it, and not its author."""
 
     def __post_init__(self) -> None:

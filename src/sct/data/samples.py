@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from sct.data.index import Mentions, image_of_caption, mentions_of, split_number
-from sct.data.statistics import usable_captions
+from sct.data.index import Mentions, image_of_caption, find_mentions, split_index
+from sct.data.statistics import select_captions
 from sct.data.table import NO_CLASS, Table
 from sct.errors import InputError
 
@@ -16,7 +16,7 @@ ControlKind = Literal["sequence", "set", "none"]
 RegionSets = tuple[tuple[int, ...], ...]
 """Region sets as indices into the image's regions."""
 
-MOST_MEMBERS = 20
+MAX_REGIONS_PER_SET = 20
 """Most regions of a region set that a captioner looks at, in evaluation as in training."""
 
 
@@ -31,7 +31,7 @@ class Sample:
     """Rows of the captions, in the order of the dataset."""
 
 
-def samples_of(
+def make_samples(
     table: Table, split: str, control: ControlKind = "sequence", *, human_only: bool = False
 ) -> list[Sample]:
     """The samples of a split in the order of their first captions.
@@ -61,22 +61,22 @@ def samples_of(
     for (image, numbers), rows in groups.items():
         control_sets = tuple(sets.members[number] for number in numbers)
         if control == "set":
-            control_sets = unordered(table, image, control_sets)
+            control_sets = sort_region_sets(table, image, control_sets)
         elif control == "none":
             control_sets = (top_scoring_regions(table, image),)
         samples.append(Sample(image, control_sets, tuple(rows)))
     return samples
 
 
-def region_sets_of_images(table: Table, split: str) -> dict[int, RegionSets]:
+def image_region_sets(table: Table, split: str) -> dict[int, RegionSets]:
     """All region sets that captions of an image talk about, ``unordered``, of every image with a region and a caption.
 
     Captions with a chunk that has no region count as well. For such chunks there is one set more, the image's likeliest
     regions, as in training; it may have the members of another one. So it is for an image whose captions have no chunk.
     """
-    columns, mentions = table.columns, mentions_of(table)
-    is_here = columns["image_split"] == split_number(table, split)
-    is_here &= (np.diff(columns["image_region"]) > 0) & (np.diff(columns["image_caption"]) > 0)
+    columns, mentions = table.columns, find_mentions(table)
+    is_here = columns["image_split"] == split_index(table, split)
+    is_here &= (np.diff(columns["region_offsets"]) > 0) & (np.diff(columns["caption_offsets"]) > 0)
     image_of_mention = image_of_caption(table)[mentions.caption]
     of_split = is_here[image_of_mention]
     sets = _numbered_sets(table, mentions.chunk[of_split])
@@ -84,17 +84,17 @@ def region_sets_of_images(table: Table, split: str) -> dict[int, RegionSets]:
     for image, number in zip(image_of_mention[of_split].tolist(), sets.numbers, strict=True):
         talked_of[image].setdefault(sets.members[number])
     return {
-        image: unordered(table, image, tuple(members or top_scoring_regions(table, image) for members in found or [()]))
+        image: sort_region_sets(table, image, tuple(members or top_scoring_regions(table, image) for members in found or [()]))
         for image, found in talked_of.items()
     }
 
 
-def unordered(table: Table, image: int, sets: RegionSets) -> RegionSets:
+def sort_region_sets(table: Table, image: int, sets: RegionSets) -> RegionSets:
     """Region sets by class name and then by place in the image.
 
     The numbers of regions would not do: some sources number them as their captions mention them.
     """
-    first = int(table.columns["image_region"][image])
+    first = int(table.columns["region_offsets"][image])
 
     def key(members: tuple[int, ...]) -> tuple[str, list[list[float]]]:
         rows = [first + member for member in members]
@@ -105,16 +105,16 @@ def unordered(table: Table, image: int, sets: RegionSets) -> RegionSets:
 
 
 def top_scoring_regions(table: Table, image: int) -> tuple[int, ...]:
-    """The regions that a detector is surest of, at most ``MOST_MEMBERS``; the first ones where none has a score."""
-    first, last = table.columns["image_region"][image : image + 2].tolist()
+    """The regions that a detector is surest of, at most ``MAX_REGIONS_PER_SET``; the first ones where none has a score."""
+    first, last = table.columns["region_offsets"][image : image + 2].tolist()
     scores = np.nan_to_num(table.columns["region_score"][first:last].astype(np.float32))
-    return tuple(sorted(np.argsort(-scores, kind="stable")[:MOST_MEMBERS].tolist()))
+    return tuple(sorted(np.argsort(-scores, kind="stable")[:MAX_REGIONS_PER_SET].tolist()))
 
 
 def caption_text(table: Table, caption: int) -> str:
     """A caption as its author wrote it."""
-    first, last = table.columns["caption_letter"][caption : caption + 2].tolist()
-    return table.columns["letter"][first:last].tobytes().decode("utf-8")
+    first, last = table.columns["text_offsets"][caption : caption + 2].tolist()
+    return table.columns["text_bytes"][first:last].tobytes().decode("utf-8")
 
 
 class _NumberedSets(NamedTuple):
@@ -127,10 +127,10 @@ class _NumberedSets(NamedTuple):
 
 def _controlled(table: Table, split: str, *, human_only: bool) -> Mentions:
     """The mentions in those captions of a split whose chunks all have a region."""
-    mentions, num_captions = mentions_of(table), len(table.columns["auto_grounded"])
+    mentions, num_captions = find_mentions(table), len(table.columns["auto_grounded"])
     kept: Bool[np.ndarray, " captions"] = np.zeros(num_captions, dtype=np.bool_)
-    kept[usable_captions(table, split)] = True
-    kept[mentions.caption[np.diff(table.columns["chunk_region"])[mentions.chunk] == 0]] = False
+    kept[select_captions(table, split)] = True
+    kept[mentions.caption[np.diff(table.columns["member_offsets"])[mentions.chunk] == 0]] = False
     if human_only:
         kept &= ~table.columns["auto_grounded"]
     of_kept = kept[mentions.caption]
@@ -138,8 +138,8 @@ def _controlled(table: Table, split: str, *, human_only: bool) -> Mentions:
 
 
 def _numbered_sets(table: Table, chunks: Int64[np.ndarray, " mentions"]) -> _NumberedSets:
-    firsts, lasts = table.columns["chunk_region"][chunks].tolist(), table.columns["chunk_region"][chunks + 1].tolist()
-    members = table.columns["member"].tolist()
+    firsts, lasts = table.columns["member_offsets"][chunks].tolist(), table.columns["member_offsets"][chunks + 1].tolist()
+    members = table.columns["member_region"].tolist()
     number_of: dict[tuple[int, ...], int] = {}
     numbers = [
         number_of.setdefault(tuple(sorted(members[first:last])), len(number_of))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from sct.data.grounding.grounder import Grounder, GrounderConfig
 from sct.data.records import AnnotatedImage
-from sct.data.table import pack, save_table
+from sct.data.table import build_table, save_table
 from sct.errors import InputError
 
-IMAGES_PER_PART = 2000
+IMAGES_PER_SHARD = 2000
 """What a kill can cost: some ten seconds of work for each process."""
 
 
@@ -28,7 +28,7 @@ class Part:
     num_images: int
 
 
-def build_parts(
+def build_shards(
     images: Iterator[AnnotatedImage],
     folder: Path,
     recipe: GrounderConfig | None,
@@ -39,7 +39,7 @@ def build_parts(
     """Ground images, unless there is no recipe for it, and write them in parts; yield the parts in order."""
     workers = workers or os.cpu_count() or 1
     jobs = _jobs(images, folder)
-    if workers == 1 or (num_images is not None and num_images <= IMAGES_PER_PART):
+    if workers == 1 or (num_images is not None and num_images <= IMAGES_PER_SHARD):
         _start_worker(recipe)
         for job in jobs:
             if not job.file.exists():
@@ -72,7 +72,7 @@ class _Job:
 
 def _jobs(images: Iterator[AnnotatedImage], folder: Path) -> Iterator[_Job]:
     number = 0
-    while batch := tuple(islice(images, IMAGES_PER_PART)):
+    while batch := tuple(islice(images, IMAGES_PER_SHARD)):
         yield _Job(batch, folder / f"{number:06}.safetensors")
         number += 1
 
@@ -102,4 +102,4 @@ def _end_with(wait: Callable[[], None]) -> None:
 
 def _work(job: _Job) -> None:
     images: Sequence[AnnotatedImage] = job.images if _grounder is None else list(_grounder.ground(job.images))
-    save_table(pack(images), job.file)
+    save_table(build_table(images), job.file)

@@ -24,12 +24,12 @@ NO_CLASS = np.iinfo(np.uint16).max
 NO_CHUNK = np.iinfo(np.uint8).max
 
 OFFSETS = {
-    "image_region": "region",
-    "image_caption": "caption",
-    "caption_word": "word",
-    "caption_chunk": "chunk",
-    "chunk_region": "member",
-    "caption_letter": "letter",
+    "region_offsets": "region",
+    "caption_offsets": "caption",
+    "word_offsets": "word_id",
+    "chunk_offsets": "chunk",
+    "member_offsets": "member_region",
+    "text_offsets": "text_bytes",
 }
 """Each offset array and what it counts."""
 
@@ -43,13 +43,13 @@ class Table:
     classes: tuple[str, ...]
     splits: tuple[str, ...]
     image_ids: tuple[str, ...]
-    files: tuple[str, ...]
+    image_files: tuple[str, ...]
     """Per image the name of its image; empty where there is none."""
 
     def image(self, index: int) -> AnnotatedImage:
         """One image as the record it was made of."""
-        regions = [self._region(row) for row in self._rows("image_region", index)]
-        captions = [self._caption(row) for row in self._rows("image_caption", index)]
+        regions = [self._region(row) for row in self._rows("region_offsets", index)]
+        captions = [self._caption(row) for row in self._rows("caption_offsets", index)]
         width, height = self.columns["image_size"][index].tolist()
         return AnnotatedImage(
             image_id=self.image_ids[index],
@@ -58,7 +58,7 @@ class Table:
             height=height,
             regions=tuple(regions),
             captions=tuple(captions),
-            file=self.files[index] or None,
+            file=self.image_files[index] or None,
         )
 
     def _rows(self, offsets: str, index: int) -> range:
@@ -79,23 +79,23 @@ class Table:
         return Region(box, self._class_name("region_class", row), None if np.isnan(score) else score)
 
     def _caption(self, row: int) -> Caption:
-        text = self._slice("caption_letter", "letter", row).tobytes().decode("utf-8")
-        words = tuple(self.words[number] for number in self._slice("caption_word", "word", row))
-        labels = self._slice("caption_word", "word_chunk", row).tolist()
+        text = self._slice("text_offsets", "text_bytes", row).tobytes().decode("utf-8")
+        words = tuple(self.words[number] for number in self._slice("word_offsets", "word_id", row))
+        labels = self._slice("word_offsets", "word_chunk", row).tolist()
         chunks = [
-            Chunk(self._class_name("chunk_class", chunk), tuple(self._slice("chunk_region", "member", chunk).tolist()))
-            for chunk in self._rows("caption_chunk", row)
+            Chunk(self._class_name("chunk_class", chunk), tuple(self._slice("member_offsets", "member_region", chunk).tolist()))
+            for chunk in self._rows("chunk_offsets", row)
         ]
         return Caption(
             text,
             words,
             tuple(None if label == NO_CHUNK else label for label in labels),
             tuple(chunks),
-            built=bool(self.columns["auto_grounded"][row]),
+            auto_grounded=bool(self.columns["auto_grounded"][row]),
         )
 
 
-def pack(images: Sequence[AnnotatedImage]) -> Table:
+def build_table(images: Sequence[AnnotatedImage]) -> Table:
     """Lay images out as columns; strings are numbered in order of appearance."""
     words, classes, splits = _Numbering(), _Numbering(), _Numbering()
     flat: dict[str, list[float]] = {name: [] for name in _DTYPES}
@@ -104,8 +104,8 @@ def pack(images: Sequence[AnnotatedImage]) -> Table:
     boxes: list[Box] = []
     for image in images:
         flat["image_split"].append(splits.number(image.split))
-        lengths["image_region"].append(len(image.regions))
-        lengths["image_caption"].append(len(image.captions))
+        lengths["region_offsets"].append(len(image.regions))
+        lengths["caption_offsets"].append(len(image.captions))
         for region in image.regions:
             boxes.append(region.box)
             flat["region_class"].append(classes.number(region.class_name) if region.class_name else NO_CLASS)
@@ -119,19 +119,19 @@ def pack(images: Sequence[AnnotatedImage]) -> Table:
                 )
             text = caption.text.encode("utf-8")
             letters += text
-            lengths["caption_letter"].append(len(text))
-            lengths["caption_word"].append(len(caption.words))
-            lengths["caption_chunk"].append(len(caption.chunks))
-            flat["auto_grounded"].append(caption.built)
-            flat["word"] += [words.number(word) for word in caption.words]
+            lengths["text_offsets"].append(len(text))
+            lengths["word_offsets"].append(len(caption.words))
+            lengths["chunk_offsets"].append(len(caption.chunks))
+            flat["auto_grounded"].append(caption.auto_grounded)
+            flat["word_id"] += [words.number(word) for word in caption.words]
             flat["word_chunk"] += [NO_CHUNK if label is None else label for label in caption.chunk_of_word]
             for chunk in caption.chunks:
                 flat["chunk_class"].append(NO_CLASS if chunk.class_name is None else classes.number(chunk.class_name))
-                flat["member"] += chunk.regions
-                lengths["chunk_region"].append(len(chunk.regions))
+                flat["member_region"] += chunk.regions
+                lengths["member_offsets"].append(len(chunk.regions))
     columns = {name: np.array(flat[name], dtype) for name, dtype in _DTYPES.items()}
     columns |= {name: _offsets(np.array(lengths[name], np.int64)) for name in OFFSETS}
-    columns["letter"] = np.frombuffer(bytes(letters), np.uint8)
+    columns["text_bytes"] = np.frombuffer(bytes(letters), np.uint8)
     columns["region_box"] = np.array(boxes, np.float32).reshape(-1, 4)
     columns["image_size"] = np.array([(image.width, image.height) for image in images], np.float32).reshape(-1, 2)
     return Table(
@@ -144,7 +144,7 @@ def pack(images: Sequence[AnnotatedImage]) -> Table:
     )
 
 
-def join(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",)) -> tuple[Table, Vocabulary]:
+def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",)) -> tuple[Table, Vocabulary]:
     """Lay tables end to end, and number words by how often the counted splits use them, classes by the alphabet.
 
     The word numbers are the ids of the returned vocabulary, which holds every word; ``Vocabulary.cut`` gives the usual
@@ -156,7 +156,7 @@ def join(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",))
         counts.update(dict.fromkeys(part.words, 0))
         for word, count in zip(part.words, _word_counts(part, counted_splits), strict=True):
             counts[word] += int(count)
-    vocabulary = Vocabulary.of_counts(counts, min_count=0)
+    vocabulary = Vocabulary.from_counts(counts, min_count=0)
     classes = tuple(sorted({name for part in parts for name in part.classes}))
     splits = tuple(
         sorted(
@@ -169,7 +169,7 @@ def join(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",))
     renumbered = [
         {
             **part.columns,
-            "word": _renumber(part.columns["word"], [vocabulary.ids[word] for word in part.words], np.uint32),
+            "word_id": _renumber(part.columns["word_id"], [vocabulary.ids[word] for word in part.words], np.uint32),
             "region_class": _renumber(
                 part.columns["region_class"], [class_ids[name] for name in part.classes], np.uint16
             ),
@@ -188,12 +188,12 @@ def join(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",))
         else np.concatenate([part[name] for part in renumbered])
         for name in renumbered[0]
     }
-    columns |= {name: _narrow(columns[name]) for name in ("word", "member")}
+    columns |= {name: _narrow(columns[name]) for name in ("word_id", "member_region")}
     image_ids = tuple(image_id for part in parts for image_id in part.image_ids)
     repeated = [image_id for image_id, count in Counter(image_ids).items() if count > 1]
     if repeated:
         raise InputError(f"image {repeated[0]!r} is in the source {image_ids.count(repeated[0])} times: expected once")
-    files = tuple(file for part in parts for file in part.files)
+    files = tuple(file for part in parts for file in part.image_files)
     return Table(columns, vocabulary.words, classes, splits, image_ids, files), vocabulary
 
 
@@ -231,13 +231,13 @@ _DTYPES: dict[str, type[np.generic]] = {
     "region_class": np.uint16,
     "region_score": np.float16,
     "auto_grounded": np.bool_,
-    "word": np.uint32,
+    "word_id": np.uint32,
     "word_chunk": np.uint8,
     "chunk_class": np.uint16,
-    "member": np.uint16,
+    "member_region": np.uint16,
 }
-_OTHERS = ("letter", "region_box", "image_size")
-_STRINGS = ("words", "classes", "splits", "image_ids", "files")
+_OTHERS = ("text_bytes", "region_box", "image_size")
+_STRINGS = ("words", "classes", "splits", "image_ids", "image_files")
 
 
 class _Numbering:
@@ -278,6 +278,6 @@ def _word_counts(part: Table, counted_splits: Sequence[str]) -> np.ndarray:
     counted = np.isin(
         columns["image_split"], [part.splits.index(name) for name in counted_splits if name in part.splits]
     )
-    per_caption = np.repeat(counted, np.diff(columns["image_caption"]))
-    per_word = np.repeat(per_caption, np.diff(columns["caption_word"]))
-    return np.bincount(columns["word"][per_word], minlength=len(part.words))
+    per_caption = np.repeat(counted, np.diff(columns["caption_offsets"]))
+    per_word = np.repeat(per_caption, np.diff(columns["word_offsets"]))
+    return np.bincount(columns["word_id"][per_word], minlength=len(part.words))

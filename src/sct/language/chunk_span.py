@@ -21,15 +21,15 @@ LINKS = frozenset({
 _PLURALS = frozenset({"people", "men", "women", "children"})
 
 
-def noun_part(words: Sequence[str], *, ends_with_chunk: bool) -> range:
+def chunk_span(words: Sequence[str], *, ends_with_chunk: bool) -> range:
     """Places of the noun chunk among the words of one region set; empty where they hold none.
 
     ``ends_with_chunk``: the captioner moved on after the last word, as it does at the end of a chunk. Otherwise other
     words may follow the chunk.
 
-    >>> noun_part(["riding", "a", "brown", "horse"], ends_with_chunk=True)
+    >>> chunk_span(["riding", "a", "brown", "horse"], ends_with_chunk=True)
     range(1, 4)
-    >>> noun_part(["on", "a", "horse", "in", "a", "field"], ends_with_chunk=False)
+    >>> chunk_span(["on", "a", "horse", "in", "a", "field"], ends_with_chunk=False)
     range(1, 3)
     """
     starts = [place for place in range(len(words)) if _is_determiner(words, place)]

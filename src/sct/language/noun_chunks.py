@@ -94,13 +94,13 @@ def _record(span: "Span") -> NounChunk:
     return NounChunk(span.start_char, span.end_char, head.lower_, head.lemma_.lower(), modifiers, plural)
 
 
-def chunk_of_word(words: Sequence[Word], spans: Sequence[tuple[int, int]]) -> list[int | None]:
+def label_words(words: Sequence[Word], spans: Sequence[tuple[int, int]]) -> list[int | None]:
     """Say for each word in which of the spans it lies; a word that only touches a span's inside counts as in it.
 
     Parser and tokeniser cut words differently ("tri-colored"), so spans may end inside a word. Where two spans claim
     one word, the first keeps it.
 
-    >>> chunk_of_word([Word("a", 0, 1), Word("dog", 2, 5), Word("runs", 6, 10)], [(0, 5)])
+    >>> label_words([Word("a", 0, 1), Word("dog", 2, 5), Word("runs", 6, 10)], [(0, 5)])
     [0, 0, None]
     """
     labels: list[int | None] = []

@@ -27,7 +27,7 @@ class NounTable:
     other noun its similarity is 0, as far from alike as from opposite. The paper leaves this case open.
 
     >>> table = NounTable.from_vectors(["dog", "cat"], np.array([[2.0, 0.0], [3.0, 4.0]]), "two numbers")
-    >>> table.rows_of(["cat", "runs"]).tolist()
+    >>> table.indices(["cat", "runs"]).tolist()
     [1, -1]
     >>> table.similarities(np.array([[0]]), np.array([[0, 1]])).round(2).tolist()  # 1, and 2 x 3 / (2 x 5)
     [[[1.0, 0.6]]]
@@ -60,7 +60,7 @@ class NounTable:
         return cls(tuple(nouns), units.astype(np.float32), name)
 
     @classmethod
-    def look_up(cls, nouns: Iterable[str], vectors: WordVectors) -> "NounTable":
+    def from_nouns(cls, nouns: Iterable[str], vectors: WordVectors) -> "NounTable":
         """Make a table of nouns with their word vectors, in alphabetical order."""
         words = sorted(set(nouns))
         matrix = np.zeros((len(words), vectors.matrix.shape[1]), np.float32)
@@ -77,7 +77,7 @@ class NounTable:
         """Say whether a word counts as a noun."""
         return word in self._rows
 
-    def rows_of(self, words: Sequence[str]) -> Int[np.ndarray, " words"]:
+    def indices(self, words: Sequence[str]) -> Int[np.ndarray, " words"]:
         """Row of each word, ``NO_NOUN`` for those that are none."""
         return np.array([self._rows.get(word, NO_NOUN) for word in words], dtype=np.int64)
 
@@ -94,7 +94,7 @@ class NounTable:
         cosines[first[:, :, None] == second[:, None, :]] = 1.0
         return cosines
 
-    def known(self) -> "NounTable":
+    def with_vectors(self) -> "NounTable":
         """Only the nouns that have a vector."""
         rows = np.flatnonzero(self.units.any(axis=1))
         return NounTable(tuple(self.nouns[row] for row in rows), self.units[rows], self.vectors_name)

@@ -10,8 +10,6 @@ from typing import Protocol, runtime_checkable
 
 from sct.errors import InputError
 from sct.language.noun_chunks import PIPELINE
-from sct.language.noun_table import NounTable
-from sct.language.word_vectors import WordVectors
 
 NO_TAG = "."
 TAGS = f"{NO_TAG}NVDAPROCUTX"
@@ -32,10 +30,10 @@ class Tagger(Protocol):
         ...
 
 
-class WordTagger:
+class PosTagger:
     """Tags the words of our tokeniser in the caption that they stand in.
 
-    >>> list(WordTagger().tags([["a", "brown", "dog", "sleeps"]]))
+    >>> list(PosTagger().tags([["a", "brown", "dog", "sleeps"]]))
     ['DANV']
     """
 
@@ -139,8 +137,3 @@ def majority_nouns(captions: Iterable[Sequence[str]], tagger: NounTagger | None 
         uses.update(words)
         as_noun.update(word for word, flag in zip(words, flags, strict=True) if flag)
     return frozenset(word for word, count in as_noun.items() if 2 * count > uses[word])
-
-
-def noun_table(captions: Iterable[Sequence[str]], vectors: WordVectors, tagger: NounTagger | None = None) -> NounTable:
-    """Make the noun table of a corpus of captions, cut into words: its usual nouns with their word vectors."""
-    return NounTable.look_up(majority_nouns(captions, tagger), vectors)

@@ -81,7 +81,7 @@ def ptb_texts(piece: str) -> tuple[str, ...]:
     return tuple([word.text for word in ptb_tokens(piece)])
 
 
-__all__ = ["Word", "tokenise", "words_of", "words_of_pieces"]
+__all__ = ["Word", "tokenize_with_spans", "tokenize", "tokenize_pieces"]
 
 _PIECE = re.compile(r"\S+")
 _MOST_PIECES_KEPT = 1 << 17
@@ -107,14 +107,14 @@ _words_of_piece = _Remembered(lambda piece: tuple(ptb_tokens(piece)))
 _texts_of_piece = _Remembered(ptb_texts)
 
 
-def tokenise(text: str) -> list[Word]:
+def tokenize_with_spans(text: str) -> list[Word]:
     """Cut a caption into words.
 
     A word that the evaluation rewrites keeps the place of what it was made from: "(" is the word "-lrb-".
 
-    >>> [word.text for word in tokenise("A boy slides into a pool .")]
+    >>> [word.text for word in tokenize_with_spans("A boy slides into a pool .")]
     ['a', 'boy', 'slides', 'into', 'a', 'pool']
-    >>> tokenise("She can't.")
+    >>> tokenize_with_spans("She can't.")
     [Word(text='she', start=0, end=3), Word(text='ca', start=4, end=6), Word(text="n't", start=6, end=9)]
     """
     return [
@@ -124,19 +124,19 @@ def tokenise(text: str) -> list[Word]:
     ]
 
 
-def words_of(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Only the words of a caption, without their places.
 
-    >>> words_of("A dog's ball, and a cat.")
+    >>> tokenize("A dog's ball, and a cat.")
     ['a', 'dog', "'s", 'ball', 'and', 'a', 'cat']
     """
     return list(chain.from_iterable(map(_texts_of_piece.__getitem__, text.split())))
 
 
-def words_of_pieces(pieces: Iterable[str]) -> Iterator[tuple[str, ...]]:
+def tokenize_pieces(pieces: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """Only the words of each piece of captions that were split at spaces.
 
-    >>> list(words_of_pieces(["dog's", "ball,"]))
+    >>> list(tokenize_pieces(["dog's", "ball,"]))
     [('dog', "'s"), ('ball',)]
     """
     return map(_texts_of_piece.__getitem__, pieces)

@@ -11,8 +11,8 @@ from pathlib import Path
 from sct.errors import InputError
 from sct.storage.atomic import atomic_write
 
-UNKNOWN, PAD, BEGIN, END = range(4)
-SPECIAL_WORDS = ("<unk>", "<pad>", "<bos>", "<eos>")
+UNK, PAD, BOS, EOS = range(4)
+SPECIAL_TOKENS = ("<unk>", "<pad>", "<bos>", "<eos>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Vocabulary:
     The order makes a stricter vocabulary a prefix of a laxer one, so a dataset that stores the ids of all its words
     serves every threshold: an id past the end is the unknown word.
 
-    >>> vocabulary = Vocabulary.of_counts({"a": 9, "dog": 4, "cat": 4, "okapi": 1}, min_count=2)
+    >>> vocabulary = Vocabulary.from_counts({"a": 9, "dog": 4, "cat": 4, "okapi": 1}, min_count=2)
     >>> vocabulary.words
     ('<unk>', '<pad>', '<bos>', '<eos>', 'a', 'cat', 'dog')
     >>> vocabulary.encode(["a", "dog", "okapi"])
@@ -36,8 +36,8 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         """Check the order and index the words."""
-        if self.words[:4] != SPECIAL_WORDS:
-            raise InputError(f"a vocabulary starts with {self.words[:4]}: expected {SPECIAL_WORDS}")
+        if self.words[:4] != SPECIAL_TOKENS:
+            raise InputError(f"a vocabulary starts with {self.words[:4]}: expected {SPECIAL_TOKENS}")
         if len(self.counts) != len(self.words):
             raise InputError(f"a vocabulary has {len(self.words)} words but {len(self.counts)} counts")
         ids = {word: index for index, word in enumerate(self.words)}
@@ -47,39 +47,39 @@ class Vocabulary:
         object.__setattr__(self, "ids", ids)
 
     @classmethod
-    def of_counts(cls, counts: Mapping[str, int], *, min_count: int = 5) -> "Vocabulary":
+    def from_counts(cls, counts: Mapping[str, int], *, min_count: int = 5) -> "Vocabulary":
         """Keep the words seen at least ``min_count`` times."""
         kept = sorted(
-            ((word, count) for word, count in counts.items() if count >= min_count and word not in SPECIAL_WORDS),
+            ((word, count) for word, count in counts.items() if count >= min_count and word not in SPECIAL_TOKENS),
             key=lambda item: (-item[1], item[0]),
         )
-        return cls(SPECIAL_WORDS + tuple(word for word, _ in kept), (0,) * 4 + tuple(count for _, count in kept))
+        return cls(SPECIAL_TOKENS + tuple(word for word, _ in kept), (0,) * 4 + tuple(count for _, count in kept))
 
     def __len__(self) -> int:
         """Count the words, special ones included."""
         return len(self.words)
 
-    def cut(self, min_count: int) -> "Vocabulary":
+    def with_min_count(self, min_count: int) -> "Vocabulary":
         """Keep the words seen at least ``min_count`` times; ids of the kept words do not change."""
         size = 4 + sum(count >= min_count for count in self.counts[4:])
         return Vocabulary(self.words[:size], self.counts[:size])
 
     def encode(self, words: Iterable[str]) -> list[int]:
         """Ids of words, without begin and end."""
-        return [self.ids.get(word, UNKNOWN) for word in words]
+        return [self.ids.get(word, UNK) for word in words]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Words of ids, up to the first end; begin and padding are left out.
 
-        >>> Vocabulary.of_counts({"dog": 5}).decode([BEGIN, 4, END, PAD])
+        >>> Vocabulary.from_counts({"dog": 5}).decode([BOS, 4, EOS, PAD])
         ['dog']
         """
         words = []
         for index in ids:
-            if index == END:
+            if index == EOS:
                 break
-            if index not in (BEGIN, PAD):
-                words.append(self.words[index] if index < len(self.words) else self.words[UNKNOWN])
+            if index not in (BOS, PAD):
+                words.append(self.words[index] if index < len(self.words) else self.words[UNK])
         return words
 
     def save(self, path: Path) -> None:
@@ -133,14 +133,14 @@ def read_vocabulary(path: Path) -> Vocabulary:
                 f"{path}, line {number}: {word!r} is not one word; expected one a line and no empty line (a vocabulary "
                 "whose words hold spaces must come as vocabulary.json)"
             )
-    if tuple(words[:4]) != SPECIAL_WORDS:
+    if tuple(words[:4]) != SPECIAL_TOKENS:
         for number, word in enumerate(words, start=1):
-            if word in SPECIAL_WORDS:
+            if word in SPECIAL_TOKENS:
                 raise InputError(
-                    f"{path}, line {number}: {word} is out of its place; expected {' '.join(SPECIAL_WORDS)} as the first "
+                    f"{path}, line {number}: {word} is out of its place; expected {' '.join(SPECIAL_TOKENS)} as the first "
                     "four lines, or none of them"
                 )
-        words = [*SPECIAL_WORDS, *words]
+        words = [*SPECIAL_TOKENS, *words]
     try:
         return Vocabulary(tuple(words), (0,) * len(words))
     except InputError as error:

@@ -3,7 +3,7 @@ import pytest
 from sct.data.coco_classes import COCO_NAMES
 from sct.data.grounding.grounder import GrounderConfig
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.language.tokenizer import words_of
+from sct.language.tokenizer import tokenize
 from sct.regions import Box, Region
 
 
@@ -17,7 +17,7 @@ def image(*captions, regions=()):
 
 
 def plain(text):
-    return Caption(text, tuple(words_of(text)))
+    return Caption(text, tuple(tokenize(text)))
 
 
 def region(x, class_name=None):
@@ -43,15 +43,15 @@ def test_grounds_on_all_detections_of_the_class_and_marks_the_rest(grounder):
         ("two dogs", Chunk("dog", (0, 2))),
         ("a beach", Chunk(None, ())),
     ]
-    assert found.captions[0].built
+    assert found.captions[0].auto_grounded
 
 
 def test_takes_over_what_people_grounded_and_names_it(grounder):
     text = "A boy in a red cap"
-    human = Caption(text, tuple(words_of(text)), (0, 0, None, 1, 1, 1), (Chunk(None, (0,)), Chunk(None, (1,))))
+    human = Caption(text, tuple(tokenize(text)), (0, 0, None, 1, 1, 1), (Chunk(None, (0,)), Chunk(None, (1,))))
     [found] = grounder.ground([image(human, plain("The boy wears a cap ."), regions=[region(0), region(10)])])
     assert [chunk.class_name for chunk in found.captions[0].chunks] == ["boy", "cap"]
-    assert not found.captions[0].built
+    assert not found.captions[0].auto_grounded
     assert phrases(found.captions[1]) == [("the boy", Chunk("boy", (0,))), ("a cap", Chunk("cap", (1,)))]
     assert [region.class_name for region in found.regions] == ["boy", "cap"]
 
@@ -72,7 +72,7 @@ def test_detections_ground_what_people_left(grounder):
     ],
 )
 def test_a_mention_is_named_by_its_noun(grounder, text, labels, noun):
-    human = Caption(text, tuple(words_of(text)), labels, (Chunk(None, (0,)),))
+    human = Caption(text, tuple(tokenize(text)), labels, (Chunk(None, (0,)),))
     [found] = grounder.ground([image(human, regions=[region(0)])])
     assert found.captions[0].chunks[0].class_name == noun
 

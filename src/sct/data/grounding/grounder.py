@@ -12,8 +12,8 @@ from sct.data.grounding.class_index import ClassIndex
 from sct.data.grounding.transfer import TRANSFER_SIMILARITY, Anchor, Transfer
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
-from sct.language.noun_chunks import NounChunk, NounChunker, chunk_of_word, parser_version
-from sct.language.tokenizer import tokenise
+from sct.language.noun_chunks import NounChunk, NounChunker, label_words, parser_version
+from sct.language.tokenizer import tokenize_with_spans
 from sct.language.word_vectors import DEFAULT_VECTORS, load_vectors
 from sct.regions import Region
 
@@ -70,8 +70,8 @@ class Grounder:
                 continue
             class_name = self.class_index.associate(noun_chunk, regions_of_class) if self.class_index else None
             chunks.append(Chunk(class_name, tuple(regions_of_class[class_name]) if class_name else ()))
-        labels = chunk_of_word(tokenise(caption.text), [(chunk.start, chunk.end) for chunk in noun_chunks])
-        return Caption(caption.text, caption.words, tuple(labels), tuple(chunks), built=True)
+        labels = label_words(tokenize_with_spans(caption.text), [(chunk.start, chunk.end) for chunk in noun_chunks])
+        return Caption(caption.text, caption.words, tuple(labels), tuple(chunks), auto_grounded=True)
 
 
 def _is_open(image: AnnotatedImage) -> bool:
@@ -87,7 +87,7 @@ def mentions(caption: Caption, noun_chunks: Sequence[NounChunk]) -> list[NounChu
 
     People ground "a man in a cap" as one mention: its noun is that of the first noun chunk in it.
     """
-    tokens = tokenise(caption.text)
+    tokens = tokenize_with_spans(caption.text)
     found = []
     for index in range(len(caption.chunks or ())):
         words = [token for token, label in zip(tokens, caption.chunk_of_word, strict=True) if label == index]

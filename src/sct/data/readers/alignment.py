@@ -62,9 +62,9 @@ def find_phrases(text: str, words: Sequence[Word], phrases: Sequence[str]) -> li
     twice, so a phrase listed twice takes two occurrences. Only letters and digits are compared, over whole words:
     annotations write "chefs knife" where the caption has "chef's knife".
 
-    >>> from sct.language.tokenizer import tokenise
+    >>> from sct.language.tokenizer import tokenize_with_spans
     >>> text = "A woman and a man hold a chef's knife"
-    >>> find_phrases(text, tokenise(text), ["a woman", "a man", "a chefs knife", "a man"])  # chef | 's | knife
+    >>> find_phrases(text, tokenize_with_spans(text), ["a woman", "a man", "a chefs knife", "a man"])  # chef | 's | knife
     [range(0, 2), range(3, 5), range(6, 10), None]
     """
     letters = [_letters(text[word.start : word.end]) for word in words]

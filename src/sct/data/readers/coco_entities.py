@@ -14,7 +14,7 @@ from sct.data.readers.karpathy import Size, SplitImage, read_karpathy
 from sct.data.records import AnnotatedImage, Caption, Chunk, Mode
 from sct.errors import InputError
 from sct.language.reference_tokenizer import caption_key, clean
-from sct.language.tokenizer import tokenise
+from sct.language.tokenizer import tokenize_with_spans
 from sct.regions import Region
 
 
@@ -245,7 +245,7 @@ class _Reader:
     def _paper_caption(self, written: _Written, regions: _Regions) -> Caption:
         """Ground every mention on its own."""
         text, entry = written.text, written.entry
-        words = tokenise(text)
+        words = tokenize_with_spans(text)
         if not words:
             raise InputError("the caption has no words")
         spans = find_phrases(text, words, [chunk.text for chunk in entry.chunks])

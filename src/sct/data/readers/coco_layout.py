@@ -13,7 +13,7 @@ from sct.data.readers.errors import ReadErrors
 from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage, Caption
 from sct.errors import InputError
-from sct.language.tokenizer import words_of
+from sct.language.tokenizer import tokenize
 from sct.regions import Box, Region
 
 _COLUMNS = {
@@ -99,7 +99,7 @@ def _image(row: Mapping[str, Any], split: str) -> AnnotatedImage:
         width=1.0,
         height=1.0,
         regions=tuple(Region(_corners(box), COCO_CLASSES[number]) for number, box in zip(classes, boxes, strict=True)),
-        captions=tuple(Caption(text, tuple(words_of(text))) for text in captions),
+        captions=tuple(Caption(text, tuple(tokenize(text))) for text in captions),
     )
 
 

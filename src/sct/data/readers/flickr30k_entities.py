@@ -11,7 +11,7 @@ from sct.data.readers.karpathy import SplitImage, read_karpathy
 from sct.data.records import AnnotatedImage, Caption, Chunk, Mode
 from sct.errors import InputError
 from sct.language.reference_tokenizer import without_punctuation
-from sct.language.tokenizer import tokenise
+from sct.language.tokenizer import tokenize_with_spans
 from sct.regions import Box, Region
 
 
@@ -114,7 +114,7 @@ class _Reader:
             except InputError as error:
                 self.faults.report(place, str(error))
                 continue
-            if not any(tokenise(segment.text) for segment in segments):
+            if not any(tokenize_with_spans(segment.text) for segment in segments):
                 self.faults.report(place, "the sentence has no words")
                 continue
             yield segments
@@ -185,7 +185,7 @@ def _caption_of(segments: Sequence[Segment], grounding: _Grounding, mode: Mode) 
 def _paper_caption(segments: Sequence[Segment], grounding: _Grounding) -> Caption:
     """Cut the whole sentence into words, then see which of them begin inside a phrase."""
     text = "".join(segment.text for segment in segments)
-    words = tokenise(text)
+    words = tokenize_with_spans(text)
     chunk_of_word: list[int | None] = [None] * len(words)
     chunks: list[Chunk] = []
     start = 0

@@ -20,8 +20,8 @@ from sct.data.readers.errors import ReadErrors
 from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
-from sct.language.noun_chunks import chunk_of_word
-from sct.language.tokenizer import tokenise
+from sct.language.noun_chunks import label_words
+from sct.language.tokenizer import tokenize_with_spans
 from sct.regions import Box, Region
 
 OVERHANG = 1.0
@@ -91,7 +91,7 @@ def _caption(content: Any, index_of: Any) -> Caption:
     if not isinstance(content, dict):
         raise InputError(f"caption {content!r}: expected an object with text and mentions")
     text = _field(content, "text", str)
-    tokens = tokenise(text)
+    tokens = tokenize_with_spans(text)
     words = tuple(token.text for token in tokens)
     if content.get("mentions") is None:
         return Caption(text, words)
@@ -110,7 +110,7 @@ def _caption(content: Any, index_of: Any) -> Caption:
             raise InputError(f"mention {text[start:end]!r} has no boxes: leave it out, or give it one")
         spans.append((start, end))
         chunks.append(Chunk(None, tuple(dict.fromkeys(index_of(box) for box in boxes))))
-    return Caption(text, words, tuple(chunk_of_word(tokens, spans)), tuple(chunks))
+    return Caption(text, words, tuple(label_words(tokens, spans)), tuple(chunks))
 
 
 def _span(mention: Any, num_words: int) -> tuple[int, int]:
