@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 import sct
-from sct.drawing.dataset import save_drawing
-from sct.drawing.palette import colour_of_set
+from sct.drawing.captions import save_drawing
+from sct.drawing.palette import set_colour
 
 PHOTOS = Path("examples/photos")
 """As seen from the root of the project, where the printed commands work."""
@@ -89,7 +89,7 @@ def coloured(caption: sct.GroundedCaption) -> Text:
     """The sentence with its chunks in brackets, each with the number and the colour of its boxes in the drawing."""
     pieces, place = [], 0
     for chunk in caption.chunks:
-        red, green, blue = colour_of_set(chunk.region_set)
+        red, green, blue = set_colour(chunk.region_set)
         first, after = chunk.words
         pieces += [Text(word.text) for word in caption.words[place:first]]
         pieces.append(Text(f"[{chunk.text}]{chunk.region_set + 1}", style=f"bold rgb({red},{green},{blue})"))

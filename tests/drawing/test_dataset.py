@@ -3,15 +3,15 @@ from pathlib import Path
 import pytest
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.drawing.dataset import CANVAS, PALETTE, UNASSOCIATED, Piece, colours, draw_image, pieces
+from sct.drawing.dataset import CANVAS, PALETTE, UNGROUNDED, CaptionSpan, draw_image, region_set_colours, split_caption
 from sct.errors import InputError
-from sct.language.tokenizer import words_of
+from sct.language.tokenizer import tokenize
 from sct.regions import Box, Region
 
 TEXT = "A boy pets the dog near a tree ."
 CAPTION = Caption(
     TEXT,
-    tuple(words_of(TEXT)),
+    tuple(tokenize(TEXT)),
     (0, 0, None, 1, 1, None, 2, 2),
     (Chunk("boy", (0,)), Chunk("dog", (1,)), Chunk(None, ())),
 )
@@ -24,28 +24,28 @@ PHOTO_PATH = Path(__file__).parents[2] / "examples" / "tiny" / "images" / "coffe
     ("caption", "found"),
     [
         pytest.param(Caption("", (), (), ()), [], id="no words"),
-        pytest.param(Caption("Run !", ("run",), (None,), ()), [Piece("Run !", None)], id="no chunk"),
+        pytest.param(Caption("Run !", ("run",), (None,), ()), [CaptionSpan("Run !", None)], id="no chunk"),
         pytest.param(
             CAPTION,
             [
-                Piece("A boy", 0), Piece(" pets ", None), Piece("the dog", 1), Piece(" near ", None),
-                Piece("a tree", 2), Piece(" .", None),
+                CaptionSpan("A boy", 0), CaptionSpan(" pets ", None), CaptionSpan("the dog", 1),
+                CaptionSpan(" near ", None), CaptionSpan("a tree", 2), CaptionSpan(" .", None),
             ],
-            id="chunks and what stands between",
+            id="chunks and text between",
         ),
         pytest.param(
             Caption("A man's hat", ("a", "mans", "hat"), (0, 0, None), (Chunk("man", (0,)),)),
-            [Piece("a mans ", 0), Piece("hat ", None)],
-            id="words that the text does not have",
+            [CaptionSpan("a mans ", 0), CaptionSpan("hat ", None)],
+            id="words that are not in the text",
         ),
     ],
 )  # fmt: skip
-def test_cuts_a_caption_at_its_chunks(caption, found):
-    assert pieces(caption) == found
+def test_split_caption(caption, found):
+    assert split_caption(caption) == found
 
 
-def test_a_region_set_keeps_its_colour():
-    assert colours(IMAGE) == {(0,): PALETTE[0], (1,): PALETTE[1], (): UNASSOCIATED}
+def test_region_set_colours():
+    assert region_set_colours(IMAGE) == {(0,): PALETTE[0], (1,): PALETTE[1], (): UNGROUNDED}
 
 
 def colours_in(image, box):
@@ -56,8 +56,8 @@ def test_chunk_and_box_share_a_colour_on_an_empty_canvas():
     sheet = draw_image(IMAGE, None)
     scene, text = (0, 0, 640, 640), (0, 640, *sheet.size)
     assert {CANVAS, PALETTE[0], PALETTE[1]} <= colours_in(sheet, scene)
-    assert {UNASSOCIATED, PALETTE[0], PALETTE[1]} <= colours_in(sheet, text)
-    assert UNASSOCIATED not in colours_in(sheet, scene)
+    assert {UNGROUNDED, PALETTE[0], PALETTE[1]} <= colours_in(sheet, text)
+    assert UNGROUNDED not in colours_in(sheet, scene)
     assert sheet.getpixel((64, 300)) == PALETTE[0], "the left side of the first box, 10 of 100"
 
 
@@ -66,13 +66,13 @@ def test_draws_on_the_image():
     assert CANVAS not in colours_in(sheet, (300, 10, 340, 50))
 
 
-def test_a_caption_of_many_words_is_broken_into_lines():
+def test_long_captions_are_wrapped():
     long = Caption("word " * 60, ("word",) * 60, (None,) * 60, ())
     tall = AnnotatedImage(image_id="1", split="train", width=9, height=9, regions=(), captions=(long,))
     assert draw_image(tall, None).height > draw_image(IMAGE, None).height
 
 
-def test_a_image_that_cannot_be_read_is_named(tmp_path):
+def test_unreadable_image_is_an_error(tmp_path):
     (tmp_path / "a.jpg").write_bytes(PHOTO_PATH.read_bytes()[:900])
     with pytest.raises(InputError, match=r"a\.jpg cannot be read as an image"):
         draw_image(IMAGE, tmp_path / "a.jpg")

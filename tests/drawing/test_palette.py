@@ -1,6 +1,6 @@
 import pytest
 
-from sct.drawing.palette import PALETTE, PAPER, UNASSOCIATED
+from sct.drawing.palette import PALETTE, PAPER, UNGROUNDED
 
 
 def luminance(colour):
@@ -9,6 +9,6 @@ def luminance(colour):
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-@pytest.mark.parametrize("colour", [*PALETTE, UNASSOCIATED])
-def test_white_letters_stand_out_on_each_colour(colour):
+@pytest.mark.parametrize("colour", [*PALETTE, UNGROUNDED])
+def test_white_text_has_enough_contrast_on_each_colour(colour):
     assert (luminance(PAPER) + 0.05) / (luminance(colour) + 0.05) >= 4.5

@@ -6,7 +6,7 @@ from sct.drawing.text import Paragraph, TextSpan, draw_paragraphs
 RED, BLUE = PALETTE[:2]
 
 
-def rows_of(sheet, colour):
+def row_runs(sheet, colour):
     """Runs of rows that hold the colour: [first, last] of each."""
     runs = []
     for y in range(sheet.height):
@@ -18,7 +18,7 @@ def rows_of(sheet, colour):
     return runs
 
 
-def columns_of(sheet, colour):
+def columns_with(sheet, colour):
     return [x for x in range(sheet.width) if any(sheet.getpixel((x, y)) == colour for y in range(sheet.height))]
 
 
@@ -27,49 +27,49 @@ def columns_of(sheet, colour):
     [
         pytest.param([], id="no paragraph"),
         pytest.param([Paragraph(())], id="no words"),
-        pytest.param([Paragraph((TextSpan(" "),))], id="nothing but space"),
+        pytest.param([Paragraph((TextSpan(" "),))], id="only a space"),
     ],
 )
-def test_nothing_to_write(paragraphs):
+def test_empty_text(paragraphs):
     sheet = draw_paragraphs(paragraphs, 100)
     assert sheet.width == 100
     assert sheet.getcolors() == [(sheet.width * sheet.height, PAPER)]
 
 
-def test_words_of_a_chunk_stand_white_on_one_field_of_its_colour():
+def test_chunk_is_white_on_its_colour():
     sheet = draw_paragraphs([Paragraph((TextSpan("a dog", RED, "1"), TextSpan("runs")))], 400)
-    field = columns_of(sheet, RED)
-    assert field == list(range(field[0], field[-1] + 1)), "the space between its words is coloured, too"
-    assert len(rows_of(sheet, RED)) == 1
+    field = columns_with(sheet, RED)
+    assert field == list(range(field[0], field[-1] + 1)), "spaces are coloured too"
+    assert len(row_runs(sheet, RED)) == 1
     assert PAPER in {sheet.getpixel((x, 32)) for x in range(field[0] + 4, field[-1] - 4)}
-    assert min(columns_of(sheet, INK)) > field[-1]
+    assert min(columns_with(sheet, INK)) > field[-1]
 
 
-def test_a_chunk_that_fits_on_a_line_is_not_broken():
+def test_chunk_that_fits_on_a_line_is_not_broken():
     start = TextSpan("word " * 7)
     sheet = draw_paragraphs([Paragraph((start, TextSpan("a brown dog", RED)))], 420)
-    assert len(rows_of(sheet, RED)) == 1
-    assert rows_of(sheet, RED)[0][0] > rows_of(sheet, INK)[0][1], "it begins a line"
+    assert len(row_runs(sheet, RED)) == 1
+    assert row_runs(sheet, RED)[0][0] > row_runs(sheet, INK)[0][1], "it starts a line"
 
 
-def test_a_chunk_longer_than_a_line_is_broken():
+def test_chunk_longer_than_a_line_is_broken():
     sheet = draw_paragraphs([Paragraph((TextSpan("a very brown dog " * 4, RED, "1"),))], 300)
-    assert len(rows_of(sheet, RED)) > 2
+    assert len(row_runs(sheet, RED)) > 2
 
 
 @pytest.mark.parametrize("colour", [None, RED])
 @pytest.mark.parametrize("word", ["o" * 100, "W" * 100, "x"])
-def test_no_word_leaves_the_sheet(word, colour):
+def test_long_words_stay_within_the_margin(word, colour):
     sheet = draw_paragraphs([Paragraph((TextSpan(word, colour, "12"),))], 120)
     margin = sheet.crop((112, 0, 120, sheet.height))
     assert margin.getcolors() == [(margin.width * margin.height, PAPER)]
 
 
-def test_a_sheet_too_narrow_for_a_letter_still_ends():
+def test_width_below_one_letter_terminates():
     assert draw_paragraphs([Paragraph((TextSpan("dog", RED, "1"),), "title")], 20).width == 20
 
 
-def test_a_title_and_each_further_paragraph_take_room():
+def test_titles_and_paragraphs_increase_the_height():
     paragraph = Paragraph((TextSpan("a dog", BLUE),))
     one = draw_paragraphs([paragraph], 200).height
     titled = draw_paragraphs([paragraph._replace(title="a title")], 200).height

@@ -12,8 +12,6 @@ from sct.cli.progress import progress_bar
 from sct.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from sct.captioner.grounded_caption import GroundedCaption, RegionOrder
     from sct.regions import Control
 
@@ -98,8 +96,7 @@ def caption_command(
                 complaints.tell(InputError(f"{done.job.file}: no caption holds to all that was asked: ask for less"))
                 continue
             if done.job.file in places:
-                from sct.drawing.captions import draw_caption  # noqa: PLC0415
-                from sct.drawing.dataset import save_drawing  # noqa: PLC0415
+                from sct.drawing.captions import draw_caption, save_drawing  # noqa: PLC0415
 
                 save_drawing(draw_caption(done.job.image, done.found[0]), places[done.job.file])
             if as_json:
@@ -183,14 +180,16 @@ def _print_captions(file: Path, captions: "Sequence[GroundedCaption]", *, restor
     from rich.console import Console  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    from sct.drawing.terminal import format_caption  # noqa: PLC0415
+
     console = Console(soft_wrap=True, highlight=False)
     order = _order_text(captions[0].order) if restore_input_order and captions[0].order is not None else ""
     if len(captions) == 1:
-        console.print(Text(f"{file}: ").append_text(_coloured(captions[0])).append(order))
+        console.print(Text(f"{file}: ").append_text(format_caption(captions[0])).append(order))
         return
     console.print(Text(f"{file}{order}"))
     for caption in captions:
-        console.print(Text(f"  {caption.log_prob:7.2f}  ").append_text(_coloured(caption)))
+        console.print(Text(f"  {caption.log_prob:7.2f}  ").append_text(format_caption(caption)))
 
 
 def _order_text(order: "RegionOrder") -> str:
@@ -198,23 +197,3 @@ def _order_text(order: "RegionOrder") -> str:
     numbers = ", ".join(str(number + 1) for number in order.sets)
     probability = "" if order.probability is None else f"; probability {order.probability:.2f}"
     return f"  (order of the regions: {numbers}{probability})"
-
-
-def _coloured(caption: "GroundedCaption") -> "Text":
-    """The sentence with its chunks in brackets, each in the colour that its region set has in a drawing."""
-    from rich.text import Text  # noqa: PLC0415
-
-    from sct.drawing.palette import colour_of_set  # noqa: PLC0415
-
-    starts = {chunk.words[0]: chunk for chunk in caption.chunks}
-    pieces, place = [], 0
-    while place < len(caption.words):
-        chunk = starts.get(place)
-        if chunk is None:
-            pieces.append(Text(caption.words[place].text))
-            place += 1
-        else:
-            red, green, blue = colour_of_set(chunk.region_set)
-            pieces.append(Text(f"[{chunk.text}]", style=f"bold rgb({red},{green},{blue})"))
-            place = chunk.words[1]
-    return Text(" ").join(pieces)

@@ -1,4 +1,4 @@
-"""Grounded captions in a notebook: the drawing of ``sct caption --draw``, shown where a cell ends with it."""
+"""Show grounded captions in a notebook, drawn as by ``sct caption --draw``."""
 
 import io
 from base64 import b64encode
@@ -10,21 +10,21 @@ from PIL import Image
 from sct.captioner.encode import opened
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.captioner.requests import ImageSource
-from sct.drawing.captions import DrawnCaption, draw_captions
+from sct.drawing.captions import TitledCaption, draw_captions
 from sct.errors import InputError
 from sct.regions.images import LoadedImage
 
 
 @dataclass(frozen=True, slots=True)
 class ShownCaptions:
-    """Captions of one image that a notebook draws; ``image`` is the drawing for any other use."""
+    """Captions of one image with a rich notebook representation."""
 
     source: LoadedImage
-    captions: tuple[DrawnCaption, ...]
+    captions: tuple[TitledCaption, ...]
 
     @property
     def image(self) -> Image.Image:
-        """The image with the boxes of each control, and under it the words in their colours."""
+        """The drawing, one panel per caption."""
         return draw_captions(self.source, self.captions)
 
     def _repr_png_(self) -> bytes:
@@ -33,19 +33,19 @@ class ShownCaptions:
         return file.getvalue()
 
     def _repr_html_(self) -> str:
-        """The drawing no wider than the notebook, with the sentences for who does not see it."""
-        text = escape("; ".join(drawn.caption.text for drawn in self.captions), quote=True)
+        """Return an ``img`` element no wider than the cell, with the captions as alternative text."""
+        text = escape("; ".join(each.caption.text for each in self.captions), quote=True)
         data = b64encode(self._repr_png_()).decode("ascii")
         return f'<img alt="{text}" style="max-width: 100%; height: auto" src="data:image/png;base64,{data}">'
 
 
 def show(image: ImageSource, *captions: GroundedCaption, titles: tuple[str, ...] = ()) -> ShownCaptions:
-    """Draw captions of an image in a notebook, side by side where they are several.
+    """Draw captions of an image in a notebook, one panel each.
 
-    ``titles`` are written small above the captions, as far as there are any.
+    ``titles`` are written above the first captions.
     """
     if not captions:
-        raise InputError("there is no caption to show: expected at least one after the image")
-    above = (*titles, *[""] * len(captions))
-    drawn = tuple(DrawnCaption(caption, title) for caption, title in zip(captions, above, strict=False))
-    return ShownCaptions(opened(image), drawn)
+        raise InputError("got no caption, expected at least one after the image")
+    padded = (*titles, *[""] * len(captions))
+    titled = tuple(TitledCaption(caption, title) for caption, title in zip(captions, padded, strict=False))
+    return ShownCaptions(opened(image), titled)

@@ -1,115 +1,117 @@
-// The page: a state, a view of it, and a captioner that is asked whenever the state asks something new.
+// Entry point: holds the state, renders it, and runs the effects of each state change.
 
-import { createActs } from "./work/acts.js";
-import { createAsking } from "./work/asking.js";
-import { createGestures } from "./work/gestures.js";
-import { createService } from "./work/service.js";
-import { readToken } from "./work/token.js";
-import { captionOf, documentOf, initialState, shownDocument } from "./state/state.js";
-import { fragmentOf } from "./state/link.js";
+import { createActions } from "./effects/actions.js";
+import { createCaptionRequests } from "./effects/caption_requests.js";
+import { createGestures } from "./effects/gestures.js";
+import { createApi } from "./effects/api.js";
+import { readToken } from "./effects/token.js";
+import { currentDocument, initialState, selectedCaption, shownDocument } from "./state/state.js";
+import { encodeLink } from "./state/link.js";
 import { reduce } from "./state/reducer.js";
-import { question, questionKey } from "./state/document.js";
+import { captionRequest, requestKey } from "./state/document.js";
 import { page } from "./view/page.js";
 import { render } from "./view/elements.js";
 
-const PAUSE = 120; // milliseconds without a change after which a caption is asked for
-const SETTLED = 900; // after which the next press of an arrow key is another step
+const CAPTION_DELAY = 120; // milliseconds without an edit before a caption is requested
+const STEP_DELAY = 900; // milliseconds after which the next arrow key starts a new undo step
 const root = document.getElementById("page");
-const service = createService({ token: readToken() });
+const api = createApi({ token: readToken() });
 
 let state = initialState(savedTheme());
-let isDrawn = true;
+let isRendered = true;
 
 function dispatch(action) {
   const before = state;
   state = reduce(state, action);
   if (state === before) return;
-  react(before);
-  if (isDrawn) queueMicrotask(draw); // once for all that happens in one go
-  isDrawn = false;
+  runEffects(before);
+  if (isRendered) queueMicrotask(renderPage); // one render for all actions of this task
+  isRendered = false;
 }
 
-function draw() {
-  isDrawn = true;
+function renderPage() {
+  isRendered = true;
   document.documentElement.dataset.theme = state.theme;
-  render(root, page(state, act));
-  if (state.focus && state.focus !== focusedLast) {
-    focusedLast = state.focus;
+  render(root, page(state, actions));
+  if (state.focus && state.focus !== lastFocus) {
+    lastFocus = state.focus;
     root.querySelector(`[data-focus="${CSS.escape(state.focus.name)}"]`)?.focus();
   }
 }
-let focusedLast = null;
+let lastFocus = null;
 
-const asking = createAsking({
-  pause: PAUSE,
-  asked: () => dispatch({ type: "asking" }),
-  answered: (key, answer) => {
+const captionRequests = createCaptionRequests({
+  delay: CAPTION_DELAY,
+  onRequest: () => dispatch({ type: "captionRequested" }),
+  onResult: (key, result) => {
     dispatch({
-      type: "answered",
+      type: "captionReceived",
       key,
       sets: shownDocument(state).sets,
-      hash: answer.picture.id,
-      captions: answer.captions,
+      hash: result.image.id,
+      captions: result.captions,
     });
   },
-  failed: (key, error) => dispatch({ type: "askingFailed", trouble: error.message }),
+  onError: (key, error) => dispatch({ type: "captionFailed", error: error.message }),
 });
 
-/** What follows from a change: a question, words to be heard, a link, the end of a step. */
-function react(before) {
-  if (state.picture !== before.picture && state.picture?.url !== before.picture?.url) asking.forget();
+/** Effects of a state change: caption request, screen-reader announcement, link update, end of an undo step. */
+function runEffects(before) {
+  if (state.image !== before.image && state.image?.url !== before.image?.url) captionRequests.clear();
   if (state.message !== before.message) {
-    say("told", state.message.text);
+    announce("announcement", state.message.text);
     toast(state.message.shown);
   }
-  if (state.draft === null && captionOf(state) !== captionOf(before)) say("spoken", captionOf(state)?.text ?? "");
-  if (state.timeline !== before.timeline || state.draft !== before.draft || state.picture !== before.picture) ask();
-  if (state.timeline !== before.timeline || state.picture !== before.picture) {
-    later("link", 300, keepLink);
-    if (state.timeline.present.kind !== null) later("settle", SETTLED, () => dispatch({ type: "settled" }));
+  if (state.draft === null && selectedCaption(state) !== selectedCaption(before))
+    announce("caption-announcement", selectedCaption(state)?.text ?? "");
+  if (state.timeline !== before.timeline || state.draft !== before.draft || state.image !== before.image)
+    requestCaption();
+  if (state.timeline !== before.timeline || state.image !== before.image) {
+    schedule("link", 300, updateLink);
+    if (state.timeline.present.kind !== null) schedule("settle", STEP_DELAY, () => dispatch({ type: "settled" }));
   }
 }
 
-function ask() {
-  const { picture } = state;
+function requestCaption() {
+  const { image } = state;
   const document = shownDocument(state);
-  if (!picture || document.sets.length === 0) {
-    asking.want(null);
-    if (state.answer || state.asking !== "idle") dispatch({ type: "nothingToAsk" });
+  if (!image || document.sets.length === 0) {
+    captionRequests.request(null);
+    if (state.result || state.captionStatus !== "idle") dispatch({ type: "captionCleared" });
     return;
   }
-  asking.want(questionKey(document), (signal) => service.caption(state.picture, question(document), signal));
+  captionRequests.request(requestKey(document), (signal) => api.caption(state.image, captionRequest(document), signal));
 }
 
-/** A fresh text in a live region is read out; the same text is made fresh by emptying it first. */
-function say(id, text) {
-  const place = document.getElementById(id);
-  place.textContent = "";
-  later(id, 30, () => (place.textContent = text));
+/** Set the text of a live region; clearing it first makes screen readers read a repeated text. */
+function announce(id, text) {
+  const element = document.getElementById(id);
+  element.textContent = "";
+  schedule(id, 30, () => (element.textContent = text));
 }
 
 function toast(isShown) {
-  const show = (shown) => (document.getElementById("told").className = shown ? "toast" : "unseen");
+  const show = (shown) => (document.getElementById("announcement").className = shown ? "toast" : "visually-hidden");
   show(isShown);
-  if (isShown) later("toast", 3000, () => show(false));
+  if (isShown) schedule("toast", 3000, () => show(false));
 }
 
-/** The address always holds the control, so that loading the page again brings it back. */
-function keepLink() {
-  const { picture } = state;
-  if (picture && (picture.sample || picture.hash)) {
-    history.replaceState(null, "", `#${fragmentOf(picture, documentOf(state))}`);
-  } else if (!picture && !state.wanted) {
+/** Keep the document in the URL fragment, so that a reload restores it. */
+function updateLink() {
+  const { image } = state;
+  if (image && (image.sample || image.hash)) {
+    history.replaceState(null, "", `#${encodeLink(image, currentDocument(state))}`);
+  } else if (!image && !state.pendingLink) {
     history.replaceState(null, "", location.pathname);
   }
 }
 
-addEventListener("pagehide", keepLink);
+addEventListener("pagehide", updateLink);
 
 const timers = new Map();
-function later(name, milliseconds, deed) {
+function schedule(name, milliseconds, callback) {
   clearTimeout(timers.get(name));
-  timers.set(name, setTimeout(deed, milliseconds));
+  timers.set(name, setTimeout(callback, milliseconds));
 }
 
 function savedTheme() {
@@ -117,8 +119,8 @@ function savedTheme() {
   return saved === "light" || saved === "dark" ? saved : "auto";
 }
 
-const act = createActs({ dispatch, getState: () => state, service, ask: () => ask(), later });
-act.gestures = createGestures(() => state, act);
-act.listen();
-draw();
-act.begin();
+const actions = createActions({ dispatch, getState: () => state, api, requestCaption, schedule });
+actions.gestures = createGestures(() => state, actions);
+actions.listen();
+renderPage();
+actions.start();

@@ -1,13 +1,13 @@
-// Captions as they came, made ready to be shown: stretches of words that wear a region's colour, or none.
+// Captions prepared for display: spans of words that share a region's colour, or none.
 
-/** Words in stretches: a chunk is {set, words}, what stands between {set: null, words}. Words keep their place. */
-export function stretches(caption) {
+/** Split a caption into spans: noun chunks {set, words} and the words between them {set: null, words}. */
+export function textSpans(caption) {
   const found = [];
-  let place = 0;
+  let position = 0;
   const until = (end, set) => {
-    const words = caption.words.slice(place, end).map((word, index) => ({ ...word, place: place + index }));
+    const words = caption.words.slice(position, end).map((word, index) => ({ ...word, position: position + index }));
     if (words.length > 0) found.push({ set, words });
-    place = Math.max(place, end);
+    position = Math.max(position, end);
   };
   for (const chunk of [...caption.chunks].sort((one, other) => one.words[0] - other.words[0])) {
     until(chunk.words[0], null);
@@ -17,13 +17,13 @@ export function stretches(caption) {
   return found;
 }
 
-/** The mean probability of a word and its shift; the end of the sentence counts as a word. */
-export const sureness = (caption) => Math.exp(caption.log_prob / (caption.words.length + 1));
+/** Geometric mean probability per word (with its shift), the end of the sentence included. */
+export const meanProbability = (caption) => Math.exp(caption.log_prob / (caption.words.length + 1));
 
-/** In words, which regions a caption of another way talks about, of so many that were pointed at. */
-export function wayOf(caption, count) {
+/** Order of an alternative caption as text, e.g. "2 → 1, without 3", for a control of `count` region sets. */
+export function describeOrder(caption, count) {
   const sets = caption.order?.sets ?? [];
-  const missing = Array.from({ length: count }, (_, place) => place).filter((place) => !sets.includes(place));
-  const order = sets.map((place) => place + 1).join(" → ");
-  return missing.length === 0 ? order : `${order}, without ${missing.map((place) => place + 1).join(" and ")}`;
+  const missing = [...Array(count).keys()].filter((position) => !sets.includes(position));
+  const order = sets.map((position) => position + 1).join(" → ");
+  return missing.length === 0 ? order : `${order}, without ${missing.map((position) => position + 1).join(" and ")}`;
 }

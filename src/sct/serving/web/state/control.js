@@ -1,90 +1,90 @@
-// The control: region sets, in the order in which they are numbered and coloured. Every function gives a new one.
+// Operations on the control, an array of region sets; every function returns a new array.
 //
-// A set is {id, boxes: [{id, box, name}]}; ids stay with what a person sees while numbers change with the order.
+// A set is {id, boxes: [{id, box, name}]}. Ids are stable; numbers and colours follow the position.
 
-const replaced = (sets, id, change) => sets.map((set) => (set.id === id ? change(set) : set));
-const filled = (sets) => sets.filter((set) => set.boxes.length > 0);
+const updateSet = (sets, id, change) => sets.map((set) => (set.id === id ? change(set) : set));
+const nonEmpty = (sets) => sets.filter((set) => set.boxes.length > 0);
 
-export const placeOf = (sets, id) => sets.findIndex((set) => set.id === id);
-export const setOf = (sets, id) => sets.find((set) => set.id === id) ?? null;
-export const setWithBox = (sets, boxId) => sets.find((set) => set.boxes.some((box) => box.id === boxId)) ?? null;
-export const boxesOf = (sets) => sets.flatMap((set) => set.boxes);
-export const nextId = (sets) => 1 + Math.max(0, ...sets.map((set) => set.id), ...boxesOf(sets).map((box) => box.id));
+export const indexOfSet = (sets, id) => sets.findIndex((set) => set.id === id);
+export const findSet = (sets, id) => sets.find((set) => set.id === id) ?? null;
+export const findSetOfBox = (sets, boxId) => sets.find((set) => set.boxes.some((box) => box.id === boxId)) ?? null;
+export const allBoxes = (sets) => sets.flatMap((set) => set.boxes);
+export const nextId = (sets) => 1 + Math.max(0, ...sets.map((set) => set.id), ...allBoxes(sets).map((box) => box.id));
 
-/** A new set of one box, last. */
-export function added(sets, box, name = null) {
+/** Append a set of one box. */
+export function addSet(sets, box, name = null) {
   const id = nextId(sets);
   return [...sets, { id, boxes: [{ id: id + 1, box, name }] }];
 }
 
-/** A box more for a set that is there. */
-export function joined(sets, id, box, name = null) {
-  return replaced(sets, id, (set) => ({ ...set, boxes: [...set.boxes, { id: nextId(sets), box, name }] }));
+/** Add a box to a set. */
+export function addBox(sets, id, box, name = null) {
+  return updateSet(sets, id, (set) => ({ ...set, boxes: [...set.boxes, { id: nextId(sets), box, name }] }));
 }
 
-/** A box elsewhere; what it shows is no longer known by the old name. */
-export function reshaped(sets, boxId, box, name = null) {
+/** Change the coordinates of a box and drop its name. */
+export function setBox(sets, boxId, box, name = null) {
   return sets.map((set) => ({
     ...set,
     boxes: set.boxes.map((each) => (each.id === boxId ? { ...each, box, name } : each)),
   }));
 }
 
-export function withoutBox(sets, boxId) {
-  return filled(sets.map((set) => ({ ...set, boxes: set.boxes.filter((box) => box.id !== boxId) })));
+export function removeBox(sets, boxId) {
+  return nonEmpty(sets.map((set) => ({ ...set, boxes: set.boxes.filter((box) => box.id !== boxId) })));
 }
 
-export const withoutSet = (sets, id) => sets.filter((set) => set.id !== id);
+export const removeSet = (sets, id) => sets.filter((set) => set.id !== id);
 
-/** One set takes in the boxes of another, and keeps its place. */
-export function merged(sets, into, from) {
-  const taken = setOf(sets, from);
-  if (!taken || into === from || !setOf(sets, into)) return sets;
-  return withoutSet(
-    replaced(sets, into, (set) => ({ ...set, boxes: [...set.boxes, ...taken.boxes] })),
+/** Move the boxes of set `from` into set `into`. */
+export function mergeSets(sets, into, from) {
+  const source = findSet(sets, from);
+  if (!source || into === from || !findSet(sets, into)) return sets;
+  return removeSet(
+    updateSet(sets, into, (set) => ({ ...set, boxes: [...set.boxes, ...source.boxes] })),
     from,
   );
 }
 
-/** Each box of a set becomes a set of its own, in the same place; the first keeps the id. */
-export function split(sets, id) {
+/** Split a set into one set per box, in place; the first keeps the id. */
+export function splitSet(sets, id) {
   let next = nextId(sets);
   return sets.flatMap((set) =>
-    set.id === id ? set.boxes.map((box, place) => ({ id: place ? next++ : id, boxes: [box] })) : [set],
+    set.id === id ? set.boxes.map((box, position) => ({ id: position ? next++ : id, boxes: [box] })) : [set],
   );
 }
 
-/** A set moved to a place among the others. */
-export function reordered(sets, id, place) {
-  const set = setOf(sets, id);
+/** Move a set to another position. */
+export function moveSet(sets, id, position) {
+  const set = findSet(sets, id);
   if (!set) return sets;
-  const others = withoutSet(sets, id);
-  const target = Math.min(Math.max(place, 0), others.length);
+  const others = removeSet(sets, id);
+  const target = Math.min(Math.max(position, 0), others.length);
   return [...others.slice(0, target), set, ...others.slice(target)];
 }
 
-/** What a person calls a set: the names of what it holds, or that it is a box. */
-export function nameOf(set) {
+/** Display name of a set: its class names, or the number of boxes. */
+export function setLabel(set) {
   const names = [...new Set(set.boxes.map((box) => box.name).filter(Boolean))];
   if (names.length > 0) return names.join(" and ");
   return set.boxes.length > 1 ? `${set.boxes.length} boxes` : "box";
 }
 
-/** Regions that have no name yet take the one that the captioner has for them. */
-export function named(sets, classes) {
-  return sets.map((set, place) => ({
+/** Give boxes without a name the class names of a result. */
+export function fillNames(sets, classes) {
+  return sets.map((set, position) => ({
     ...set,
-    boxes: set.boxes.map((box, index) => ({ ...box, name: box.name ?? classes?.[place]?.[index] ?? null })),
+    boxes: set.boxes.map((box, index) => ({ ...box, name: box.name ?? classes?.[position]?.[index] ?? null })),
   }));
 }
 
-/** Sets of boxes and names as they stand in messages. */
-export function controlOf(boxes, classes) {
-  return boxes.reduce((sets, group, place) => {
-    const first = added(sets, group[0], classes?.[place]?.[0] ?? null);
+/** Build sets from the boxes and classes of a response. */
+export function makeSets(boxes, classes) {
+  return boxes.reduce((sets, group, position) => {
+    const first = addSet(sets, group[0], classes?.[position]?.[0] ?? null);
     const { id } = first.at(-1);
     return group
       .slice(1)
-      .reduce((all, box, index) => joined(all, id, box, classes?.[place]?.[index + 1] ?? null), first);
+      .reduce((all, box, index) => addBox(all, id, box, classes?.[position]?.[index + 1] ?? null), first);
   }, []);
 }

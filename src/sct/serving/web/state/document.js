@@ -1,9 +1,9 @@
-// The document: all that a person decides about a caption, and so all that is undone, linked to and remembered.
+// The document: region sets, order and options; the part of the state that is undone, linked to and kept in history.
 
 export const OPTIONS = {
   cover: { value: true },
-  longest: { value: 20, least: 4, most: 40 },
-  beam: { value: 5, least: 1, most: 10 },
+  max_length: { value: 20, min: 4, max: 40 },
+  beam_size: { value: 5, min: 1, max: 10 },
 };
 const N_BEST = 5;
 
@@ -12,24 +12,24 @@ export const defaultOptions = () =>
 
 export const emptyDocument = () => ({ sets: [], ordered: true, options: defaultOptions() });
 
-/** A value that an option may have, nearest to the one that came; its default for what is no number. */
-export function optionValue(name, value) {
-  const { value: standard, least, most } = OPTIONS[name];
-  if (typeof standard === "boolean") return Boolean(value);
+/** Clamp an option to its range; the default if it is not a number. */
+export function clampOption(name, value) {
+  const { value: fallback, min, max } = OPTIONS[name];
+  if (typeof fallback === "boolean") return Boolean(value);
   const number = Math.round(Number(value));
-  return Number.isFinite(number) ? Math.min(Math.max(number, least), most) : standard;
+  return Number.isFinite(number) ? Math.min(Math.max(number, min), max) : fallback;
 }
 
-/** What is asked of the captioner; what regions are called is not, so other names change no answer. */
-export function question({ sets, ordered, options }) {
+/** Request body. It has no class names, so renaming a region does not invalidate a caption. */
+export function captionRequest({ sets, ordered, options }) {
   return {
     control: sets.map((set) => set.boxes.map(({ box }) => box)),
     ordered,
     cover: options.cover,
-    max_length: options.longest,
-    beam: options.beam,
-    n_best: Math.min(N_BEST, options.beam),
+    max_length: options.max_length,
+    beam_size: options.beam_size,
+    n_best: Math.min(N_BEST, options.beam_size),
   };
 }
 
-export const questionKey = (document) => JSON.stringify(question(document));
+export const requestKey = (document) => JSON.stringify(captionRequest(document));

@@ -1,15 +1,15 @@
-// Captions of this picture that were made so far, to be seen side by side: one for each control.
+// History of captions of the current image, one per control.
 
-import { questionKey } from "./document.js";
+import { requestKey } from "./document.js";
 
-const MOST = 24;
+const MAX_ENTRIES = 24;
 
-/** Newest first. A control that was there keeps its place; steps taken in one go (a box on its way) leave one. */
-export function remembered(history, { document, number }, answer) {
-  const { key, captions } = answer;
+/** Add a caption, newest first, unless its control is there already; a merged undo step keeps one entry. */
+export function addEntry(history, { document, number }, result) {
+  const { key, captions } = result;
   if (history.some((entry) => entry.key === key)) return history;
   const others = history[0]?.number === number ? history.slice(1) : history;
-  return [{ key, number, document, caption: captions[0] }, ...others].slice(0, MOST);
+  return [{ key, number, document, caption: captions[0] }, ...others].slice(0, MAX_ENTRIES);
 }
 
-export const isPresent = (entry, document) => entry.key === questionKey(document);
+export const isCurrentEntry = (entry, document) => entry.key === requestKey(document);

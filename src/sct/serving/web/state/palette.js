@@ -1,4 +1,4 @@
-// Colours of region sets: those of sct.drawing.palette, by a set's place in the control (a test holds them together).
+// Colours of region sets by position in the control; the same as in sct.drawing.palette (tested).
 
 export const PALETTE = [
   [208, 32, 38],
@@ -16,5 +16,5 @@ export const UNASSOCIATED = [112, 112, 112];
 
 const css = ([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`;
 
-/** The colour of a region set by its place in the control; grey where it is no longer there. */
-export const colourOf = (place) => css(place < 0 ? UNASSOCIATED : PALETTE[place % PALETTE.length]);
+/** CSS colour of the region set at a position; grey for -1, a removed set. */
+export const colourAt = (position) => css(position < 0 ? UNASSOCIATED : PALETTE[position % PALETTE.length]);

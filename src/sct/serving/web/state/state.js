@@ -1,61 +1,62 @@
-// The whole state of the page, as one value that is never changed in place.
+// The state of the page (immutable) and its selectors.
 
-import { overlap } from "./boxes.js";
-import { boxesOf } from "./control.js";
-import { emptyDocument, questionKey } from "./document.js";
-import { begun } from "./timeline.js";
+import { boxIou } from "./boxes.js";
+import { allBoxes } from "./control.js";
+import { emptyDocument, requestKey } from "./document.js";
+import { newTimeline } from "./timeline.js";
 
-const SAME_PLACE = 0.9;
+const SAME_BOX_IOU = 0.9;
 
 export const initialState = (theme = "auto") => ({
-  server: null, // {can_see, can_sort, limits}, when it has told
-  picture: null, // {name, width, height, url, sample, hash}; the hash comes with the first answer
-  wanted: null, // {hash, name, document} of a link whose picture is not here yet
-  looking: "idle", // whether proposals are there: idle, waiting, ready, failed
+  server: null, // answer of /v1/health
+  image: null, // {name, width, height, url, sample, hash}; hash: null until the server answered
+  pendingLink: null, // {hash, name, document} of a link whose image has not been opened yet
+  detectStatus: "idle", // idle, waiting, ready or failed
   proposals: [], // {box, name, score}
-  timeline: begun(emptyDocument()),
-  draft: null, // sets while something is being dragged
-  dragged: null, // id of the set whose chip is dragged
-  band: null, // the box while it is being drawn
-  selected: null, // id of a set
-  mode: "point", // or "draw", or "merge": what a click on the picture does
-  lit: null, // {set} or {proposal} or {word}: what is pointed at
-  lifted: null, // id of the set that arrow keys carry
-  answer: null, // {key, sets, captions, chosen}
-  asking: "idle", // idle, waiting, failed
-  trouble: null, // one sentence
-  ways: null, // {key, sets, captions, status}
+  timeline: newTimeline(emptyDocument()),
+  draft: null, // region sets during a drag
+  dragged: null, // id of the set whose chip is being dragged
+  band: null, // box being drawn (rubber band)
+  selected: null, // id of the selected set
+  mode: "point", // or "draw" or "merge": what a click on the image does
+  highlight: null, // {set}, {proposal} or {word} under the pointer or focus
+  lifted: null, // id of the set that arrow keys move
+  result: null, // {key, sets, captions, chosen}
+  captionStatus: "idle", // idle, waiting or failed
+  error: null, // message to show
+  alternatives: null, // {key, sets, captions, status}
   history: [],
   showsProposals: true,
   theme,
-  focus: null, // {name, stamp}: what is to have the focus next
-  message: { text: "", shown: false, stamp: 0 }, // told to a screen reader, and shown for a while if so
+  focus: null, // {name, stamp}: element to focus after the next render
+  message: { text: "", shown: false, stamp: 0 }, // announcement; shown: also as a toast
 });
 
-export const documentOf = (state) => state.timeline.present.document;
+export const currentDocument = (state) => state.timeline.present.document;
 
-/** The region sets as they are seen now, also while one is dragged. */
-export const setsOf = (state) => state.draft ?? documentOf(state).sets;
+/** The region sets on screen: the draft during a drag, else those of the document. */
+export const shownSets = (state) => state.draft ?? currentDocument(state).sets;
 
-export const shownDocument = (state) => ({ ...documentOf(state), sets: setsOf(state) });
+export const shownDocument = (state) => ({ ...currentDocument(state), sets: shownSets(state) });
 
-/** Whether the caption that stands there belongs to the control that stands there. */
-export const isCurrent = (state) => state.answer !== null && state.answer.key === questionKey(shownDocument(state));
+/** Whether the result belongs to the control on screen. */
+export const isCaptionCurrent = (state) =>
+  state.result !== null && state.result.key === requestKey(shownDocument(state));
 
-export const captionOf = (state) => state.answer?.captions[state.answer.chosen] ?? null;
+export const selectedCaption = (state) => state.result?.captions[state.result.chosen] ?? null;
 
-/** The place in today's control of a set of the control that an answer was given for; -1 where it is gone. */
-export function placeNow(state, answer, number) {
-  const id = answer.sets[number]?.id;
-  return setsOf(state).findIndex((set) => set.id === id);
+/** Position in the current control of set `number` of a result; -1 if it was removed. */
+export function currentPosition(state, result, number) {
+  const id = result.sets[number]?.id;
+  return shownSets(state).findIndex((set) => set.id === id);
 }
 
-/** Proposals that nobody has taken yet, with their number among all. */
-export function openProposals(state) {
-  const taken = boxesOf(setsOf(state));
+/** Proposals that are not in the control yet, with their index among all. */
+export function unusedProposals(state) {
+  const used = allBoxes(shownSets(state));
   return state.proposals
     .map((proposal, number) => ({ ...proposal, number }))
-    .filter(({ box }) => !taken.some((other) => overlap(box, other.box) > SAME_PLACE));
+    .filter(({ box }) => !used.some((other) => boxIou(box, other.box) > SAME_BOX_IOU));
 }
 
-export const limitsOf = (state) => ({ region_sets: 10, boxes: 40, ...state.server?.limits });
+export const serverLimits = (state) => ({ region_sets: 10, boxes: 40, ...state.server?.limits });

@@ -1,65 +1,69 @@
-// The caption under its picture: words that can be pointed at, where they looked, and what may be done with it all.
+// The caption: words with attention details, and export buttons.
 
-import { stretches } from "../state/captions.js";
-import { colourOf } from "../state/palette.js";
-import { captionOf, documentOf, isCurrent, placeNow } from "../state/state.js";
-import { percent } from "../state/wording.js";
+import { textSpans } from "../state/captions.js";
+import { colourAt } from "../state/palette.js";
+import { currentDocument, currentPosition, isCaptionCurrent, selectedCaption } from "../state/state.js";
+import { percent } from "../state/format.js";
 import { h } from "./elements.js";
 import { icon } from "./icons.js";
 import { rove } from "./roving.js";
-import { litSet } from "./stage.js";
+import { highlightedSet } from "./stage.js";
 
-export function captionView(state, act) {
-  const caption = captionOf(state);
+export function captionView(state, actions) {
+  const caption = selectedCaption(state);
   return h(
     "figcaption",
-    { class: "caption", key: "caption", "aria-busy": String(state.asking === "waiting") },
-    h("div", { class: "progress", "data-waiting": state.asking === "waiting" ? "" : null, "aria-hidden": "true" }),
-    caption ? words(state, act, caption) : h("p", { class: "words empty" }, emptyText(state)),
-    caption && look(state, caption),
-    state.trouble &&
+    { class: "caption", key: "caption", "aria-busy": String(state.captionStatus === "waiting") },
+    h("div", {
+      class: "progress",
+      "data-waiting": state.captionStatus === "waiting" ? "" : null,
+      "aria-hidden": "true",
+    }),
+    caption ? words(state, actions, caption) : h("p", { class: "words empty" }, emptyText(state)),
+    caption && attentionDetail(state, caption),
+    state.error &&
       h(
         "p",
-        { class: "trouble", role: "alert" },
-        state.trouble,
+        { class: "error", role: "alert" },
+        state.error,
         " ",
-        state.asking === "failed" &&
-          h("button", { type: "button", class: "button quiet", on: { click: act.askAgain } }, "Try again"),
+        state.captionStatus === "failed" &&
+          h("button", { type: "button", class: "button quiet", on: { click: actions.retry } }, "Try again"),
       ),
-    caption && keep(state, act),
+    caption && exportButtons(state, actions),
   );
 }
 
 function emptyText(state) {
-  if (documentOf(state).sets.length === 0) {
-    return state.looking === "waiting"
-      ? "Looking at the picture …"
-      : "Point at something, and a sentence about it will stand here.";
+  if (currentDocument(state).sets.length === 0) {
+    return state.detectStatus === "waiting"
+      ? "Detecting regions …"
+      : "Select a region to get a caption.";
   }
-  if (state.asking === "waiting") return "…";
-  return state.answer ? "No caption holds to all that is asked of it. A larger beam or more words may help." : "";
+  if (state.captionStatus === "waiting") return "…";
+  return state.result ? "No caption meets all constraints. A larger beam or more words may help." : "";
 }
 
-/** A list of words with one tab stop; chunks are groups in it that are named by their region. */
-function words(state, act, caption) {
-  const current = state.lit?.word ?? 0;
-  const lit = litSet(state);
-  const word = ({ text, place, sentinel_weight: textual, region_set: set }) =>
+/** Listbox of words with one tab stop; noun chunks are groups labelled by their region. */
+function words(state, actions, caption) {
+  const current = state.highlight?.word ?? 0;
+  const highlight = highlightedSet(state);
+  const word = ({ text, position, sentinel_weight: textual, region_set: set }) =>
     h(
       "span",
       {
-        key: place,
-        class: `word${state.lit?.word === place ? " lit" : ""}`,
+        key: position,
+        class: `word${state.highlight?.word === position ? " highlighted" : ""}`,
         role: "option",
-        focus: `word:${place}`,
-        "aria-selected": String(state.lit?.word === place),
-        tabindex: place === current ? "0" : "-1",
-        "data-word": place,
-        "aria-label": `${text}: on region ${placeNow(state, state.answer, set) + 1}, ${percent(textual)} textual`,
+        focus: `word:${position}`,
+        "aria-selected": String(state.highlight?.word === position),
+        tabindex: position === current ? "0" : "-1",
+        "data-word": position,
+        "aria-label": `${text}: region ${currentPosition(state, state.result, set) + 1}, ${percent(textual)} textual`,
         on: {
-          pointerenter: () => act.light({ word: place }),
-          focus: () => act.light({ word: place }),
-          click: () => act.light({ word: place }),
+          pointerenter: () => actions.highlight({ word: position }),
+          focus: () => actions.highlight({ word: position }),
+          click: () => actions.highlight({ word: position }),
         },
       },
       text,
@@ -67,58 +71,58 @@ function words(state, act, caption) {
   const group = ({ set, words: said }, number) => {
     const spaced = said.flatMap((each, index) => (index > 0 ? [" ", word(each)] : [word(each)]));
     if (set === null) return h("span", { key: `between ${number}`, role: "presentation" }, spaced);
-    const place = placeNow(state, state.answer, set);
-    const id = state.answer.sets[set]?.id;
+    const position = currentPosition(state, state.result, set);
+    const id = state.result.sets[set]?.id;
     return h(
       "span",
       {
         key: `chunk ${number}`,
-        class: `chunk${lit === id ? " lit" : ""}`,
+        class: `chunk${highlight === id ? " highlighted" : ""}`,
         role: "group",
         "data-set": id,
-        "data-place": place,
-        "aria-label": place < 0 ? "a region that is gone" : `region ${place + 1}`,
-        css: { "--colour": colourOf(place) },
+        "data-position": position,
+        "aria-label": position < 0 ? "a region that is gone" : `region ${position + 1}`,
+        css: { "--colour": colourAt(position) },
       },
-      h("span", { class: "number", "aria-hidden": "true" }, place < 0 ? "–" : place + 1),
+      h("span", { class: "number", "aria-hidden": "true" }, position < 0 ? "–" : position + 1),
       spaced,
     );
   };
   return h(
     "p",
     {
-      class: `words${isCurrent(state) ? "" : " stale"}`,
+      class: `words${isCaptionCurrent(state) ? "" : " stale"}`,
       id: "caption",
       role: "listbox",
       "aria-orientation": "horizontal",
       "aria-label": `Words of the caption: ${caption.text}`,
       on: {
         keydown: (event) => rove(event, ".word"),
-        pointerleave: () => act.light(null),
-        focusout: () => act.light(null),
+        pointerleave: () => actions.highlight(null),
+        focusout: () => actions.highlight(null),
       },
     },
-    stretches(caption).flatMap((stretch, number) =>
+    textSpans(caption).flatMap((stretch, number) =>
       number > 0 ? [" ", group(stretch, number)] : [group(stretch, number)],
     ),
   );
 }
 
-/** Where a word looked, as a bar: a part for each box of its region, the rest is text alone. */
-function look(state, caption) {
-  const word = state.lit?.word === undefined ? null : caption.words[state.lit.word];
+/** Attention of a word as a bar: one part per box of its region, the rest is the visual sentinel. */
+function attentionDetail(state, caption) {
+  const word = state.highlight?.word === undefined ? null : caption.words[state.highlight.word];
   if (!word) {
     return h(
       "p",
-      { class: "look hint", key: "look" },
-      "Point at a word to see where it looked and how textual it was.",
+      { class: "attention hint", key: "look" },
+      "Point at a word to see its attention.",
     );
   }
-  const place = placeNow(state, state.answer, word.region_set);
+  const position = currentPosition(state, state.result, word.region_set);
   const many = word.attention.length > 1;
   return h(
     "div",
-    { class: "look", key: "look", css: { "--colour": colourOf(place) } },
+    { class: "attention", key: "look", css: { "--colour": colourAt(position) } },
     h(
       "span",
       { class: "bar", "aria-hidden": "true" },
@@ -131,14 +135,14 @@ function look(state, caption) {
       "span",
       { class: "numbers" },
       h("b", {}, word.text),
-      " looked ",
+      " attends ",
       h("b", {}, percent(1 - word.sentinel_weight)),
-      ` at region ${place + 1}`,
+      ` to region ${position + 1}`,
       many && ` (${word.attention.map(percent).join(", ")})`,
       " · ",
       h("b", {}, percent(word.sentinel_weight)),
       " textual",
-      " · moves on ",
+      " · shift ",
       h("b", {}, percent(word.shift_probability)),
     ),
   );
@@ -157,11 +161,11 @@ const SAVED = {
   JSON: "Download the grounded caption as JSON",
 };
 
-const keep = (state, act) =>
+const exportButtons = (state, actions) =>
   h(
     "div",
-    { class: "keep", role: "group", "aria-label": "Keep this caption", key: "keep" },
-    KEPT.map(([drawing, name, deed]) =>
+    { class: "export", role: "group", "aria-label": "Keep this caption", key: "keep" },
+    KEPT.map(([drawing, name, callback]) =>
       h(
         "button",
         {
@@ -170,7 +174,7 @@ const keep = (state, act) =>
           key: name,
           "aria-label": SAVED[name] ?? name,
           title: SAVED[name] ?? name,
-          on: { click: act[deed] },
+          on: { click: actions[callback] },
         },
         icon(drawing),
         name,

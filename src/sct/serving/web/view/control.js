@@ -1,25 +1,25 @@
-// The control: which regions, in which order; what else is asked of a caption.
+// Control panel: order, regions, proposals, options.
 
-import { documentOf } from "../state/state.js";
+import { currentDocument } from "../state/state.js";
 import { chips } from "./chips.js";
 import { h } from "./elements.js";
 import { options } from "./options.js";
 import { proposals } from "./proposals.js";
 
-export function control(state, act) {
+export function control(state, actions) {
   return h(
     "section",
     { class: "control", key: "control", "aria-labelledby": "control-title" },
     h("h2", { id: "control-title" }, "Control"),
-    order(state, act),
-    chips(state, act),
-    proposals(state, act),
-    options(state, act),
+    order(state, actions),
+    chips(state, actions),
+    proposals(state, actions),
+    options(state, actions),
   );
 }
 
-function order(state, act) {
-  const { ordered } = documentOf(state);
+function order(state, actions) {
+  const { ordered } = currentDocument(state);
   const canSort = state.server?.model?.can_sort !== false;
   const choice = (value, text, can = true) =>
     h(
@@ -28,19 +28,19 @@ function order(state, act) {
       h("input", {
         type: "radio",
         name: "order",
-        class: "unseen",
+        class: "visually-hidden",
         value,
         checked: ordered === (value === "given"),
         disabled: !can,
-        on: { change: () => act.dispatch({ type: "orderGiven", ordered: value === "given" }) },
+        on: { change: () => actions.dispatch({ type: "orderSet", ordered: value === "given" }) },
       }),
       h("span", {}, text),
     );
   return h(
     "fieldset",
     { class: "segments" },
-    h("legend", { class: "unseen" }, "Who chooses the order"),
+    h("legend", { class: "visually-hidden" }, "Order of regions"),
     choice("given", "In this order"),
-    choice("chosen", "You choose the order", canSort),
+    choice("chosen", "Let the captioner order", canSort),
   );
 }

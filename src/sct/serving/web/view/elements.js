@@ -1,21 +1,21 @@
-// Views describe what is to be seen as plain values; patch() makes the page look like it, changing only what differs.
+// Minimal virtual DOM: views return element descriptions and patch() updates the DOM.
 //
-// Text becomes text nodes and nothing becomes HTML, so whatever a model or a file name holds is only ever read.
+// Text always becomes text nodes, never HTML, so captions and file names cannot inject markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const described = new WeakMap();
+const descriptions = new WeakMap();
 
 /**
- * A description of an element. Of its properties, `key` tells it from its siblings, `on` holds what happens, `css`
- * custom and other style properties, `focus` the name by which it can be given the focus; the rest are attributes.
+ * Element description. Special properties: `key` identifies it among siblings, `on` holds event listeners, `css` style
+ * properties, `focus` a name for focus requests; the others are attributes.
  */
 export function h(tag, properties, ...children) {
-  return { tag, properties: properties ?? {}, children: children.flat(Infinity).filter(isSomething) };
+  return { tag, properties: properties ?? {}, children: children.flat(Infinity).filter(isRendered) };
 }
 
-const isSomething = (child) => child !== null && child !== undefined && child !== false && child !== "";
+const isRendered = (child) => child !== null && child !== undefined && child !== false && child !== "";
 
-/** Make the children of an element those that are described. */
+/** Update the children of an element to match their descriptions. */
 export function patch(parent, children) {
   const old = [...parent.childNodes];
   const keyed = new Map(old.filter((node) => keyOf(node) !== undefined).map((node) => [keyOf(node), node]));
@@ -23,18 +23,18 @@ export function patch(parent, children) {
   const nodes = children.map((child) => {
     const key = child.properties?.key;
     const candidate = key === undefined ? unkeyed.shift() : keyed.get(key);
-    return drawn(candidate, child, parent);
+    return patchNode(candidate, child, parent);
   });
   const kept = new Set(nodes);
   for (const node of old) if (!kept.has(node)) node.remove();
-  nodes.forEach((node, place) => {
-    if (parent.childNodes[place] !== node) parent.insertBefore(node, parent.childNodes[place] ?? null);
+  nodes.forEach((node, position) => {
+    if (parent.childNodes[position] !== node) parent.insertBefore(node, parent.childNodes[position] ?? null);
   });
 }
 
-const keyOf = (node) => described.get(node)?.properties.key;
+const keyOf = (node) => descriptions.get(node)?.properties.key;
 
-function drawn(node, child, parent) {
+function patchNode(node, child, parent) {
   if (typeof child !== "object") {
     if (node?.nodeType === Node.TEXT_NODE) {
       if (node.data !== String(child)) node.data = String(child);
@@ -42,16 +42,16 @@ function drawn(node, child, parent) {
     }
     return document.createTextNode(String(child));
   }
-  const isSame = node && described.get(node)?.tag === child.tag;
-  const element = isSame ? node : created(child.tag, parent);
-  setProperties(element, described.get(element)?.properties ?? {}, child.properties);
-  described.set(element, child);
+  const isSame = node && descriptions.get(node)?.tag === child.tag;
+  const element = isSame ? node : createNode(child.tag, parent);
+  setProperties(element, descriptions.get(element)?.properties ?? {}, child.properties);
+  descriptions.set(element, child);
   patch(element, child.children);
   if (element.tagName === "SELECT" || element.tagName === "INPUT") setValue(element, child.properties);
   return element;
 }
 
-function created(tag, parent) {
+function createNode(tag, parent) {
   const isDrawing = tag === "svg" || (parent.namespaceURI === SVG && parent.tagName !== "foreignObject");
   return isDrawing ? document.createElementNS(SVG, tag) : document.createElement(tag);
 }
@@ -78,23 +78,23 @@ function setStyle(element, before, after) {
   }
 }
 
-/** One listener for each kind of event, which asks the latest description what to do. */
+/** One DOM listener per event type, which dispatches to the latest description. */
 function listen(element, on) {
   element.listened ??= new Set();
   for (const kind of Object.keys(on)) {
     if (element.listened.has(kind)) continue;
     element.listened.add(kind);
-    element.addEventListener(kind, (event) => described.get(element).properties.on?.[kind]?.(event));
+    element.addEventListener(kind, (event) => descriptions.get(element).properties.on?.[kind]?.(event));
   }
 }
 
-/** What a person has typed is theirs; the description sets it where it differs. */
+/** Set the value of an input if it differs. */
 function setValue(element, { value, checked }) {
   if (value !== undefined && element.value !== String(value)) element.value = String(value);
   if (checked !== undefined && element.checked !== checked) element.checked = checked;
 }
 
-/** Draw into an element, keeping the focus where it was although elements may move. */
+/** Render into an element, keeping the focus when elements move. */
 export function render(root, description) {
   const active = document.activeElement;
   patch(root, [description].flat());

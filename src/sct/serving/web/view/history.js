@@ -1,18 +1,18 @@
-// Captions of this picture so far, side by side, each with the control it came from.
+// Cards of earlier captions of this image.
 
-import { isPresent } from "../state/history.js";
-import { documentOf } from "../state/state.js";
+import { isCurrentEntry } from "../state/history.js";
+import { currentDocument } from "../state/state.js";
 import { h } from "./elements.js";
-import { stamp } from "./regions.js";
+import { thumbnail } from "./regions.js";
 import { sentence } from "./sentence.js";
 
-export function historyView(state, act) {
+export function historyView(state, actions) {
   if (state.history.length < 2) return null;
-  const document = documentOf(state);
+  const document = currentDocument(state);
   return h(
     "section",
     { class: "history", key: "history", "aria-labelledby": "history-title" },
-    h("h2", { id: "history-title" }, "So far"),
+    h("h2", { id: "history-title" }, "History"),
     h(
       "ol",
       { class: "cards", role: "list", reversed: true },
@@ -25,16 +25,16 @@ export function historyView(state, act) {
             {
               type: "button",
               class: "card",
-              "aria-current": isPresent(entry, document) ? "true" : null,
-              on: { click: () => act.bringBack(entry) },
+              "aria-current": isCurrentEntry(entry, document) ? "true" : null,
+              on: { click: () => actions.restore(entry) },
             },
-            stamp(state.picture, entry.document.sets),
+            thumbnail(state.image, entry.document.sets),
             h(
               "span",
               { class: "text" },
               sentence(entry.caption, (set) => set),
             ),
-            h("span", { class: "made" }, madeOf(entry.document)),
+            h("span", { class: "settings" }, describeDocument(entry.document)),
           ),
         ),
       ),
@@ -42,11 +42,11 @@ export function historyView(state, act) {
   );
 }
 
-function madeOf({ ordered, options }) {
+function describeDocument({ ordered, options }) {
   return [
-    ordered ? "in this order" : "order chosen",
-    options.cover ? "every region" : "free to leave some out",
-    `${options.longest} words`,
-    `beam ${options.beam}`,
+    ordered ? "in this order" : "captioner's order",
+    options.cover ? "all regions" : "subset allowed",
+    `${options.max_length} words`,
+    `beam ${options.beam_size}`,
   ].join(" · ");
 }

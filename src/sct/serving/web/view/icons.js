@@ -1,4 +1,4 @@
-// Small line drawings, 20 by 20, in the colour of the text around them.
+// Icons: 20 x 20 paths in the current colour.
 
 import { h } from "./elements.js";
 
@@ -22,7 +22,7 @@ const PATHS = {
   ].join(""),
   moon: "M16 12.5A6.5 6.5 0 0 1 7.5 4a6.5 6.5 0 1 0 8.5 8.5z",
   auto: "M10 3a7 7 0 1 0 0 14zM10 3a7 7 0 0 1 0 14",
-  picture: "M3 4h14v12H3zM3 13l4-4 4 4 2-2 4 4M13 7.5v.01",
+  image: "M3 4h14v12H3zM3 13l4-4 4 4 2-2 4 4M13 7.5v.01",
   keys: "M2.5 5.5h15v9h-15zM5.5 8.5v.01M8.5 8.5v.01M11.5 8.5v.01M14.5 8.5v.01M6.5 11.5h7",
   spark: "M10 3l1.7 5.3L17 10l-5.3 1.7L10 17l-1.7-5.3L3 10l5.3-1.7z",
   eye: "M2 10s3-5 8-5 8 5 8 5-3 5-8 5-8-5-8-5zM10 8a2 2 0 1 0 0 4 2 2 0 0 0 0-4",
@@ -35,7 +35,7 @@ export const icon = (name) =>
     h("path", { d: PATHS[name] }),
   );
 
-/** A button with a drawing and a name; the name may be hidden where there is little room, but it is always told. */
+/** Button with an icon and a label; compact ones hide the label visually on small screens. */
 export function iconButton(name, label, properties = {}, { compact = false } = {}) {
   return h(
     "button",

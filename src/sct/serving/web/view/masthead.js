@@ -1,16 +1,16 @@
-// The head of the page: its name, and what is always at hand.
+// Page header: title, undo, redo, theme.
 
 import { h } from "./elements.js";
 import { iconButton } from "./icons.js";
 
 const THEMES = {
-  auto: ["auto", "Colours of the system", "light"],
+  auto: ["auto", "System colours", "light"],
   light: ["sun", "Light", "dark"],
   dark: ["moon", "Dark", "auto"],
 };
 
-export function masthead(state, act) {
-  const [drawing, name, next] = THEMES[state.theme];
+export function masthead(state, actions) {
+  const [iconName, label, next] = THEMES[state.theme];
   const { past, future } = state.timeline;
   return h(
     "header",
@@ -27,7 +27,7 @@ export function masthead(state, act) {
     h(
       "div",
       { class: "tools" },
-      state.picture && [
+      state.image && [
         iconButton(
           "undo",
           "Undo",
@@ -35,7 +35,7 @@ export function masthead(state, act) {
             "aria-disabled": past.length === 0 ? "true" : null,
             "aria-keyshortcuts": "Control+Z",
             title: past.length ? `Undo: ${state.timeline.present.label}` : "Nothing to undo",
-            on: { click: () => act.dispatch({ type: "undone" }) },
+            on: { click: () => actions.dispatch({ type: "undone" }) },
           },
           { compact: true },
         ),
@@ -46,14 +46,14 @@ export function masthead(state, act) {
             "aria-disabled": future.length === 0 ? "true" : null,
             "aria-keyshortcuts": "Control+Shift+Z",
             title: future.length ? `Redo: ${future[0].label}` : "Nothing to redo",
-            on: { click: () => act.dispatch({ type: "redone" }) },
+            on: { click: () => actions.dispatch({ type: "redone" }) },
           },
           { compact: true },
         ),
-        iconButton("picture", "Another picture", { on: { click: act.close } }, { compact: true }),
+        iconButton("image", "Another image", { on: { click: actions.close } }, { compact: true }),
       ],
-      iconButton("keys", "Keys", { on: { click: act.showKeys }, "aria-haspopup": "dialog" }, { compact: true }),
-      iconButton(drawing, `Theme: ${name}`, { on: { click: () => act.theme(next) } }, { compact: true }),
+      iconButton("keys", "Keys", { on: { click: actions.showKeys }, "aria-haspopup": "dialog" }, { compact: true }),
+      iconButton(iconName, `Theme: ${label}`, { on: { click: () => actions.theme(next) } }, { compact: true }),
     ),
   );
 }

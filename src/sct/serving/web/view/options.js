@@ -1,13 +1,13 @@
-// How a caption is looked for.
+// Search options.
 
 import { OPTIONS } from "../state/document.js";
-import { documentOf } from "../state/state.js";
+import { currentDocument } from "../state/state.js";
 import { h } from "./elements.js";
 
-export function options(state, act) {
-  const { options: values } = documentOf(state);
+export function options(state, actions) {
+  const { options: values } = currentDocument(state);
   const set = (name) => (event) =>
-    act.dispatch({
+    actions.dispatch({
       type: "optionSet",
       name,
       value: event.target.type === "checkbox" ? event.target.checked : event.target.value,
@@ -21,8 +21,8 @@ export function options(state, act) {
       h("input", {
         id: `option-${name}`,
         type: "range",
-        min: OPTIONS[name].least,
-        max: OPTIONS[name].most,
+        min: OPTIONS[name].min,
+        max: OPTIONS[name].max,
         value: values[name],
         on: { input: set(name) },
       }),
@@ -41,9 +41,9 @@ export function options(state, act) {
         checked: values.cover,
         on: { change: set("cover") },
       }),
-      "Talk about every region",
+      "Describe every region",
     ),
-    range("longest", "Most words"),
-    range("beam", "Beam, how widely to search"),
+    range("max_length", "Maximum words"),
+    range("beam_size", "Beam size"),
   );
 }

@@ -1,30 +1,30 @@
-// Other captions: the next best for the same control, and other ways to say it, with other orders and fewer regions.
+// Other captions: the n-best list, and alternatives with other orders and subsets of the regions.
 
-import { sureness, wayOf } from "../state/captions.js";
-import { questionKey } from "../state/document.js";
-import { documentOf, isCurrent, placeNow } from "../state/state.js";
-import { percent } from "../state/wording.js";
+import { describeOrder, meanProbability } from "../state/captions.js";
+import { requestKey } from "../state/document.js";
+import { currentDocument, currentPosition, isCaptionCurrent } from "../state/state.js";
+import { percent } from "../state/format.js";
 import { h } from "./elements.js";
 import { icon } from "./icons.js";
 import { sentence } from "./sentence.js";
 
-export function others(state, act) {
-  const { answer } = state;
-  if (!answer || answer.captions.length === 0) return null;
-  const count = documentOf(state).sets.length;
-  const ways = state.ways?.key === questionKey(documentOf(state)) ? state.ways : null;
+export function others(state, actions) {
+  const { result } = state;
+  if (!result || result.captions.length === 0) return null;
+  const count = currentDocument(state).sets.length;
+  const alternatives = state.alternatives?.key === requestKey(currentDocument(state)) ? state.alternatives : null;
   return h(
     "section",
     { class: "others", key: "others", "aria-labelledby": "others-title" },
     h("h2", { id: "others-title" }, "Other captions"),
     h(
       "ol",
-      { class: "captions", role: "list", "aria-label": "The likeliest captions of this control" },
-      answer.captions.map((caption, chosen) =>
-        line(caption, (set) => placeNow(state, answer, set), {
+      { class: "captions", role: "list", "aria-label": "N-best captions of this control" },
+      result.captions.map((caption, chosen) =>
+        line(caption, (set) => currentPosition(state, result, set), {
           key: chosen,
-          "aria-pressed": String(chosen === answer.chosen),
-          on: { click: () => act.dispatch({ type: "preferred", chosen }) },
+          "aria-pressed": String(chosen === result.chosen),
+          on: { click: () => actions.dispatch({ type: "captionSelected", chosen }) },
         }),
       ),
     ),
@@ -34,32 +34,32 @@ export function others(state, act) {
         {
           type: "button",
           class: "button",
-          disabled: ways?.status === "waiting" || !isCurrent(state),
-          on: { click: act.findWays },
+          disabled: alternatives?.status === "waiting" || !isCaptionCurrent(state),
+          on: { click: actions.requestAlternatives },
         },
         icon("spark"),
-        "Another way to say it",
+        "Alternatives",
       ),
-    ways &&
+    alternatives &&
       h(
         "div",
-        { key: "ways", class: "ways", "aria-busy": String(ways.status === "waiting") },
-        ways.status === "failed" && h("p", { class: "trouble" }, ways.trouble),
-        ways.status === "ready" &&
-          ways.captions.length === 0 &&
-          h("p", { class: "note" }, "There is no other way to say it."),
+        { key: "alternatives", class: "alternatives", "aria-busy": String(alternatives.status === "waiting") },
+        alternatives.status === "failed" && h("p", { class: "error" }, alternatives.error),
+        alternatives.status === "ready" &&
+          alternatives.captions.length === 0 &&
+          h("p", { class: "note" }, "No alternatives."),
         h(
           "ol",
-          { class: "captions", role: "list", "aria-label": "Other ways to say it: other orders and fewer regions" },
-          ways.captions.map((caption, number) =>
+          { class: "captions", role: "list", "aria-label": "Alternatives: other orders and subsets of regions" },
+          alternatives.captions.map((caption, number) =>
             line(
               caption,
-              (set) => placeNow(state, ways, set),
+              (set) => currentPosition(state, alternatives, set),
               {
                 key: number,
-                on: { click: () => act.useWay(caption) },
+                on: { click: () => actions.applyAlternative(caption) },
               },
-              wayOf(caption, ways.sets.length),
+              describeOrder(caption, alternatives.sets.length),
             ),
           ),
         ),
@@ -67,19 +67,19 @@ export function others(state, act) {
   );
 }
 
-function line(caption, placeOf, { key, ...properties }, note = null) {
+function line(caption, positionOf, { key, ...properties }, note = null) {
   return h(
     "li",
     { key },
     h(
       "button",
       { type: "button", class: "other", ...properties },
-      h("span", { class: "text" }, sentence(caption, placeOf), note && h("span", { class: "way" }, note)),
+      h("span", { class: "text" }, sentence(caption, positionOf), note && h("span", { class: "order-note" }, note)),
       h(
         "span",
-        { class: "sureness", title: "Mean probability of a word" },
-        h("span", { class: "unseen" }, "sureness "),
-        percent(sureness(caption)),
+        { class: "confidence", title: "Mean probability per word" },
+        h("span", { class: "visually-hidden" }, "confidence "),
+        percent(meanProbability(caption)),
       ),
     ),
   );

@@ -1,4 +1,4 @@
-// The whole page, from the state.
+// The page: start screen, or workbench with image, caption and control.
 
 import { captionView } from "./caption.js";
 import { control } from "./control.js";
@@ -10,22 +10,22 @@ import { others } from "./others.js";
 import { stage } from "./stage.js";
 import { start } from "./start.js";
 
-export function page(state, act) {
-  if (!state.picture) return [masthead(state, act), start(state, act)];
+export function page(state, actions) {
+  if (!state.image) return [masthead(state, actions), start(state, actions)];
   return [
-    masthead(state, act),
+    masthead(state, actions),
     h(
       "main",
       { class: "workbench", key: "workbench" },
       h(
         "div",
         { class: "reading", key: "reading" },
-        stageTools(state, act),
-        h("figure", { class: "figure" }, stage(state, act), captionView(state, act)),
+        stageTools(state, actions),
+        h("figure", { class: "figure" }, stage(state, actions), captionView(state, actions)),
       ),
-      control(state, act),
-      others(state, act),
-      historyView(state, act),
+      control(state, actions),
+      others(state, actions),
+      historyView(state, actions),
     ),
   ];
 }
@@ -35,11 +35,11 @@ const HINTS = {
     h("span", { class: "for-mouse" }, "Click a faint region to add it, or drag to draw one."),
     h("span", { class: "for-touch" }, "Tap a faint region to add it."),
   ],
-  draw: "Drag over the picture to draw a box.",
-  merge: "Choose the region or box that joins the selected one. Esc leaves.",
+  draw: "Drag on the image to draw a box.",
+  merge: "Choose the region or box to merge with the selected one. Esc cancels.",
 };
 
-function stageTools(state, act) {
+function stageTools(state, actions) {
   const isDrawing = state.mode === "draw";
   return h(
     "div",
@@ -47,9 +47,9 @@ function stageTools(state, act) {
     iconButton("box", "New box", {
       focus: "new-box",
       "aria-pressed": String(isDrawing),
-      title: "Draw a box; with the keyboard, put one in the middle",
-      // A click that came from a key has no pointer to draw with.
-      on: { click: (event) => act.newBox(event.detail === 0) },
+      title: "Draw a box; with the keyboard, add one in the center",
+      // detail is 0 for clicks from the keyboard
+      on: { click: (event) => actions.newBox(event.detail === 0) },
     }),
     h("p", { class: "note" }, HINTS[state.mode]),
   );

@@ -1,20 +1,20 @@
-// Regions that are proposed, as a list for who has no pointer; on the picture they are seen faintly.
+// List of proposals, for keyboard and screen-reader users; the stage shows them on the image.
 
-import { openProposals } from "../state/state.js";
-import { percent } from "../state/wording.js";
+import { unusedProposals } from "../state/state.js";
+import { percent } from "../state/format.js";
 import { h } from "./elements.js";
 import { rove } from "./roving.js";
 
-export function proposals(state, act) {
-  const open = openProposals(state);
-  const stop = open.find(({ number }) => number === state.lit?.proposal)?.number ?? open[0]?.number;
+export function proposals(state, actions) {
+  const open = unusedProposals(state);
+  const stop = open.find(({ number }) => number === state.highlight?.proposal)?.number ?? open[0]?.number;
   return h(
     "section",
     { class: "proposals", "aria-labelledby": "proposals-title", key: "proposals" },
     h(
       "div",
       { class: "row" },
-      h("h3", { id: "proposals-title" }, "Proposed"),
+      h("h3", { id: "proposals-title" }, "Proposals"),
       h(
         "label",
         { class: "switch" },
@@ -22,15 +22,15 @@ export function proposals(state, act) {
           type: "checkbox",
           role: "switch",
           checked: state.showsProposals,
-          on: { change: (event) => act.dispatch({ type: "proposalsShown", shows: event.target.checked }) },
+          on: { change: (event) => actions.dispatch({ type: "proposalsShown", shows: event.target.checked }) },
         }),
-        "show on the picture",
+        "show on image",
       ),
     ),
-    state.looking === "waiting" && h("p", { class: "note" }, "Looking …"),
-    state.looking === "ready" &&
+    state.detectStatus === "waiting" && h("p", { class: "note" }, "Detecting …"),
+    state.detectStatus === "ready" &&
       open.length === 0 &&
-      h("p", { class: "note" }, state.proposals.length ? "All are in the control." : "None here: draw a box."),
+      h("p", { class: "note" }, state.proposals.length ? "All are in the control." : "None found: draw a box."),
     h(
       "ul",
       {
@@ -50,13 +50,13 @@ export function proposals(state, act) {
               class: "pill",
               focus: `proposal:${number}`,
               tabindex: number === stop ? "0" : "-1",
-              "aria-label": `Add ${name ?? "region"}${score === null ? "" : `, ${percent(score)} sure`}`,
+              "aria-label": `Add ${name ?? "region"}${score === null ? "" : `, score ${percent(score)}`}`,
               on: {
-                click: () => act.addProposal(number),
-                focus: () => act.light({ proposal: number }),
-                blur: () => act.light(null),
-                pointerenter: () => act.light({ proposal: number }),
-                pointerleave: () => act.light(null),
+                click: () => actions.addProposal(number),
+                focus: () => actions.highlight({ proposal: number }),
+                blur: () => actions.highlight(null),
+                pointerenter: () => actions.highlight({ proposal: number }),
+                pointerleave: () => actions.highlight(null),
               },
             },
             name ?? "region",

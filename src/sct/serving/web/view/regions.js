@@ -1,31 +1,36 @@
-// A part of the picture, cut out; the whole picture with boxes on it.
+// Crops and thumbnails of the image.
 
-import { colourOf } from "../state/palette.js";
+import { colourAt } from "../state/palette.js";
 import { h } from "./elements.js";
 
-const image = ({ url, width, height }) =>
+const svgImage = ({ url, width, height }) =>
   h("image", { href: url, x: 0, y: 0, width, height, preserveAspectRatio: "none" });
 
-/** What a box shows, filling a small frame. */
-export function crop(picture, [x1, y1, x2, y2]) {
+/** Crop of a box. */
+export function crop(image, [x1, y1, x2, y2]) {
   const viewBox = `${x1} ${y1} ${Math.max(x2 - x1, 1)} ${Math.max(y2 - y1, 1)}`;
   return h(
     "svg",
     { class: "crop", viewBox, preserveAspectRatio: "xMidYMid slice", "aria-hidden": "true" },
-    image(picture),
+    svgImage(image),
   );
 }
 
-/** The picture as small as a stamp, with the boxes of a control. */
-export function stamp(picture, sets) {
-  const { width, height } = picture;
-  const boxes = sets.flatMap((set, place) =>
+/** Thumbnail with the boxes of a control. */
+export function thumbnail(image, sets) {
+  const { width, height } = image;
+  const boxes = sets.flatMap((set, position) =>
     set.boxes.map(({ box: [x1, y1, x2, y2] }) =>
       [
         ["halo", "white"],
-        ["line", colourOf(place)],
+        ["line", colourAt(position)],
       ].map(([kind, stroke]) => h("rect", { class: kind, x: x1, y: y1, width: x2 - x1, height: y2 - y1, stroke })),
     ),
   );
-  return h("svg", { class: "stamp", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, image(picture), boxes);
+  return h(
+    "svg",
+    { class: "thumbnail", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    svgImage(image),
+    boxes,
+  );
 }

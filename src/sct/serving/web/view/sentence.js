@@ -1,18 +1,18 @@
-// A caption as a line to be read: chunks wear the colour of their region.
+// A caption as text with coloured noun chunks.
 
-import { stretches } from "../state/captions.js";
-import { colourOf } from "../state/palette.js";
+import { textSpans } from "../state/captions.js";
+import { colourAt } from "../state/palette.js";
 import { h } from "./elements.js";
 
-/** Words in stretches; `placeOf` tells where in today's control a region set of the caption is, -1 for nowhere. */
-export function sentence(caption, placeOf) {
-  return stretches(caption).flatMap(({ set, words }, number) => {
+/** `positionOf` maps a region set of the caption to its position in the current control, -1 if removed. */
+export function sentence(caption, positionOf) {
+  return textSpans(caption).flatMap(({ set, words }, number) => {
     const text = words.map((word) => word.text).join(" ");
-    const place = set === null ? null : placeOf(set);
+    const position = set === null ? null : positionOf(set);
     const part =
       set === null
         ? text
-        : h("span", { class: "said", "data-place": place, css: { "--colour": colourOf(place) } }, text);
+        : h("span", { class: "chunk-text", "data-position": position, css: { "--colour": colourAt(position) } }, text);
     return number > 0 ? [" ", part] : [part];
   });
 }

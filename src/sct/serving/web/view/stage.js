@@ -1,113 +1,113 @@
-// The picture and what lies on it: proposals, faintly; the boxes of the control; light where a word looked.
+// The image with overlays: proposals, boxes of the control, attention of a highlighted word.
 
 import { area } from "../state/boxes.js";
-import { nameOf } from "../state/control.js";
-import { percent, whereabouts } from "../state/wording.js";
-import { colourOf } from "../state/palette.js";
-import { captionOf, openProposals, placeNow, setsOf } from "../state/state.js";
+import { setLabel } from "../state/control.js";
+import { describeBox, percent } from "../state/format.js";
+import { colourAt } from "../state/palette.js";
+import { currentPosition, selectedCaption, shownSets, unusedProposals } from "../state/state.js";
 import { h } from "./elements.js";
-import { boxKeys } from "../work/box_keys.js";
+import { boxKeys } from "../effects/box_keys.js";
 
 const HANDLES = ["nw", "n", "ne", "e", "se", "s", "sw", "w"];
 
-export function stage(state, act) {
-  const { picture } = state;
-  const lights = lightsOf(state);
+export function stage(state, actions) {
+  const { image } = state;
+  const spots = spotspots(state);
   return h(
     "div",
     {
       class: "stage",
       key: "stage",
       "data-mode": state.mode,
-      "data-lit": lights ? "" : null,
-      css: { "--width": picture.width, "--height": picture.height },
-      on: { pointerdown: act.gestures.stage, keydown: (event) => boxKeys(event, state, act) },
+      "data-highlighted": spots ? "" : null,
+      css: { "--width": image.width, "--height": image.height },
+      on: { pointerdown: actions.gestures.stage, keydown: (event) => boxKeys(event, state, actions) },
     },
-    h("img", { class: "picture", src: picture.url, alt: pictureText(state), draggable: "false" }),
-    veil(picture, lights),
+    h("img", { class: "image", src: image.url, alt: imageText(state), draggable: "false" }),
+    dimmer(image, spots),
     h(
       "div",
-      { class: "regions", role: "group", "aria-label": "Boxes of the control, on the picture" },
-      state.showsProposals || state.lit?.proposal !== undefined
-        ? openProposals(state).map((each) => proposal(state, each))
+      { class: "regions", role: "group", "aria-label": "Boxes of the control" },
+      state.showsProposals || state.highlight?.proposal !== undefined
+        ? unusedProposals(state).map((each) => proposal(state, each))
         : null,
-      setsOf(state).flatMap((set, place) =>
-        set.boxes.map((box, index) => controlBox(state, act, set, place, box, index)),
+      shownSets(state).flatMap((set, position) =>
+        set.boxes.map((box, index) => controlBox(state, actions, set, position, box, index)),
       ),
-      setsOf(state).flatMap((set, place) =>
-        set.id === state.selected ? set.boxes.map((box) => handles(state, set, place, box)) : [],
+      shownSets(state).flatMap((set, position) =>
+        set.id === state.selected ? set.boxes.map((box) => handles(state, set, position, box)) : [],
       ),
-      state.band && h("div", { key: "band", class: "band", css: placed(state.band, picture) }),
+      state.band && h("div", { key: "band", class: "band", css: boxStyle(state.band, image) }),
     ),
   );
 }
 
-const pictureText = (state) => {
-  const caption = captionOf(state);
-  return caption ? caption.text : `The picture ${state.picture.name}`;
+const imageText = (state) => {
+  const caption = selectedCaption(state);
+  return caption ? caption.text : `Image ${state.image.name}`;
 };
 
-const placed = ([x1, y1, x2, y2], { width, height }) => ({
+const boxStyle = ([x1, y1, x2, y2], { width, height }) => ({
   left: `${(100 * x1) / width}%`,
   top: `${(100 * y1) / height}%`,
   width: `${(100 * (x2 - x1)) / width}%`,
   height: `${(100 * (y2 - y1)) / height}%`,
 });
 
-/** Small boxes lie over large ones, so that each can be pointed at. */
-const layer = (box, { width, height }) => 1 + Math.round(500 * (1 - area(box) / (width * height)));
+/** Small boxes lie above large ones, so that each can be clicked. */
+const zIndex = (box, { width, height }) => 1 + Math.round(500 * (1 - area(box) / (width * height)));
 
 function proposal(state, { box, name, score, number }) {
-  const isLit = state.lit?.proposal === number;
-  if (!state.showsProposals && !isLit) return null;
+  const isHighlighted = state.highlight?.proposal === number;
+  if (!state.showsProposals && !isHighlighted) return null;
   return h(
     "div",
     {
       key: `proposal ${number}`,
-      class: `proposal${isLit ? " lit" : ""}`,
+      class: `proposal${isHighlighted ? " highlighted" : ""}`,
       "aria-hidden": "true",
       "data-proposal": number,
-      css: { ...placed(box, state.picture), "z-index": layer(box, state.picture) },
+      css: { ...boxStyle(box, state.image), "z-index": zIndex(box, state.image) },
     },
     h("span", { class: "tag" }, name ?? "region", score === null ? "" : ` ${percent(score)}`),
   );
 }
 
-function controlBox(state, act, set, place, { id, box, name }, index) {
+function controlBox(state, actions, set, position, { id, box, name }, index) {
   const isSelected = state.selected === set.id;
-  const isLit = litSet(state) === set.id;
+  const isHighlighted = highlightedSet(state) === set.id;
   return h(
     "div",
     {
       key: `box ${id}`,
       focus: `box:${id}`,
-      class: `control-box${isSelected ? " selected" : ""}${isLit ? " lit" : ""}`,
+      class: `control-box${isSelected ? " selected" : ""}${isHighlighted ? " highlighted" : ""}`,
       role: "button",
       tabindex: "0",
       "aria-roledescription": "box",
       "aria-pressed": String(isSelected),
-      "aria-label": boxText(state, set, place, box, index),
+      "aria-label": boxLabel(state, set, position, box, index),
       "data-box": id,
       "data-set": set.id,
-      "data-place": place,
+      "data-position": position,
       css: {
-        ...placed(box, state.picture),
-        "--colour": colourOf(place),
-        "z-index": layer(box, state.picture),
+        ...boxStyle(box, state.image),
+        "--colour": colourAt(position),
+        "z-index": zIndex(box, state.image),
       },
       on: {
-        pointerenter: (event) => event.pointerType === "mouse" && act.light({ set: set.id, onPicture: true }),
-        pointerleave: () => act.light(null),
-        focus: () => act.dispatch({ type: "focused", set: set.id }),
+        pointerenter: (event) => event.pointerType === "mouse" && actions.highlight({ set: set.id, onImage: true }),
+        pointerleave: () => actions.highlight(null),
+        focus: () => actions.dispatch({ type: "setFocused", set: set.id }),
       },
     },
-    h("span", { class: "number", "aria-hidden": "true" }, place + 1),
-    isLit && name && h("span", { class: "tag", "aria-hidden": "true" }, name),
+    h("span", { class: "number", "aria-hidden": "true" }, position + 1),
+    isHighlighted && name && h("span", { class: "tag", "aria-hidden": "true" }, name),
   );
 }
 
-/** What a selected box is resized by. It lies over all boxes, while the box itself may lie under smaller ones. */
-function handles(state, set, place, { id, box }) {
+/** Resize handles of a selected box, above all boxes. */
+function handles(state, set, position, { id, box }) {
   return h(
     "div",
     {
@@ -116,53 +116,53 @@ function handles(state, set, place, { id, box }) {
       "aria-hidden": "true",
       "data-box": id,
       "data-set": set.id,
-      css: { ...placed(box, state.picture), "--colour": colourOf(place) },
+      css: { ...boxStyle(box, state.image), "--colour": colourAt(position) },
     },
     HANDLES.map((handle) => h("span", { key: handle, class: `handle ${handle}`, "data-handle": handle })),
   );
 }
 
-function boxText({ picture }, set, place, box, index) {
+function boxLabel({ image }, set, position, box, index) {
   const which = set.boxes.length > 1 ? `, box ${index + 1} of ${set.boxes.length}` : "";
-  return `Region ${place + 1}, ${nameOf(set)}${which}: ${whereabouts(box, picture)}`;
+  return `Region ${position + 1}, ${setLabel(set)}${which}: ${describeBox(box, image)}`;
 }
 
-/** The set that is pointed at, on the picture, in the list, or by a word that talks about it. */
-export function litSet(state) {
-  if (state.lit?.set !== undefined) return state.lit.set;
-  const word = state.lit?.word === undefined ? null : captionOf(state)?.words[state.lit.word];
-  return word ? (state.answer.sets[word.region_set]?.id ?? null) : null;
+/** Id of the highlighted set, directly or through a word of the caption; null if none. */
+export function highlightedSet(state) {
+  if (state.highlight?.set !== undefined) return state.highlight.set;
+  const word = state.highlight?.word === undefined ? null : selectedCaption(state)?.words[state.highlight.word];
+  return word ? (state.result.sets[word.region_set]?.id ?? null) : null;
 }
 
-/** How brightly each box is lit: a word lights boxes as much as it looked at them, a region lights its own fully. */
-function lightsOf(state) {
-  const sets = setsOf(state);
-  if (state.lit?.word !== undefined) {
-    const word = captionOf(state)?.words[state.lit.word];
-    const set = word && sets[placeNow(state, state.answer, word.region_set)];
-    return set ? set.boxes.map(({ box }, index) => ({ box, light: word.attention[index] ?? 0 })) : null;
+/** Boxes to spotlight with a weight: a word's attention, or 1 for the boxes of a highlighted region. */
+function spotspots(state) {
+  const sets = shownSets(state);
+  if (state.highlight?.word !== undefined) {
+    const word = selectedCaption(state)?.words[state.highlight.word];
+    const set = word && sets[currentPosition(state, state.result, word.region_set)];
+    return set ? set.boxes.map(({ box }, index) => ({ box, weight: word.attention[index] ?? 0 })) : null;
   }
-  const set = sets.find(({ id }) => id === state.lit?.set);
-  const isWorkedOn = state.draft !== null || state.lit?.onPicture; // the picture stays bright under the pointer
-  return set && !isWorkedOn ? set.boxes.map(({ box }) => ({ box, light: 1 })) : null;
+  const set = sets.find(({ id }) => id === state.highlight?.set);
+  const isEdited = state.draft !== null || state.highlight?.onImage; // do not dim the image under the pointer
+  return set && !isEdited ? set.boxes.map(({ box }) => ({ box, weight: 1 })) : null;
 }
 
-/** The picture darkened but for what is looked at; how dark a box stays is how little it was looked at. */
-function veil({ width, height }, lights) {
+/** Dim the image except for the spotspots, by their weights. */
+function dimmer({ width, height }, spots) {
   const whole = { x: 0, y: 0, width, height };
   return h(
     "svg",
-    { class: "veil", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-    lights && [
+    { class: "dimmer", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    spots && [
       h(
         "mask",
-        { id: "lights", maskUnits: "userSpaceOnUse", ...whole },
+        { id: "spots", maskUnits: "userSpaceOnUse", ...whole },
         h("rect", { ...whole, fill: "white" }),
-        lights.map(({ box: [x1, y1, x2, y2], light }) =>
-          h("rect", { x: x1, y: y1, width: x2 - x1, height: y2 - y1, fill: "black", "fill-opacity": light }),
+        spots.map(({ box: [x1, y1, x2, y2], weight }) =>
+          h("rect", { x: x1, y: y1, width: x2 - x1, height: y2 - y1, fill: "black", "fill-opacity": weight }),
         ),
       ),
-      h("rect", { class: "dark", ...whole, mask: "url(#lights)" }),
+      h("rect", { class: "dark", ...whole, mask: "url(#spots)" }),
     ],
   );
 }

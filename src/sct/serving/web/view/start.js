@@ -1,17 +1,21 @@
-// Before there is a picture: drop one, paste one, choose one, or take a sample.
+// Start screen: open, drop or paste an image, or choose a sample.
 
-import { SAMPLES } from "../work/pictures.js";
+import { SAMPLES } from "../effects/images.js";
 import { h } from "./elements.js";
 
-export function start(state, act) {
+export function start(state, actions) {
   return h(
     "main",
     { class: "start", key: "start" },
     h(
       "section",
       { class: "welcome" },
-      h("p", { class: "lead" }, "Point at what matters in a picture, in your order, and read a sentence that says it."),
-      state.wanted && wanted(state.wanted),
+      h(
+        "p",
+        { class: "lead" },
+        "Select regions of an image, in any order, and get a caption that describes them in that order.",
+      ),
+      state.pendingLink && linkNotice(state.pendingLink),
       h(
         "label",
         { class: "drop", for: "file" },
@@ -19,26 +23,26 @@ export function start(state, act) {
           id: "file",
           type: "file",
           accept: "image/*",
-          class: "unseen",
+          class: "visually-hidden",
           focus: "file",
-          on: { change: (event) => act.openFile(event.target.files[0]) },
+          on: { change: (event) => actions.openFile(event.target.files[0]) },
         }),
-        h("strong", {}, "Choose a picture"),
+        h("strong", {}, "Choose an image"),
         h("span", {}, "or drop it anywhere on this page, or paste it"),
       ),
-      h("p", { class: "note" }, "It goes to the captioner on this server and nowhere else, and is not kept on disk."),
+      h("p", { class: "note" }, "It is sent to this server only and never written to disk."),
       state.server?.model?.can_see === false &&
         h(
           "p",
-          { class: "trouble" },
-          "The model that is served cannot see pictures: serve one that can (sct serve --model).",
+          { class: "error" },
+          "This model has no vision encoder: serve one that has (sct serve --model).",
         ),
-      state.trouble && h("p", { class: "trouble", role: "alert" }, state.trouble),
+      state.error && h("p", { class: "error", role: "alert" }, state.error),
     ),
     h(
       "section",
       { class: "samples", "aria-labelledby": "samples-title" },
-      h("h2", { id: "samples-title" }, "Or begin with one of these"),
+      h("h2", { id: "samples-title" }, "Or start with a sample"),
       h(
         "ul",
         { role: "list" },
@@ -48,9 +52,9 @@ export function start(state, act) {
             { key: sample.name },
             h(
               "button",
-              { type: "button", class: "sample", on: { click: () => act.openSample(sample) } },
+              { type: "button", class: "sample", on: { click: () => actions.openSample(sample) } },
               h("img", { src: sample.file, alt: "" }),
-              h("span", {}, sample.shows),
+              h("span", {}, sample.title),
             ),
           ),
         ),
@@ -59,15 +63,15 @@ export function start(state, act) {
   );
 }
 
-function wanted({ name, document }) {
+function linkNotice({ name, document }) {
   const count = document.sets.length;
   return h(
     "p",
-    { class: "wanted" },
-    "This link holds ",
+    { class: "pending-link" },
+    "This link has ",
     count === 1 ? "one region" : `${count} regions`,
-    " of a picture, but not the picture",
+    " of an image, but not the image",
     name ? [" (", h("b", {}, name), ")"] : "",
-    ". Open it here and they will be back.",
+    ". Open the image to restore them.",
   );
 }

@@ -1,10 +1,10 @@
-// The token that sct serve puts into the address it prints; it stays in this tab and leaves it only as a header.
+// Access token from the URL that `sct serve` prints; kept in session storage and sent as a header only.
 
 export function readToken() {
   const fields = new URLSearchParams(location.hash.slice(1));
-  const given = fields.get("token");
-  if (given) {
-    sessionStorage.setItem("token", given);
+  const token = fields.get("token");
+  if (token) {
+    sessionStorage.setItem("token", token);
     fields.delete("token");
     history.replaceState(null, "", fields.size > 0 ? `#${fields}` : location.pathname);
   }

@@ -1,0 +1,27 @@
+"""Grounded captions as terminal text: noun chunks in brackets, in the colours of drawings."""
+
+from rich.text import Text
+
+from sct.captioner.grounded_caption import GroundedCaption
+from sct.drawing.palette import Colour, set_colour
+
+
+def format_caption(caption: GroundedCaption) -> Text:
+    """Return a caption whose noun chunks have the colour of their region set."""
+    chunks = {chunk.words[0]: chunk for chunk in caption.chunks}
+    parts, position = [], 0
+    while position < len(caption.words):
+        chunk = chunks.get(position)
+        if chunk is None:
+            parts.append(Text(caption.words[position].text))
+            position += 1
+        else:
+            parts.append(format_chunk(chunk.text, set_colour(chunk.region_set)))
+            position = chunk.words[1]
+    return Text(" ").join(parts)
+
+
+def format_chunk(text: str, colour: Colour) -> Text:
+    """Return a noun chunk in brackets and in its colour."""
+    red, green, blue = colour
+    return Text(f"[{text}]", style=f"bold rgb({red},{green},{blue})")
