@@ -1,1 +1,1 @@
-"""The paper's tables made again: its figures, the runs that make ours, and what holds of what it claims."""
+"""Reproduce the tables of the paper: plan, train, evaluate, compare, report."""

@@ -1,20 +1,22 @@
-"""What the paper's figures claim, and whether ours say the same.
+"""Compare results with the published figures: which claims of the paper hold, and in which order rows are.
 
-A claim is a margin: one row above another in one metric. That it holds means that the order is the same here; whether
-the margin is as large as the paper's is said besides. What the paper's own figures do not show is no claim of it.
+A claim is a margin: one row above another in one metric. It holds if the order is the same here; whether the margin is
+as large as the paper's is reported separately. Only margins that the paper's own figures show are claims.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations, pairwise
 from math import hypot
+from typing import Any
 
-from sct.reproduction.figures import Figure, Results
-from sct.reproduction.published import STAGE_NAMES, PublishedTable, Row, RowKey, Section
+from sct.reproduction.published import OURS, STAGE_NAMES, PublishedTable, Row, RowKey, Section
+from sct.reproduction.results import Figure, Results, RowResult
 
 _ABSOLUTE = frozenset({"NW", "IoU", "accuracy", "tau"})
-"""Metrics whose margins are differences; those of the others are shares of the lower figure."""
-_CHAMPIONS = ("ours", "sinkhorn")
+"""Metrics whose margins are differences; other margins are relative to the lower figure."""
+_PROPOSED = (OURS, "sinkhorn")
+"""Systems that the paper proposes, and claims are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Claim:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The claim as a phrase."""
         one, other = self.better.key, self.worse.key
         if one.system == other.system:
             return f"{one.name}: {STAGE_NAMES[one.stage]} above {STAGE_NAMES[other.stage]} in {self.metric}"
@@ -36,7 +38,7 @@ class Claim:
 
     @property
     def is_relative(self) -> bool:
-        """Whether its margin is a share of the lower figure."""
+        """Whether its margin is relative to the lower figure."""
         return self.metric not in _ABSOLUTE
 
     @property
@@ -44,56 +46,57 @@ class Claim:
         """The paper's margin."""
         return self._margin(self.better.figures[self.metric], self.worse.figures[self.metric])
 
-    def _margin(self, better: float, worse: float) -> float:
-        return better / worse - 1 if self.is_relative else better - worse
-
-    def judged(self, results: Results) -> "Verdict":
-        """The same margin here."""
+    def check(self, results: Results) -> "Verdict":
+        """Compute the margin here."""
         better, worse = (results[row.key].figure(self.metric) for row in (self.better, self.worse))
         if better is None or worse is None or (self.is_relative and worse.mean <= 0):
             return Verdict(self, None, None)
-        return Verdict(self, self._margin(better.mean, worse.mean), self._spread(better, worse))
+        return Verdict(self, self._margin(better.mean, worse.mean), self._std(better, worse))
 
-    def _spread(self, better: Figure, worse: Figure) -> float | None:
-        """How far seeds let the margin vary, as one standard deviation; none where a row has a single run."""
-        if better.spread is None or worse.spread is None:
+    def _margin(self, better: float, worse: float) -> float:
+        return better / worse - 1 if self.is_relative else better - worse
+
+    def _std(self, better: Figure, worse: Figure) -> float | None:
+        """Standard deviation of the margin over seeds; None if a row has a single run."""
+        if better.std is None or worse.std is None:
             return None
         if not self.is_relative:
-            return hypot(better.spread, worse.spread)
-        return hypot(better.spread / worse.mean, worse.spread * better.mean / worse.mean**2)
+            return hypot(better.std, worse.std)
+        return hypot(better.std / worse.mean, worse.std * better.mean / worse.mean**2)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A claim with the margin here."""
+    """A claim and the margin here."""
 
     claim: Claim
     margin: float | None
-    """None where one of the two rows was not measured, or a share of nothing would be asked for."""
-    spread: float | None
+    """None if a row was not measured, or if the margin would be relative to 0 or less."""
+    std: float | None
+    """Standard deviation of the margin over seeds."""
 
     @property
     def holds(self) -> bool | None:
-        """Whether the better row is above here too; none: not known."""
+        """Whether the better row is above here too; None if unknown."""
         return None if self.margin is None else self.margin > 0
 
     @property
     def reaches_margin(self) -> bool | None:
-        """Whether it is so by as much as in the paper."""
+        """Whether the margin is at least the paper's; None if unknown."""
         return None if self.margin is None else self.margin >= self.claim.published
 
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """The rows of a section by one metric, in the paper and here; only rows that both have."""
+    """Rows of a section ranked by one metric, in the paper and here; only rows that both have."""
 
     title: str
     metric: str
     published: str
-    """Best first, as in "Ours > POS = AG-CVAE"."""
+    """Best first, such as "Ours > POS = AG-CVAE"."""
     here: str
     agreeing: int
-    """Pairs of rows that are in the same order, so not equal here; those that are equal in the paper do not count."""
+    """Pairs of rows in the paper's order; ties here do not agree, ties in the paper are not counted."""
     pairs: int
 
     @property
@@ -102,45 +105,104 @@ class RowOrder:
         return self.agreeing == self.pairs
 
 
-def claims_of(table: PublishedTable) -> list[Claim]:
-    """What a table claims of ours, or of the sorting network: above every other row, and better with each stage."""
-    found = [claim for section in table.sections for claim in _above_all_others(section, table.headline)]
-    found += _gains([row for row in table.rows() if row.key.system in _CHAMPIONS], table.headline)
-    return [claim for claim in found if claim.published > 0]
+@dataclass(frozen=True, slots=True, eq=False)
+class Reproduction:
+    """A reproduced table: results, verdicts on claims, and orders of rows."""
+
+    table: PublishedTable
+    data: str
+    """Name of the dataset at hand."""
+    split: str
+    """Evaluated split; empty if rows are splits."""
+    metrics: tuple[str, ...]
+    results: Results
+    verdicts: Sequence[Verdict]
+    orders: Sequence[RowOrder]
+
+    def measured_on(self, sections: Sequence[Section]) -> list[str]:
+        """Names of the datasets that rows of some sections were measured on; the one at hand if none was."""
+        runs = [run for section in sections for row in section.rows for run in self.results[row.key].runs]
+        return list(dict.fromkeys(run.data for run in runs if run.data)) or [self.data]
+
+    def failures(self) -> dict[str, str]:
+        """Reasons of failed runs, by run name."""
+        runs = [run for row in self.results.values() for run in row.runs]
+        return {run.name: run.missing_reason for run in runs if run.failed}
+
+    def unavailable(self) -> dict[str, str]:
+        """Reasons of missing figures of measured runs, by metric."""
+        runs = [run for row in self.results.values() for run in row.runs]
+        return {metric: reason for run in runs for metric, reason in run.unavailable.items()}
+
+    def commands(self) -> list[str]:
+        """Commands that train all runs, each once, in an order that works."""
+        runs = [run for row in self.results.values() for run in row.runs]
+        return list(dict.fromkeys(command for run in runs for command in run.commands))
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        rows = [
+            {
+                **row.key._asdict(),
+                "published": dict(row.figures),
+                "here": {metric: _figure_dict(self.results[row.key], metric) for metric in self.metrics},
+                "runs": [asdict(run) for run in self.results[row.key].runs],
+            }
+            for row in self.table.rows()
+        ]
+        claims = [
+            {
+                "claim": verdict.claim.text,
+                "published": verdict.claim.published,
+                "here": verdict.margin,
+                "std": verdict.std,
+                "holds": verdict.holds,
+                "reaches_margin": verdict.reaches_margin,
+            }
+            for verdict in self.verdicts
+        ]
+        names = {"table": self.table.name, "data": self.data, "split": self.split}
+        return {**names, "rows": rows, "claims": claims, "orders": [asdict(order) for order in self.orders]}
 
 
-def judge_claims(table: PublishedTable, results: Results) -> list[Verdict]:
-    """Every claim of a table with the margin here."""
-    return [claim.judged(results) for claim in claims_of(table)]
+def compare(table: PublishedTable, data: str, split: str, metrics: tuple[str, ...], results: Results) -> Reproduction:
+    """Compare results with the published figures."""
+    verdicts = [claim.check(results) for claim in find_claims(table)]
+    return Reproduction(table, data, split, metrics, results, verdicts, _rank_rows(table, results))
 
 
-def row_orders(table: PublishedTable, results: Results) -> list[RowOrder]:
-    """The order of the rows of each section, by the metrics that its claims are about."""
-    orders = [_order(section, metric, results) for section in table.sections for metric in table.headline]
-    return [order for order in orders if order.pairs]
+def find_claims(table: PublishedTable) -> list[Claim]:
+    """Claims of a table: a proposed system is above every baseline, and improves with each stage."""
+    claims = [claim for section in table.sections for claim in _above_baselines(section, table.headline)]
+    claims += _stage_gains([row for row in table.rows() if row.key.system in _PROPOSED], table.headline)
+    return [claim for claim in claims if claim.published > 0]
 
 
-def _above_all_others(section: Section, metrics: Sequence[str]) -> Iterator[Claim]:
-    """Nearest rival first, as that is what one looks for."""
-    champion = next((row for row in section.rows if row.key.system in _CHAMPIONS), None)
-    if champion is None:
+def _above_baselines(section: Section, metrics: Sequence[str]) -> Iterator[Claim]:
+    """Claims against each baseline, the closest (last) row first."""
+    proposed = next((row for row in section.rows if row.key.system in _PROPOSED), None)
+    if proposed is None:
         return
-    for rival in reversed(section.rows):
-        if rival.key.system != champion.key.system and rival.figures:
-            yield from (Claim(metric, champion, rival) for metric in metrics)
+    for baseline in reversed(section.rows):
+        if baseline.key.system != proposed.key.system and baseline.figures:
+            yield from (Claim(metric, proposed, baseline) for metric in metrics)
 
 
-def _gains(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[Claim]:
+def _stage_gains(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[Claim]:
     for before, after in pairwise(rows):
         is_next_stage = before.key.stage and before.key.data == after.key.data and before.key.stage != after.key.stage
         if is_next_stage and before.figures and after.figures:
             yield from (Claim(metric, after, before) for metric in metrics)
 
 
-def _order(section: Section, metric: str, results: Results) -> RowOrder:
+def _rank_rows(table: PublishedTable, results: Results) -> list[RowOrder]:
+    orders = [_rank_section(section, metric, results) for section in table.sections for metric in table.headline]
+    return [order for order in orders if order.pairs]
+
+
+def _rank_section(section: Section, metric: str, results: Results) -> RowOrder:
     here = {row.key: figure.mean for row in section.rows if (figure := results[row.key].figure(metric)) is not None}
     rows = [row for row in section.rows if row.key in here and metric in row.figures]
-
     pairs = [(one, other) for one, other in combinations(rows, 2) if one.figures[metric] != other.figures[metric]]
     agreeing = sum(
         (one.figures[metric] - other.figures[metric]) * (here[one.key] - here[other.key]) > 0 for one, other in pairs
@@ -148,17 +210,22 @@ def _order(section: Section, metric: str, results: Results) -> RowOrder:
     return RowOrder(
         section.title,
         metric,
-        _ranked({row.key: row.figures[metric] for row in rows}),
-        _ranked({row.key: here[row.key] for row in rows}),
+        _format_ranking({row.key: row.figures[metric] for row in rows}),
+        _format_ranking({row.key: here[row.key] for row in rows}),
         agreeing,
         len(pairs),
     )
 
 
-def _ranked(figures: Mapping[RowKey, float]) -> str:
-    """Rows from the best to the worst."""
+def _format_ranking(figures: Mapping[RowKey, float]) -> str:
+    """Names of rows, best first."""
     if not figures:
         return ""
     best, *others = sorted(figures, key=lambda key: -figures[key])
     signs = (" = " if figures[one] == figures[other] else " > " for one, other in pairwise((best, *others)))
     return best.name + "".join(f"{sign}{key.name}" for sign, key in zip(signs, others, strict=True))
+
+
+def _figure_dict(row: RowResult, metric: str) -> dict[str, Any] | None:
+    figure = row.figure(metric)
+    return None if figure is None else asdict(figure)

@@ -1,14 +1,13 @@
-"""Captions of a finished run, kept beside it with what they were made of.
+"""Predictions and scores of a run, cached in its directory together with their provenance.
 
-``RUN/evaluation/PROTOCOL-SPLIT/`` has ``predictions.jsonl`` and ``made_of.json``, and ``scores.json`` once they were
-judged. Where the run's bundle is at hand, the captions must be of it and of this sct; where it is not, because
-captions, or figures alone, were brought from another machine, they are taken at their word. They must be of the
-dataset, and searched for as now, in any case.
+``RUN/evaluation/PROTOCOL-SPLIT/`` has ``predictions.jsonl``, ``provenance.json`` and, once scored, ``scores.json``.
+Predictions are current if dataset and search are the requested ones and, if the run's bundle is there, bundle, sorter
+and version of sct are too. Without the bundle, predictions or scores of another machine are used as they are.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,157 +17,239 @@ import torch
 from sct._version import __version__
 from sct.captioner.bundle import CONFIG, VISION
 from sct.captioner.captioner import Captioner, load
-from sct.data.features import Features, ImageFeatures, features_for
-from sct.data.index import split_number
+from sct.data.features import Features, ImageFeatures, make_features
+from sct.data.index import split_index
 from sct.data.samples import ControlKind
 from sct.errors import InputError
-from sct.evaluation.evaluate import PREDICTIONS, SCORES, EvaluationSettings, Evaluator
+from sct.evaluation.diversity import diversity_report
+from sct.evaluation.evaluate import PREDICTIONS, EvaluationSettings, Evaluator
 from sct.evaluation.oracle import HYPOTHESES_PER_CAPTION, ORDERS_PER_CAPTION
 from sct.evaluation.predict import DatasetSorter
-from sct.evaluation.predictions import write_predictions
-from sct.reproduction.kept import read_kept
-from sct.reproduction.stand_in import SubstituteDataset
-from sct.sorting import load_sorter
+from sct.evaluation.predictions import Prediction, read_predictions, write_predictions
+from sct.metrics.report import METRICS, score
+from sct.reproduction.plan import Log
+from sct.reproduction.runs import EVALUATION, PROVENANCE, SCORES, SubstituteDataset, read_json
 from sct.sorting.serialization import CONFIG as SORTER_CONFIG
+from sct.sorting.serialization import load_sorter
 from sct.storage.artifacts import sha256_file
 from sct.storage.atomic import atomic_write
-from sct.vision.interface import NetworkVision
+from sct.training.captioner.image_features import ImageFeatureExtractor
+from sct.vision.interface import VisionEncoder
 
 CaptionProtocol = Literal["sequence", "set", "diversity"]
-CAPTIONS_OF_AN_IMAGE = 20
-"""What the paper's table of diversity has of each image."""
-EVALUATION, MADE_OF = "evaluation", "made_of.json"
+CAPTIONS_PER_IMAGE = 20
+"""Captions per image in the diversity table."""
+
+_DIVERSITY_METRICS = ("Div-1", "Div-2", "mBLEU", "self-CIDEr")
+_METRIC_GROUPS = (("B4", "R", "C"), _DIVERSITY_METRICS, ("NW",), ("IoU",), ("M",), ("S",))
+"""Metrics that are computed and saved together; slow ones alone, so that an interruption loses little."""
 
 
 @dataclass(frozen=True, slots=True)
-class PredictionPlace:
-    """Captions of a run by a protocol."""
+class PredictionDir:
+    """Directory of the predictions of a run by a protocol."""
 
     run: Path
+    """Run directory."""
     protocol: CaptionProtocol
     split: str
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    """Recorded ``provenance`` and ``scores``, used if the directory has none."""
 
     @property
-    def folder(self) -> Path:
-        """Where they lie."""
-        return self.run / EVALUATION / f"{self.protocol}-{self.split}"
+    def path(self) -> Path:
+        """Directory below the run directory."""
+        return self.run / EVALUATION / evaluation_name(self.protocol, self.split)
 
     @property
-    def file(self) -> Path:
-        """The captions."""
-        return self.folder / PREDICTIONS
+    def predictions(self) -> Path:
+        """File of captions."""
+        return self.path / PREDICTIONS
 
     @property
     def scores(self) -> Path:
-        """What the metrics say of them."""
-        return self.folder / SCORES
+        """File of scores."""
+        return self.path / SCORES
 
     @property
-    def has_any(self) -> bool:
-        """Whether there are captions or figures, of whatever they may be."""
-        return self.file.is_file() or self.scores.is_file()
+    def exists(self) -> bool:
+        """Whether there are predictions or scores, current or not."""
+        return self.predictions.is_file() or self.scores.is_file() or bool(self.recorded)
 
     @property
     def settings(self) -> EvaluationSettings:
-        """How they are said: by the paper's search, whatever a bundle's own is."""
+        """Evaluation settings: the paper's search, whatever the bundle's defaults are."""
         control: ControlKind = "set" if self.protocol == "set" else "sequence"
         return EvaluationSettings(split=self.split, control=control, length_penalty=0.0)
 
+    def read_provenance(self) -> Mapping[str, Any]:
+        """Provenance of the predictions; empty if unknown."""
+        return read_json(self.path / PROVENANCE) or self.recorded.get("provenance", {})
+
+    def read_scores(self) -> Mapping[str, Any]:
+        """Saved scores: ``figures``, the checksum of their ``predictions``, and the word ``vectors`` used."""
+        return read_json(self.scores) or self.recorded.get("scores", {})
+
     def search(self) -> dict[str, Any]:
-        """All that decides on captions besides what they are made of, as JSON keeps it."""
-        settings = self.settings
-        options = asdict(settings.options())
+        """All settings that determine captions, besides model and data, as JSON values."""
+        options = asdict(self.settings.options())
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
-        how: dict[str, Any] = {"control": settings.control, "captions_of_an_image": 1}
+        protocol: dict[str, Any] = {"control": self.settings.control, "captions_per_image": 1}
         if self.protocol == "diversity":
-            how = {
-                "control": "orders of all sets of the image",
-                "captions_of_an_image": CAPTIONS_OF_AN_IMAGE,
+            protocol = {
+                "control": "orders of all region sets of the image",
+                "captions_per_image": CAPTIONS_PER_IMAGE,
                 "orders_per_caption": ORDERS_PER_CAPTION,
                 "hypotheses_per_caption": HYPOTHESES_PER_CAPTION,
             }
-        return {**how, "split": self.split, **options}
+        return {**protocol, "split": self.split, **options}
 
 
-class Speaker:
-    """Has bundles caption a split of a dataset; what several of them need is read once."""
+def evaluation_name(protocol: CaptionProtocol, split: str) -> str:
+    """Name of the directory of a protocol and split, also the key of recorded evaluations."""
+    return f"{protocol}-{split}"
 
-    def __init__(self, data: SubstituteDataset, split: str, *, device: str, images: Path | None = None) -> None:
-        """``images`` is where the dataset's are, if they have moved."""
+
+class PredictionCache:
+    """Captions a split of a dataset with the bundles of several runs; region features are computed once."""
+
+    def __init__(self, data: SubstituteDataset, split: str, *, device: str, image_folder: Path | None = None) -> None:
+        """Compute nothing yet; ``image_folder`` holds the dataset's images if they have moved."""
         self._data, self._split, self._device = data, split, device
-        self._images = "" if images is None else str(images)
-        self._seen: dict[str, Features] = {}
+        self._image_folder = "" if image_folder is None else str(image_folder)
+        self._features: dict[str, Features] = {}
 
-    def has_said(self, place: PredictionPlace, best: Path, sorter: Path | None) -> bool:
-        """Whether the captions of a run are there, of its bundle as it is now if it is there, and of this dataset.
-
-        Where there is no bundle to say them again, their figures do.
-        """
-        made_of = read_kept(place.folder / MADE_OF)
-        if not place.file.is_file():
-            judged = read_kept(place.scores).get("predictions")
-            if best.is_dir() or judged is None or judged != made_of.get("captions"):
+    def is_current(self, out: PredictionDir, best: Path, sorter: Path | None) -> bool:
+        """Whether predictions, or without the bundle scores, are those that ``predict`` would give."""
+        provenance = out.read_provenance()
+        if not out.predictions.is_file():
+            scored = out.read_scores().get("predictions")
+            if best.is_dir() or scored is None or scored != provenance.get("captions"):
                 return False
-        expected = self._made_of(place, best, sorter if best.is_dir() else None)
-        return all(made_of.get(name) == value for name, value in expected.items() if value is not None)
+        expected = self._provenance(out, best, sorter if best.is_dir() else None)
+        return all(provenance.get(name) == value for name, value in expected.items() if value is not None)
 
-    def say(self, place: PredictionPlace, best: Path, sorter: Path | None) -> None:
-        """Caption the split and write the captions down."""
+    def predict(self, out: PredictionDir, best: Path, sorter: Path | None) -> None:
+        """Caption the split with a bundle and write predictions and provenance."""
         captioner = load(best, device=self._device)
-        features = self._features(captioner, best)
+        features = self._load_features(captioner, best)
         dataset = self._data.dataset
-        of_sets = None if sorter is None else DatasetSorter(load_sorter(sorter), dataset.table, features)
-        evaluator = Evaluator(captioner, dataset, features, place.settings, of_sets)
-        lines = (
-            evaluator.caption_n_times(CAPTIONS_OF_AN_IMAGE) if place.protocol == "diversity" else evaluator.caption()
-        )
-        place.folder.mkdir(parents=True, exist_ok=True)
-        (place.folder / MADE_OF).unlink(missing_ok=True)  # it is not of what is written now
-        write_predictions(place.file, lines)
-        made_of = {**self._made_of(place, best, sorter), "captions": sha256_file(place.file)}
-        with atomic_write(place.folder / MADE_OF) as file:
-            file.write(json.dumps(made_of, indent=1).encode("utf-8"))
+        set_sorter = None if sorter is None else DatasetSorter(load_sorter(sorter), dataset.table, features)
+        evaluator = Evaluator(captioner, dataset, features, out.settings, set_sorter)
+        lines = evaluator.caption_n_times(CAPTIONS_PER_IMAGE) if out.protocol == "diversity" else evaluator.caption()
+        out.path.mkdir(parents=True, exist_ok=True)
+        (out.path / PROVENANCE).unlink(missing_ok=True)  # of the predictions that are overwritten next
+        write_predictions(out.predictions, lines)
+        provenance = {**self._provenance(out, best, sorter), "captions": sha256_file(out.predictions)}
+        with atomic_write(out.path / PROVENANCE) as file:
+            file.write(json.dumps(provenance, indent=1).encode("utf-8"))
 
-    def _made_of(self, place: PredictionPlace, best: Path, sorter: Path | None) -> Mapping[str, object]:
-        """What captions are made of, by checksums, and how; none for what is not at hand."""
+    def _provenance(self, out: PredictionDir, best: Path, sorter: Path | None) -> Mapping[str, object]:
+        """Checksums of the inputs, search settings and version; None for what is not at hand."""
         return {
-            "data": self._data.digest,
-            # The settings of a bundle, and of a sorter, have the checksums of all its other files.
+            "data": self._data.sha256,
+            # The config of a bundle or sorter holds the checksums of its other files.
             "bundle": sha256_file(best / CONFIG) if best.is_dir() else None,
             "sorter": None if sorter is None else sha256_file(sorter / SORTER_CONFIG),
-            "search": place.search(),
+            "search": out.search(),
             "sct": __version__ if best.is_dir() else None,
         }
 
-    def _features(self, captioner: Captioner, best: Path) -> Features:
-        """What the bundle was trained with: what it sees in the images, or what its encoder makes of boxes."""
+    def _load_features(self, captioner: Captioner, best: Path) -> Features:
+        """Features the bundle was trained with: from images by its vision encoder, or from class and geometry."""
         if captioner.vision is None:
-            return features_for(self._data.dataset.table, None, captioner.encoder)
-        if not isinstance(captioner.vision, NetworkVision):
-            raise InputError(f"{best} sees by something that gives no features of a whole dataset: train another one")
-        name = sha256_file(best / VISION)
-        if name not in self._seen:
-            self._seen[name] = self._look(captioner.vision)
-        return self._seen[name]
+            return make_features(self._data.dataset.table, None, captioner.encoder)
+        if not captioner.vision.trainable:
+            raise InputError(f"the vision encoder of {best} cannot encode a whole dataset: train with another encoder")
+        key = sha256_file(best / VISION)
+        if key not in self._features:
+            self._features[key] = self._extract_features(captioner.vision)
+        return self._features[key]
 
-    def _look(self, eye: NetworkVision) -> Features:
-        from sct.training.captioner.image_features import ImageFeatureExtractor  # noqa: PLC0415
-
+    def _extract_features(self, vision: VisionEncoder) -> Features:
         table = self._data.dataset.table
-        is_here = table.columns["image_split"] == split_number(table, self._split)
-        images = np.flatnonzero(is_here).tolist()
-        features = ImageFeatureExtractor(eye, self._data.dataset, self._images, torch.device(self._device))
-        return _Remembered(features(images), images)
+        images = np.flatnonzero(table.columns["image_split"] == split_index(table, self._split)).tolist()
+        extract = ImageFeatureExtractor(vision, self._data.dataset, self._image_folder, torch.device(self._device))
+        return _ImageSubset(extract(images), images)
 
 
-class _Remembered:
-    """Features of some images, looked at once."""
+class _ImageSubset:
+    """Features of some images of a dataset, in memory (``sct.data.features.Features``)."""
 
-    def __init__(self, known: ImageFeatures, images: Sequence[int]) -> None:
-        self._known = known
-        self._place = {image: place for place, image in enumerate(images)}
+    def __init__(self, features: ImageFeatures, images: Sequence[int]) -> None:
+        self._features = features
+        self._rows = {image: row for row, image in enumerate(images)}
 
     def __call__(self, images: Sequence[int]) -> ImageFeatures:
-        places = [self._place[image] for image in images]
-        known = self._known
-        return ImageFeatures(known.regions, known.first_row[places], known.image[places])
+        rows = [self._rows[image] for image in images]
+        return ImageFeatures(self._features.regions, self._features.first_row[rows], self._features.image[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionScores:
+    """Figures of predictions, in the paper's units."""
+
+    figures: Mapping[str, float | None] = field(default_factory=dict)
+    """None for a metric that could not be computed."""
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """Reasons, by metric."""
+    vectors: str | None = None
+    """Word vectors that nouns were compared with, if they were."""
+
+
+def score_predictions(out: PredictionDir, metrics: Sequence[str], log: Log) -> CaptionScores:
+    """Score predictions, computing only metrics that are not saved yet.
+
+    Metrics are saved one group at a time; one that is unavailable on this machine is tried again on the next call.
+    """
+    if not out.predictions.is_file():
+        return _saved_scores(out, metrics)
+    checksum = sha256_file(out.predictions)
+    saved = _read_scores(out, checksum)
+    known, vectors = dict(saved.figures), saved.vectors
+    unavailable: dict[str, str] = {}
+    lines: list[Prediction] = []
+    for group in _METRIC_GROUPS:
+        missing = [name for name in group if name in metrics and name not in known]
+        if missing:
+            log(f"{out.path}: {', '.join(missing)}")
+            lines = lines or read_predictions(out.predictions)
+            found = (_score_oracle if out.protocol == "diversity" else _score_corpus)(lines, missing)
+            known |= {name: value for name, value in found.figures.items() if value is not None}
+            unavailable |= found.unavailable
+            vectors = found.vectors or vectors
+            content = {"predictions": checksum, "figures": known, "vectors": vectors}
+            with atomic_write(out.scores) as file:
+                file.write(json.dumps(content, indent=1).encode("utf-8"))
+    return CaptionScores({name: known.get(name) for name in metrics}, unavailable, vectors)
+
+
+def _saved_scores(out: PredictionDir, metrics: Sequence[str]) -> CaptionScores:
+    """Scores whose predictions are not on this machine."""
+    saved = _read_scores(out)
+    figures = {name: saved.figures.get(name) for name in metrics}
+    missing = [name for name, value in figures.items() if value is None]
+    return CaptionScores(figures, dict.fromkeys(missing, f"there is no {out.predictions} to score"), saved.vectors)
+
+
+def _read_scores(out: PredictionDir, checksum: str | None = None) -> CaptionScores:
+    """Saved scores, unless they are of predictions with another checksum."""
+    content = out.read_scores()
+    if "figures" not in content or checksum not in (None, content.get("predictions")):
+        return CaptionScores()
+    return CaptionScores(content["figures"], vectors=content.get("vectors"))
+
+
+def _score_corpus(lines: Sequence[Prediction], metrics: Sequence[str]) -> CaptionScores:
+    report = score([line.prediction for line in lines], [line.references for line in lines], metrics)
+    figures = {name: value for name, value in report.in_paper_units().items() if name in METRICS}
+    return CaptionScores(figures, report.unavailable, report.vectors)
+
+
+def _score_oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> CaptionScores:
+    """Score the best caption of each image by each metric, and the diversity of its captions."""
+    captions = [line.predictions for line in lines]
+    # The report always has the diversity metrics; for these alone, compute the cheapest other metric with them.
+    chosen = [name for name in metrics if name not in _DIVERSITY_METRICS] or ["B4"]
+    report = diversity_report(captions, [line.references for line in lines], chosen)
+    return CaptionScores({**report.oracle, **report.diversity}, report.unavailable)

@@ -1,222 +1,328 @@
-"""Where runs lie, which of them are done, and the command that makes each.
+"""Runs of a reproduction: where they are, which are finished, and which were trained on the dataset at hand.
 
-A run that ``sct reproduce`` began leaves ``reproduction.log`` in its folder, and ``reproduction.json``, the report of
-``sct train``, once it is done: a run that has the first alone was cut off and goes on. Anybody else's run counts as
-done if it has a ``best``.
+A run that ``sct reproduce`` started has ``reproduction.log`` in its directory, and ``reproduction.json``, the report of
+``sct train``, once it is finished; with the log alone it was interrupted and is resumed. A run that was trained by hand
+counts as finished if it has a ``best`` bundle. Of a run that is not there at all, recipe, report and scores may be
+recorded in a file ``runs.json``.
 """
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sct.data.dataset import TABLE, Dataset
+from sct.data.readers.json_checks import load_json
 from sct.errors import InputError
-from sct.reproduction.kept import read_kept
-from sct.reproduction.plan import RUN_KINDS, PlannedRun
-from sct.training.captioner.config import load_recipe
-from sct.training.checkpoint import load_checkpoint
-from sct.training.config import as_word, flat_settings
-from sct.training.metric_logger import METRICS
-from sct.training.run_dir import BEST, CHECKPOINT, RECIPE
-from sct.training.sorter.config import load_sorter_recipe
+from sct.reproduction.plan import RUN_KINDS, PlannedRun, ReproductionConfig, parse_override
+from sct.reproduction.published import DATA_NAMES, Data, PublishedTable
+from sct.storage.artifacts import sha256_file
+from sct.storage.atomic import atomic_write
+from sct.training.captioner.config import CaptionerRecipe
+from sct.training.config import Recipe, flatten_config, format_override, read_toml
+from sct.training.run_dir import BEST, RECIPE, RunDir
+from sct.training.sorter.config import SorterRecipe
 
-LOG, REPORT = "reproduction.log", "reproduction.json"
-_PLANNED: Mapping[str, str] = {
-    "seed": "--seeds",
-    "out": "--runs",
-    "from": "--runs",
-    "data": "--data",
-    "model.variant": "--systems",
-    "kind": "--systems",
-}
-"""Settings that make a run the one that it is among the others, and what to choose runs by instead."""
-_LEAST_SECONDS = 0.001
-"""No time at all would be no limit to ``sct train``."""
+LOG, REPORT, EVALUATION = "reproduction.log", "reproduction.json", "evaluation"
+PROVENANCE, SCORES = "provenance.json", "scores.json"
+_DEFAULT_SPLIT = "val"
+"""Neither substitute dataset has a test split, and sorters are scored on val only."""
+_MIN_SECONDS = 0.001
+"""Time budget of a run that has used it up, since 0 would disable the limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
-    """What all runs of a table share."""
+@dataclass(frozen=True, slots=True, eq=False)
+class SubstituteDataset:
+    """A prepared dataset that is used in place of one of the paper's."""
 
-    data: Path
-    """Dataset folder, made by ``sct prepare``."""
-    runs: Path
-    recipes: Path
-    settings: tuple[str, ...] = ()
-    """``key=value`` for every stage of a captioner, ``cider:key=value`` for one of them, ``sorter:key=value``."""
-    accelerator: str = "auto"
-    """What captioners are trained on, in the words of recipes."""
-    image_folder: Path | None = None
-    """Where the dataset's images are, if they have moved."""
+    folder: Path
+    dataset: Dataset
+    sha256: str
+    """Checksum of its table of captions and regions, recorded with runs and predictions."""
 
-    def __post_init__(self) -> None:
-        """Refuse a folder without recipes and settings of no stage, or over the plan, before anything runs."""
-        refuse_file(self.runs, "--runs")
-        if not self.recipes.is_dir():
+    @classmethod
+    def open(cls, folder: Path) -> "SubstituteDataset":
+        """Read a dataset folder."""
+        return cls(folder, Dataset.open(folder), sha256_file(folder / TABLE))
+
+    @property
+    def kind(self) -> Data:
+        """The dataset of the paper that it substitutes."""
+        return "coco" if "coco" in self.dataset.manifest.source.lower() else "flickr"
+
+    def check_table(self, table: PublishedTable) -> None:
+        """Reject a table for the other dataset: its runs would be cached under the wrong names."""
+        if self.kind not in table.data:
+            expected = " or ".join(DATA_NAMES[data] for data in table.data)
             raise InputError(
-                f"{self.recipes} is no folder: expected the recipes of the project, --recipes DIR; they are in its "
-                "repository, under recipes/"
+                f"{self.folder} was prepared from {self.dataset.manifest.source}, a substitute for "
+                f"{DATA_NAMES[self.kind]}, but {table.name} is about {expected}: give another dataset with --data, or "
+                "another table"
             )
-        for word in self.settings:
-            setting = _setting(word)
-            if setting.stage and setting.stage not in RUN_KINDS:
-                raise InputError(
-                    f"{word!r} is for the stage {setting.stage!r}: expected {', '.join(RUN_KINDS)}, or no stage"
-                )
-            if setting.key in _PLANNED:
-                raise InputError(
-                    f"{word!r} would make runs others than their names say: leave {setting.key}= out, and choose by "
-                    f"{_PLANNED[setting.key]}"
-                )
 
-    def folder(self, run: PlannedRun) -> Path:
-        """Where a run is, or would be."""
-        return self.runs / run.name
-
-    def best(self, run: PlannedRun) -> Path:
-        """Its bundle, or sorter."""
-        return self.folder(run) / BEST
-
-    def is_done(self, run: PlannedRun) -> bool:
-        """Whether a run can be judged as it is."""
-        was_begun_here = (self.folder(run) / LOG).exists()
-        return self.best(run).is_dir() and (not was_begun_here or (self.folder(run) / REPORT).exists())
-
-    def is_begun(self, run: PlannedRun) -> bool:
-        """Whether there is something to go on from."""
-        metrics = self.folder(run) / METRICS
-        return (self.folder(run) / CHECKPOINT).exists() or (metrics.is_file() and metrics.stat().st_size > 0)
-
-    def report(self, run: PlannedRun) -> dict[str, Any]:
-        """What ``saved_report`` kept of a run; nothing of one that is not done, or was not begun here."""
-        return read_kept(self.folder(run) / REPORT)
-
-    def recipe(self, run: PlannedRun) -> Path:
-        """The file of a run's recipe."""
-        return self.recipes / f"{run.recipe}.toml"
-
-    def planned_settings(self, run: PlannedRun) -> list[str]:
-        """The ``key=value`` words that a run would be begun with."""
-        words = [*self._places(run), *run.settings, *self._user_settings(run)]
-        if run.kind != "sorter":
-            words += [] if self.image_folder is None else [f"examples.image_folder={self.image_folder}"]
-            words += [] if self.accelerator == "auto" else [f"device.accelerator={self.accelerator}"]
-        return words
-
-    def check(self, run: PlannedRun) -> None:
-        """Refuse settings that a run's recipe does not know, before anything is trained."""
-        load = load_sorter_recipe if run.kind == "sorter" else load_recipe
-        load(self.recipe(run), self.planned_settings(run))
-
-    def time_allowed(self, run: PlannedRun) -> float:
-        """Seconds that the user allows a run; none at all: as long as it takes."""
-        given = [word for word in self._user_settings(run) if word.startswith("max_seconds=")]
-        return float(given[-1].partition("=")[2]) if given else 0.0
-
-    def time_left(self, run: PlannedRun) -> list[str]:
-        """The ``key=value`` word by which a run that goes on has what is left of its time, and not all of it again."""
-        allowed, checkpoint = self.time_allowed(run), self.folder(run) / CHECKPOINT
-        if not allowed or not checkpoint.exists():
-            return []
-        return [f"max_seconds={max(allowed - load_checkpoint(checkpoint).facts.seconds, _LEAST_SECONDS)}"]
-
-    def command(self, run: PlannedRun) -> str:
-        """What somebody would type to have this run: as it was made, if it was, as it would be, if not.
-
-        Settings on what device it ran are left out.
-        """
-        words = self._made_settings(run) if (self.folder(run) / RECIPE).exists() else self.planned_settings(run)
-        return shlex.join(["sct", "train", str(self.recipe(run)), *words])
-
-    def commands(self, run: PlannedRun) -> tuple[str, ...]:
-        """The commands of what a run starts from, and its own."""
-        before = () if run.start is None else self.commands(run.start)
-        return (*before, self.command(run))
-
-    def _places(self, run: PlannedRun) -> list[str]:
-        start = [] if run.start is None else [f"from={self.best(run.start)}"]
-        return [f"data={self.data}", f"out={self.folder(run)}", *start]
-
-    def _user_settings(self, run: PlannedRun) -> list[str]:
-        settings = map(_setting, self.settings)
-        return [
-            setting.word
-            for setting in settings
-            if ((setting.stage == run.kind) if setting.stage else run.kind != "sorter")
-        ]
-
-    def _made_settings(self, run: PlannedRun) -> list[str]:
-        """The settings of a finished run that its recipe's file does not have; where things are is said anew."""
-        load = load_sorter_recipe if run.kind == "sorter" else load_recipe
-        made, plain = (
-            flat_settings(load(path, words))
-            for path, words in ((self.folder(run) / RECIPE, []), (self.recipe(run), self._places(run)))
-        )
-        # All its time, over all calls: the recipe of a run that went on says what it had left.
-        made |= {"max_seconds": allowed} if (allowed := self.report(run).get("max_seconds")) else {}
-        is_elsewhere = {"data", "out", "from", "examples.image_folder", "device"}
-        changed = [
-            f"{key}={as_word(value)}"
-            for key, value in made.items()
-            if value != plain[key] and key not in is_elsewhere and not key.startswith("device.")
-        ]
-        return [*self._places(run), *changed]
-
-
-def refuse_file(path: Path, option: str) -> None:
-    """Refuse a file where a folder is to be, or to be made."""
-    found = next((part for part in (path, *path.parents) if part.exists()), None)
-    if found is not None and not found.is_dir():
-        raise InputError(f"{found} is a file: expected a folder, {option} DIR")
+    def resolve_split(self, table: PublishedTable, split: str) -> str:
+        """Split to evaluate; ``split`` may be empty, and must be for a table of statistics."""
+        if table.protocol == "statistics":
+            if split:
+                raise InputError(f"got split {split!r}, but {table.name} counts all splits: leave --split out")
+            return ""
+        split, known = split or _DEFAULT_SPLIT, self.dataset.table.splits
+        if table.protocol == "sorting":
+            if split != _DEFAULT_SPLIT:
+                raise InputError(f"got split {split!r}, but sorters are scored on {_DEFAULT_SPLIT}: leave --split out")
+        elif split not in known:
+            raise InputError(f"{self.folder} has no split {split!r}: expected one of {', '.join(known)}, --split NAME")
+        return split
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
-    """A setting over recipes, and of which they are."""
+class RunRecord:
+    """A run without its weights."""
 
-    word: str
-    """As ``sct train`` takes it."""
-    key: str
-    stage: str
-    """Empty: all stages of captioners."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """Resolved recipe, as parsed TOML; empty if unknown."""
+    report: Mapping[str, Any] = field(default_factory=dict)
+    """Report of ``sct train`` with ``max_seconds`` and ``dataset``; empty unless ``sct reproduce`` finished the run."""
+    evaluations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """``provenance`` and ``scores`` by protocol and split, such as "sequence-val"."""
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunRecord":
+        """Read the record of a run directory."""
+        evaluations = {
+            path.name: {"provenance": read_json(path / PROVENANCE), "scores": read_json(path / SCORES)}
+            for path in sorted((folder / EVALUATION).glob("*"))
+            if path.is_dir()
+        }
+        recipe = read_toml(folder / RECIPE) if (folder / RECIPE).exists() else {}
+        return cls(recipe, read_json(folder / REPORT), evaluations)
 
 
-def _setting(word: str) -> _Setting:
-    before, equals, value = word.partition("=")
-    stage, colon, name = before.partition(":")
-    key = name if colon else before
-    return _Setting(f"{key}{equals}{value}", key, stage if colon else "")
+def record_runs(folder: Path, path: Path) -> list[str]:
+    """Write the records of all run directories below a folder to one file; returns the names of the runs.
 
-
-def missing_runs(place: Workplace, expected: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
-    """The runs that have to be trained for the expected ones, in chains: each run of a chain starts from one before it.
-
-    A run that is done is taken as it is, whatever became of what it started from.
+    Settings are stored once where most runs share them.
     """
-    needed: dict[str, PlannedRun] = {}
-    for run in expected:
-        step: PlannedRun | None = run
-        while step is not None and not place.is_done(step):
-            needed.setdefault(step.name, step)
-            step = step.start
-    chains: dict[str, list[PlannedRun]] = {}
-    for run in sorted(needed.values(), key=lambda run: RUN_KINDS.index(run.kind)):
-        first = run
-        while first.start is not None:
-            first = first.start
-        chains.setdefault(first.name, []).append(run)
-    return list(chains.values())
+    names = sorted(found.parent.relative_to(folder).as_posix() for found in folder.rglob(RECIPE))
+    records = {name: RunRecord.read(folder / name) for name in names}
+    flat = {name: _flatten(record.recipe) for name, record in records.items()}
+    shared = {
+        key: Counter(json.dumps(recipe[key]) for recipe in flat.values()).most_common(1)[0][0]
+        for key in (next(iter(flat.values()), {}))
+        if all(key in recipe for recipe in flat.values())
+    }
+    runs = {
+        name: {
+            "recipe": {key: value for key, value in flat[name].items() if shared.get(key) != json.dumps(value)},
+            "report": record.report,
+            "evaluations": record.evaluations,
+        }
+        for name, record in records.items()
+    }
+    content = {"recipe": {key: json.loads(value) for key, value in shared.items()}, "runs": runs}
+    with atomic_write(path) as file:
+        file.write(json.dumps(content, indent=1).encode("utf-8"))
+    return names
 
 
-def saved_report(report: Mapping[str, object], allowed: float, dataset: str) -> bytes | None:
-    """The report of a run to be kept, if that was all of it: it came to its end, or used up the time it was allowed.
+def load_recorded_runs(path: Path) -> dict[str, RunRecord]:
+    """Read the records that ``record_runs`` wrote, by run name."""
+    content = read_json(path)
+    if not {"recipe", "runs"} <= content.keys():
+        raise InputError(f"{path} is not a file of recorded runs, expected a runs.json: give --recorded FILE")
+    return {
+        name: RunRecord(_nest({**content["recipe"], **run["recipe"]}), run["report"], run["evaluations"])
+        for name, run in content["runs"].items()
+    }
 
-    With it are kept that time and the checksum of the ``dataset``.
+
+def _flatten(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in recipe.items():
+        flat |= {f"{key}.{name}": inner for name, inner in value.items()} if isinstance(value, dict) else {key: value}
+    return flat
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        table, dot, name = key.partition(".")
+        if dot:
+            nested.setdefault(table, {})[name] = value
+        else:
+            nested[key] = value
+    return nested
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; empty if the file does not exist.
+
+    >>> read_json(Path("no_run/reproduction.json"))
+    {}
     """
-    seconds = report.get("seconds")
-    is_used_up = isinstance(seconds, float) and 0 < allowed <= seconds
-    if not (report.get("finished") or is_used_up):
-        return None
-    return json.dumps({**report, "max_seconds": allowed, "dataset": dataset}, indent=1).encode("utf-8")
+    content = load_json(path) if path.is_file() else {}
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds a {type(content).__name__}, expected a JSON object: remove it")
+    return content
+
+
+class RunPaths:
+    """Run directories of a reproduction, and the ``sct train`` calls that make them."""
+
+    def __init__(self, config: ReproductionConfig) -> None:
+        """Read the recorded runs, if there are any."""
+        self._config = config
+        self._recorded = {} if config.recorded is None else load_recorded_runs(config.recorded)
+
+    @property
+    def folder(self) -> Path:
+        """Folder of all run directories."""
+        return self._config.runs
+
+    def path(self, run: PlannedRun) -> Path:
+        """Run directory."""
+        return self._config.runs / run.name
+
+    def best(self, run: PlannedRun) -> Path:
+        """Best bundle, or sorter."""
+        return self.path(run) / BEST
+
+    def recipe_file(self, run: PlannedRun) -> Path:
+        """Recipe file."""
+        return self._config.recipes / f"{run.recipe}.toml"
+
+    def is_finished(self, run: PlannedRun) -> bool:
+        """Whether a run can be evaluated as it is."""
+        is_interrupted = (self.path(run) / LOG).exists() and not (self.path(run) / REPORT).exists()
+        return self.best(run).is_dir() and not is_interrupted
+
+    def recorded(self, run: PlannedRun) -> RunRecord:
+        """Recorded figures of a run; empty if there are none."""
+        return self._recorded.get(run.name, RunRecord())
+
+    def report(self, run: PlannedRun) -> Mapping[str, Any]:
+        """Report of a run that ``sct reproduce`` finished, otherwise empty."""
+        return read_json(self.path(run) / REPORT) or self.recorded(run).report
+
+    def recipe(self, run: PlannedRun) -> Mapping[str, Any]:
+        """Resolved recipe of a run that was started, otherwise empty."""
+        path = self.path(run) / RECIPE
+        return read_toml(path) if path.exists() else self.recorded(run).recipe
+
+    def missing_chains(self, runs: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
+        """Runs to train for the given ones, in chains: each run of a chain starts from the previous one.
+
+        A finished run is used as it is, even if the run that it started from is gone.
+        """
+        needed: dict[str, PlannedRun] = {}
+        for run in runs:
+            step: PlannedRun | None = run
+            while step is not None and not self.is_finished(step):
+                needed.setdefault(step.name, step)
+                step = step.start
+        chains: dict[str, list[PlannedRun]] = {}
+        for run in sorted(needed.values(), key=lambda run: RUN_KINDS.index(run.kind)):
+            chains.setdefault(run.chain()[0].name, []).append(run)
+        return list(chains.values())
+
+    def overrides(self, run: PlannedRun) -> list[str]:
+        """``key=value`` overrides that a run would be started with."""
+        overrides = [*self._path_overrides(run), *run.overrides, *self._user_overrides(run)]
+        if run.kind != "sorter":
+            if self._config.image_folder is not None:
+                overrides.append(f"examples.image_folder={self._config.image_folder}")
+            if self._config.device != "auto":
+                overrides.append(f"device.accelerator={self._config.device}")
+        return overrides
+
+    def check(self, run: PlannedRun) -> None:
+        """Reject overrides that the recipe of a run does not have."""
+        _recipe_class(run).load(self.recipe_file(run), self.overrides(run))
+
+    def time_budget(self, run: PlannedRun) -> float:
+        """Seconds that the user allows a run; 0: no limit."""
+        given = [text for text in self._user_overrides(run) if text.startswith("max_seconds=")]
+        return float(given[-1].partition("=")[2]) if given else 0.0
+
+    def remaining_time(self, run: PlannedRun) -> list[str]:
+        """Override that gives a resumed run its remaining time budget."""
+        budget, spent = self.time_budget(run), RunDir.status(self.path(run)).seconds
+        return [f"max_seconds={max(budget - spent, _MIN_SECONDS)}"] if budget and spent else []
+
+    def commands(self, run: PlannedRun) -> tuple[str, ...]:
+        """``sct train`` commands of the runs that a run starts from, and its own.
+
+        A run that was started is shown with the settings it had, except for device and paths.
+        """
+        return tuple(self._command(step) for step in run.chain())
+
+    def why_unusable(self, run: PlannedRun, dataset: SubstituteDataset | None) -> str:
+        """Reason why a run can be neither used nor started, or empty; ``dataset`` is the one it must be trained on."""
+        try:
+            self.commands(run)
+        except InputError as error:  # a recipe of another version of sct, for example
+            return str(error)
+        return "" if dataset is None else self.dataset_mismatch(run, dataset)
+
+    def dataset_mismatch(self, run: PlannedRun, dataset: SubstituteDataset) -> str:
+        """Reason why a run, or the one that a missing run starts from, is of another dataset; empty if it is not."""
+        path = self.path(run)
+        if not (self.is_finished(run) or (path / EVALUATION).is_dir() or self.recorded(run).evaluations):
+            reason = "" if run.start is None else self.dataset_mismatch(run.start, dataset)
+            return reason and f"it would start from another run: {reason}"
+        if self._is_trained_on(run, dataset):
+            return ""
+        return (
+            f"{path} was trained on {self.dataset_name(run) or 'another dataset'}, but --data is {dataset.folder}: "
+            "remove it to train it again, or give another folder with --runs"
+        )
+
+    def dataset_name(self, run: PlannedRun) -> str:
+        """Dataset folder that the recipe of a run names; empty if it was not started."""
+        return str(self.recipe(run).get("data", ""))
+
+    def _is_trained_on(self, run: PlannedRun, dataset: SubstituteDataset) -> bool:
+        report = self.report(run)
+        if "dataset" in report:
+            return bool(report["dataset"] == dataset.sha256)
+        named = Path(self.dataset_name(run) or dataset.folder)
+        if (named / TABLE).is_file():
+            return sha256_file(named / TABLE) == dataset.sha256
+        return named.name == dataset.folder.name  # trained on another machine, or the dataset has moved
+
+    def _command(self, run: PlannedRun) -> str:
+        overrides = self._used_overrides(run) if self.recipe(run) else self.overrides(run)
+        return shlex.join(["sct", "train", str(self.recipe_file(run)), *overrides])
+
+    def _path_overrides(self, run: PlannedRun) -> list[str]:
+        start = [] if run.start is None else [f"from={self.best(run.start)}"]
+        return [f"data={self._config.data}", f"out={self.path(run)}", *start]
+
+    def _user_overrides(self, run: PlannedRun) -> list[str]:
+        return [
+            override.text
+            for override in map(parse_override, self._config.overrides)
+            if ((override.kind == run.kind) if override.kind else run.kind != "sorter")
+        ]
+
+    def _used_overrides(self, run: PlannedRun) -> list[str]:
+        """Overrides that turn the recipe file into the resolved recipe of a run."""
+        kind = _recipe_class(run)
+        used = flatten_config(kind.from_toml(dict(self.recipe(run)), self.path(run) / RECIPE))
+        plain = flatten_config(kind.load(self.recipe_file(run), self._path_overrides(run)))
+        if budget := self.report(run).get("max_seconds"):
+            used["max_seconds"] = budget  # over all calls; the recipe of a resumed run has what was left
+        ignored = {"data", "out", "from", "examples.image_folder", "device"}
+        changed = [
+            format_override(key, value)
+            for key, value in used.items()
+            if value != plain[key] and key not in ignored and not key.startswith("device.")
+        ]
+        return [*self._path_overrides(run), *changed]
+
+
+def _recipe_class(run: PlannedRun) -> type[Recipe]:
+    return SorterRecipe if run.kind == "sorter" else CaptionerRecipe
