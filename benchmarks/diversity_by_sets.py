@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from sct.evaluation.predictions import read_predictions
-from sct.metrics.caption_sets import caption_sets
+from sct.metrics.captions import build_caption_sets
 from sct.metrics.cider import cider_d
 from sct.metrics.diversity import best_of_n
+from sct.metrics.document_frequencies import DocumentFrequencies
 
 MOST = 4
 """Images of so many region sets or more are one group."""
@@ -35,8 +36,10 @@ if __name__ == "__main__":
     for path, lines in files.items():
         if [line.image for line in lines] != [line.image for line in first]:
             raise SystemExit(f"{path} has other images than the first file: expected the same split")
-        sets = caption_sets([line.predictions for line in lines], [line.references for line in lines])
-        best = 100 * best_of_n(sets, partial(cider_d, frequencies=sets.frequencies())).per_caption
+        sets = build_caption_sets([line.predictions for line in lines], [line.references for line in lines])
+        best = (
+            100 * best_of_n(sets, partial(cider_d, frequencies=DocumentFrequencies.from_references(sets))).per_caption
+        )
         counts = np.array([len(line.predictions) for line in lines])
         cells = " | ".join(f"{best[group].mean():.1f} ({counts[group].mean():.1f})" for group in groups.values())
         print(f"| {path.parents[2].name} | {cells} |", flush=True)

@@ -29,7 +29,7 @@ from sct.metrics.interface import Score
 from sct.metrics.java import find_java
 from sct.metrics.java_process import close_shared_processes
 from sct.metrics.meteor import meteor
-from sct.metrics.spice import find_spice, spice
+from sct.metrics.spice import find_spice_jars, spice
 
 OFFICIAL_METEOR = """
 import json, sys
@@ -56,8 +56,8 @@ def timed(metric: Callable[[], Score], name: str) -> Score:
 
 def official_meteor(pairs: Pairs) -> Score:
     """What pycocoevalcap says, in a process of its own."""
-    references = {row: [" ".join(words) for words in pairs.references_of(row)] for row in range(len(pairs))}
-    candidates = {row: [" ".join(pairs.candidate(row))] for row in range(len(pairs))}
+    references = {row: [" ".join(words) for words in pairs.reference_words(row)] for row in range(len(pairs))}
+    candidates = {row: [" ".join(pairs.candidate_words(row))] for row in range(len(pairs))}
     question = json.dumps([references, candidates])
     done = subprocess.run(
         [sys.executable, "-c", OFFICIAL_METEOR], input=question, stdout=subprocess.PIPE, text=True, check=True
@@ -71,13 +71,13 @@ def official_spice(pairs: Pairs, folder: Path, memory: str) -> Score:
     items = [
         {
             "image_id": row,
-            "test": " ".join(pairs.candidate(row)),
-            "refs": [" ".join(words) for words in pairs.references_of(row)],
+            "test": " ".join(pairs.candidate_words(row)),
+            "refs": [" ".join(words) for words in pairs.reference_words(row)],
         }
         for row in range(len(pairs))
     ]
     (folder / "in.json").write_text(json.dumps(items))
-    class_path = os.pathsep.join(map(str, find_spice()))
+    class_path = os.pathsep.join(map(str, find_spice_jars()))
     command = [str(find_java()), f"-Xmx{memory}", "-cp", class_path, "edu.anu.spice.SpiceScorer"]
     command += [str(folder / "in.json"), "-out", str(folder / "out.json"), "-silent"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -13,7 +13,7 @@ import numpy as np
 from sct.evaluation.predictions import read_predictions
 from sct.language.noun_table import NounTable
 from sct.metrics.captions import pair
-from sct.metrics.noun_pairs import nouns_of
+from sct.metrics.noun_pairs import extract_nouns
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -24,7 +24,7 @@ if __name__ == "__main__":
     print("| captions | nouns | a reference's | as many | fewer | more |\n| --- | ---: | ---: | ---: | ---: | ---: |")
     for path in arguments.predictions:
         lines = read_predictions(path)
-        nouns = nouns_of(pair([line.prediction for line in lines], [line.references for line in lines]), table)
+        nouns = extract_nouns(pair([line.prediction for line in lines], [line.references for line in lines]), table)
         said, expected = nouns.num_candidate_nouns(), nouns.references.lengths()
         shares = (100 * np.mean(test) for test in (said == expected, said < expected, said > expected))
         cells = " | ".join(f"{share:.1f} %" for share in shares)

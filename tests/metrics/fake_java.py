@@ -1,10 +1,10 @@
-"""A program in Java's place that speaks a tool's protocol, so that our side of it is tried without the tool."""
+"""Python script in place of Java that implements the protocol of a tool."""
 
 import sys
 
 
 def put_fake_java(monkeypatch, home, script):
-    """Make ``java`` a Python script, told first in ``sys.argv`` how Java would have been called."""
+    """Install a Python script as ``java``; it gets Java's arguments in ``sys.argv``."""
     (home / "bin").mkdir(parents=True)
     java = home / "bin" / "java"
     java.write_text(f"#!{sys.executable}\n{script}")
@@ -13,7 +13,7 @@ def put_fake_java(monkeypatch, home, script):
 
 
 def put_jars(folder, names):
-    """Files with the names of jars."""
+    """Create empty files with the names of jars."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         (folder / name).parent.mkdir(exist_ok=True)

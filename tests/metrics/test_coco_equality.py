@@ -1,4 +1,4 @@
-"""Ours and the official tool on 5,000 images of COCO: the first human caption of each against its others."""
+"""Equality with pycocoevalcap on 5,000 COCO images: the first human caption of each against the others."""
 
 from pathlib import Path
 
@@ -28,8 +28,8 @@ def pairs():
 
 def test_bleu(pairs):
     corpus, per_caption = official(Bleu(4), pairs)
-    for score, expected, wanted_each in zip(bleu(pairs).scores, corpus, per_caption, strict=True):
-        assert_equals_official(score, expected, wanted_each)
+    for score, expected, expected_per_caption in zip(bleu(pairs).scores, corpus, per_caption, strict=True):
+        assert_equals_official(score, expected, expected_per_caption)
 
 
 def test_rouge_l(pairs):

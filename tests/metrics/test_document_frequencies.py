@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from sct.errors import InputError
 from sct.metrics import document_frequencies
 from sct.metrics.captions import pair_words
-from sct.metrics.document_frequencies import DocumentFrequencies, pack
+from sct.metrics.document_frequencies import DocumentFrequencies, pack_ngrams
 
-METADATA = {"kind": "sct document frequencies 1"}
-captions = st.lists(st.sampled_from("abcdefgh"), max_size=10)
+METADATA = {"format": "sct document frequencies", "version": "1"}
+CAPTIONS = st.lists(st.sampled_from("abcdefgh"), max_size=10)
 
 
 def naive_counts(documents):
-    """In how many documents each n-gram stands."""
+    """Number of documents with each n-gram."""
     counts = Counter()
     for document in documents:
         counts.update(
@@ -31,12 +31,12 @@ def naive_counts(documents):
 
 
 def naive_key(words, ngram):
-    """The packing in plain numbers, folded to signed ones."""
+    """Key as a Python integer, wrapped to signed 64 bits."""
     key = sum((words.index(word) + 1) << (16 * place) for place, word in enumerate(ngram))
     return key - (1 << 64) if key >> 63 else key
 
 
-def assert_holds(table, documents):
+def assert_counts(table, documents):
     counts = naive_counts(documents)
     expected = {naive_key(table.words, ngram): count for ngram, count in counts.items() if count > 1}
     assert dict(zip(table.keys.tolist(), table.counts.tolist(), strict=True)) == expected
@@ -45,38 +45,40 @@ def assert_holds(table, documents):
     assert sorted(table.words) == sorted(ngram[0] for ngram, count in counts.items() if count > 1 and len(ngram) == 1)
     assert [counts[word,] for word in table.words] == sorted((counts[word,] for word in table.words), reverse=True)
     for ngram, count in counts.items():
-        assert table.documents_with(" ".join(ngram)) == count
+        assert table.document_count(" ".join(ngram)) == count
 
 
-@given(st.lists(st.lists(captions, min_size=1, max_size=3), min_size=1, max_size=6))
-def test_counts_groups_of_references(documents):
+@given(st.lists(st.lists(CAPTIONS, min_size=1, max_size=3), min_size=1, max_size=6))
+def test_from_references(documents):
     pairs = pair_words([["a"] for _ in documents], documents)
-    assert_holds(DocumentFrequencies.of_references(pairs), documents)
+    assert_counts(DocumentFrequencies.from_references(pairs), documents)
 
 
-@given(st.lists(captions, min_size=1, max_size=10))
-def test_counts_captions(found):
-    assert_holds(DocumentFrequencies.of_words(found), [[words] for words in found])
-    assert_holds(DocumentFrequencies.of_captions([" ".join(words) for words in found]), [[words] for words in found])
+@given(st.lists(CAPTIONS, min_size=1, max_size=10))
+def test_from_words_and_captions(captions):
+    assert_counts(DocumentFrequencies.from_words(captions), [[words] for words in captions])
+    assert_counts(
+        DocumentFrequencies.from_captions([" ".join(words) for words in captions]), [[words] for words in captions]
+    )
 
 
 @pytest.mark.parametrize(
-    ("numbers", "key"),
+    ("word_ids", "key"),
     [
-        pytest.param([0], 1, id="a word"),
-        pytest.param([1, 0], 2 + (1 << 16), id="two, the first lowest"),
-        pytest.param([65534], 65535, id="the last word there may be"),
+        pytest.param([0], 1, id="unigram"),
+        pytest.param([1, 0], 2 + (1 << 16), id="first word lowest"),
+        pytest.param([65534], 65535, id="largest id"),
         pytest.param([0, 0, 0, 65534], 1 + (1 << 16) + (1 << 32) - (1 << 48), id="negative"),
-        pytest.param([2, -1, -1, -1], 3, id="no further words"),
+        pytest.param([2, -1, -1, -1], 3, id="missing words"),
     ],
 )
-def test_packs_sixteen_bits_a_word(numbers, key):
-    assert pack(np.array([numbers])).tolist() == [key]
+def test_pack_ngrams(word_ids, key):
+    assert pack_ngrams(np.array([word_ids])).tolist() == [key]
 
 
-@given(st.lists(captions, min_size=1, max_size=10))
-def test_a_saved_table_comes_back(tmp_path_factory, found):
-    table = DocumentFrequencies.of_words(found)
+@given(st.lists(CAPTIONS, min_size=1, max_size=10))
+def test_save_load_round_trip(tmp_path_factory, captions):
+    table = DocumentFrequencies.from_words(captions)
     path = tmp_path_factory.mktemp("tables") / "table.safetensors"
     table.save(path)
     loaded = DocumentFrequencies.load(path)
@@ -85,12 +87,12 @@ def test_a_saved_table_comes_back(tmp_path_factory, found):
     np.testing.assert_array_equal(loaded.counts, table.counts)
 
 
-def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(InputError, match="is no safetensors file"):
+def test_load_rejects_folders(tmp_path):
+    with pytest.raises(InputError, match="is damaged"):
         DocumentFrequencies.load(tmp_path)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_load_names_a_missing_file(tmp_path):
     with pytest.raises(InputError, match=r"table\.safetensors does not exist"):
         DocumentFrequencies.load(tmp_path / "table.safetensors")
 
@@ -98,24 +100,24 @@ def test_a_missing_file_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        pytest.param(b"", "is no safetensors file", id="empty"),
-        pytest.param(b"not a table", "is no safetensors file", id="text"),
-        pytest.param(safetensors.numpy.save({"keys": np.zeros(1)}), "no table of document frequencies", id="another"),
+        pytest.param(b"", "is damaged", id="empty"),
+        pytest.param(b"not a table", "is damaged", id="text"),
+        pytest.param(safetensors.numpy.save({"keys": np.zeros(1)}), "got format None", id="another format"),
         pytest.param(
             safetensors.numpy.save(
                 {"keys": np.arange(2), "counts": np.full(1, 2)}, {**METADATA, "words": "[]", "documents": "3"}
             ),
-            "holds 2 n-grams and 1 counts",
-            id="a count too few",
+            "got 2 n-grams and 1 counts",
+            id="missing count",
         ),
         pytest.param(
             safetensors.numpy.save({"keys": np.arange(2), "counts": np.full(2, 2)}, {**METADATA, "documents": "3"}),
-            "lacks words or documents",
+            "words, documents, keys or counts are missing",
             id="no words",
         ),
     ],
 )
-def test_another_file_is_refused(tmp_path, content, fault):
+def test_load_rejects_other_files(tmp_path, content, fault):
     path = tmp_path / "table.safetensors"
     path.write_bytes(content)
     with pytest.raises(InputError, match=fault):
@@ -125,20 +127,20 @@ def test_another_file_is_refused(tmp_path, content, fault):
 @pytest.mark.parametrize(
     ("keys", "counts", "documents", "fault"),
     [
-        pytest.param([], [], 0, "no document", id="no document"),
-        pytest.param([2, 1], [2, 2], 3, "must rise", id="not in order"),
-        pytest.param([1], [4], 3, "from 2 to 3", id="more than there are documents"),
-        pytest.param([1], [1], 3, "from 2 to 3", id="in one document only"),
+        pytest.param([], [], 0, "got no documents", id="no documents"),
+        pytest.param([2, 1], [2, 2], 3, "unsorted n-gram keys", id="unsorted"),
+        pytest.param([1], [4], 3, "expected 2 to 3", id="more than documents"),
+        pytest.param([1], [1], 3, "expected 2 to 3", id="single document"),
     ],
 )
-def test_parts_that_do_not_belong_together_are_refused(keys, counts, documents, fault):
+def test_inconsistent_fields_are_rejected(keys, counts, documents, fault):
     keys, counts = np.array(keys, dtype=np.int64), np.array(counts, dtype=np.int32)
     with pytest.raises(InputError, match=fault):
         DocumentFrequencies(("a", "b"), keys, counts, documents)
 
 
-def test_too_many_words_are_refused(monkeypatch):
-    monkeypatch.setattr(document_frequencies, "MOST_WORDS", 2)
-    assert DocumentFrequencies.of_captions(["a b c", "a b d"]).words == ("a", "b")
-    with pytest.raises(InputError, match="3 words stand in two documents or more"):
-        DocumentFrequencies.of_captions(["a b c", "a b c"])
+def test_too_many_words_are_rejected(monkeypatch):
+    monkeypatch.setattr(document_frequencies, "MAX_WORDS", 2)
+    assert DocumentFrequencies.from_captions(["a b c", "a b d"]).words == ("a", "b")
+    with pytest.raises(InputError, match="got 3 words that occur in two or more documents"):
+        DocumentFrequencies.from_captions(["a b c", "a b c"])

@@ -11,73 +11,81 @@ def thing(class_name: str, *boxes: list[float]) -> GroundedObject:
     return GroundedObject(class_name, np.array(boxes).reshape(-1, 4))
 
 
-def judge(said, *references, other_words=(), **options):
-    made = tuple(GroundedReference(tuple(objects), frozenset(other_words)) for objects in references)
-    return grounding_f1([GroundedPair(tuple(said), made)], **options)
+def score(predicted, *references, other_words=(), **options):
+    grounded = tuple(GroundedReference(tuple(objects), frozenset(other_words)) for objects in references)
+    return grounding_f1([GroundedPair(tuple(predicted), grounded)], **options)
 
 
 @pytest.mark.parametrize(
-    ("said", "expected", "over_all", "where_named"),
+    ("predicted", "expected", "f1_all", "f1_loc"),
     [
-        pytest.param([], [thing("dog", HERE)], (0, 0), (0, 0), id="nothing said"),
-        pytest.param([thing("dog", HERE)], [thing("dog", HERE)], (1, 1), (1, 1), id="right word, right box"),
-        pytest.param([thing("dog", NEARLY)], [thing("dog", HERE)], (1, 1), (1, 1), id="60 of 100 pixels are enough"),
-        pytest.param([thing("dog", ELSEWHERE)], [thing("dog", HERE)], (0, 0), (0, 0), id="right word, wrong box"),
-        pytest.param([thing("dog")], [thing("dog", HERE)], (0, 0), (0, 0), id="right word, no box"),
-        # Of the classes {dog, cat}: precision (1 + nothing said) / 2, recall (1 + 0) / 2. Localised: the same.
+        pytest.param([], [thing("dog", HERE)], (0, 0), (0, 0), id="no predicted object"),
+        pytest.param([thing("dog", HERE)], [thing("dog", HERE)], (1, 1), (1, 1), id="correct class and box"),
+        pytest.param([thing("dog", NEARLY)], [thing("dog", HERE)], (1, 1), (1, 1), id="IoU 0.6"),
+        pytest.param([thing("dog", ELSEWHERE)], [thing("dog", HERE)], (0, 0), (0, 0), id="wrong box"),
+        pytest.param([thing("dog")], [thing("dog", HERE)], (0, 0), (0, 0), id="no box"),
+        # Of the classes {dog, cat}: precision (1 + not predicted) / 2, recall (1 + 0) / 2; F1_loc the same.
         pytest.param(
             [thing("dog", HERE)],
             [thing("dog", HERE), thing("cat", HERE)],
             (1 / 2, 1 / 2),
             (1 / 2, 1 / 2),
-            id="one missing",
+            id="missing object",
         ),
-        # Of the one class {dog}: the cat is made up, but no class of the references.
+        # Of the class {dog}: the hallucinated cat is not a class of the references.
         pytest.param(
-            [thing("dog", HERE), thing("cat", HERE)], [thing("dog", HERE)], (1, 1), (1, 1), id="an unheard-of class"
+            [thing("dog", HERE), thing("cat", HERE)],
+            [thing("dog", HERE)],
+            (1, 1),
+            (1, 1),
+            id="class absent from references",
         ),
-        # The first dog decides for the reference's; each said dog is judged by the reference's first.
+        # Recall takes the first predicted dog; precision compares each predicted dog with the first of the reference.
         pytest.param(
-            [thing("dog", HERE), thing("dog", ELSEWHERE)], [thing("dog", HERE)], (1 / 2, 1), (1 / 2, 1), id="said twice"
+            [thing("dog", HERE), thing("dog", ELSEWHERE)],
+            [thing("dog", HERE)],
+            (1 / 2, 1),
+            (1 / 2, 1),
+            id="predicted twice",
         ),
         pytest.param(
             [thing("dog", ELSEWHERE)],
             [thing("dog", HERE), thing("dog", ELSEWHERE)],
             (0, 1 / 2),
             (0, 1 / 2),
-            id="two there",
+            id="two in the reference",
         ),
         pytest.param([thing("dog", ELSEWHERE, HERE)], [thing("dog", HERE)], (1, 1), (1, 1), id="one of several boxes"),
     ],
 )
-def test_one_reference_by_hand(said, expected, over_all, where_named):
-    found = judge(said, expected)
-    assert found.over_all == PrecisionRecall(*over_all)
-    assert found.where_named == PrecisionRecall(*where_named)
+def test_one_reference_by_hand(predicted, expected, f1_all, f1_loc):
+    found = score(predicted, expected)
+    assert found.f1_all == PrecisionRecall(*f1_all)
+    assert found.f1_loc == PrecisionRecall(*f1_loc)
 
 
-def test_a_word_that_one_reference_lacks_is_wrong_there_unless_only_shared_words_count():
-    found = judge([thing("dog", HERE)], [thing("dog", HERE)], [thing("cat", HERE)])
-    # dog: right against the first, made up against the second: 1/2. Two classes: precision 1/4.
+def test_class_missing_from_one_reference():
+    found = score([thing("dog", HERE)], [thing("dog", HERE)], [thing("cat", HERE)])
+    # dog: correct against the first, hallucinated against the second: 1/2. Two classes: precision 1/4.
     # Recall: the dog 1, the cat 0: 1/2.
-    assert found.over_all == PrecisionRecall(1 / 4, 1 / 2)
-    assert found.over_all.f1 == pytest.approx(2 * (1 / 4) * (1 / 2) / (3 / 4))
-    assert found.where_named == PrecisionRecall(1 / 2, 1 / 2)
+    assert found.f1_all == PrecisionRecall(1 / 4, 1 / 2)
+    assert found.f1_all.f1 == pytest.approx(2 * (1 / 4) * (1 / 2) / (3 / 4))
+    assert found.f1_loc == PrecisionRecall(1 / 2, 1 / 2)
     assert found.num_classes == 2
 
 
-def test_what_a_reference_says_without_a_box_is_left_out():
-    said, references = [thing("dog", HERE)], ([thing("dog", HERE)], [thing("cat", HERE)])
-    assert judge(said, *references, other_words=["dog"]).over_all == PrecisionRecall(1 / 2, 1 / 2)
+def test_class_mentioned_without_box_is_not_scored():
+    predicted, references = [thing("dog", HERE)], ([thing("dog", HERE)], [thing("cat", HERE)])
+    assert score(predicted, *references, other_words=["dog"]).f1_all == PrecisionRecall(1 / 2, 1 / 2)
 
 
-def test_boxes_must_overlap_by_more_than_the_threshold():
-    said, expected = [thing("dog", [0.0, 0.0, 10.0, 5.0])], [thing("dog", HERE)]
-    assert judge(said, expected).over_all.f1 == 0.0  # 50 / 100
-    assert judge(said, expected, threshold=0.4).over_all.f1 == 1.0
-    assert judge(said, expected, pixel_inclusive=True).over_all.f1 == 1.0  # 66 / 121
+def test_iou_threshold():
+    predicted, expected = [thing("dog", [0.0, 0.0, 10.0, 5.0])], [thing("dog", HERE)]
+    assert score(predicted, expected).f1_all.f1 == 0.0  # 50 / 100
+    assert score(predicted, expected, iou_threshold=0.4).f1_all.f1 == 1.0
+    assert score(predicted, expected, pixel_inclusive=True).f1_all.f1 == 1.0  # 66 / 121
 
 
-def test_without_boxes_there_is_nothing_to_judge():
-    with pytest.raises(InputError, match="need references with boxes"):
-        judge([thing("dog", HERE)], [])
+def test_references_without_boxes():
+    with pytest.raises(InputError, match="need grounded references"):
+        score([thing("dog", HERE)], [])

@@ -1,4 +1,4 @@
-"""The handling of a process, tried on small Python programs: none of this needs Java."""
+"""LineProtocolProcess with small Python programs; no test needs Java."""
 
 import os
 import signal
@@ -13,13 +13,13 @@ import pytest
 from sct.metrics.interface import MetricUnavailable
 from sct.metrics.java_process import LineProtocolProcess, as_line, shared_process
 
-SHOUT = """
+UPPERCASE = """
 import sys
 for line in sys.stdin:
     print(line.strip().upper(), flush=True)
 """
-# Tells in a file that its input came to an end, so that a test can know of it when the parent is gone.
-SHOUT_AND_TELL = """
+# Creates a file at the end of its input, which a test can check after the parent is gone.
+UPPERCASE_AND_MARK_EXIT = """
 import sys
 print("ready", flush=True)
 for line in sys.stdin:
@@ -33,11 +33,11 @@ def python(script, *arguments):
 
 
 @pytest.fixture
-def started():
+def start_process():
     processes = []
 
     def start(script, *arguments):
-        processes.append(LineProtocolProcess("Shouter", python(script, *arguments)))
+        processes.append(LineProtocolProcess("Uppercaser", python(script, *arguments)))
         return processes[-1]
 
     yield start
@@ -45,16 +45,16 @@ def started():
         process.close()
 
 
-def runs(process_id):
+def is_running(pid):
     try:
-        os.kill(process_id, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     return True
 
 
-def appears(path):
-    """Wait for a file; a minute is only for a machine that is much too busy."""
+def wait_for_file(path):
+    """Wait up to a minute, for busy machines."""
     for _ in range(600):
         if path.exists():
             return True
@@ -62,35 +62,35 @@ def appears(path):
     return False
 
 
-def test_nothing_asked_starts_nothing(started):
-    process = started(SHOUT)
-    assert process.process_id is None
+def test_starts_on_the_first_request(start_process):
+    process = start_process(UPPERCASE)
+    assert process.pid is None
     process.close()
 
 
-def test_no_lines_have_no_answers(started):
-    assert started(SHOUT).ask([], 0) == []
+def test_empty_request(start_process):
+    assert start_process(UPPERCASE).request([], 0) == []
 
 
-def test_one_process_answers_again_and_again(started):
-    process = started(SHOUT)
-    assert process.ask(["a dog", "a cat"], 2) == ["A DOG", "A CAT"]
-    first = process.process_id
-    assert process.ask(["naïve"], 1) == ["NAÏVE"]
-    assert process.process_id == first
+def test_process_is_reused(start_process):
+    process = start_process(UPPERCASE)
+    assert process.request(["a dog", "a cat"], 2) == ["A DOG", "A CAT"]
+    first = process.pid
+    assert process.request(["naïve"], 1) == ["NAÏVE"]
+    assert process.pid == first
 
 
-def test_more_than_the_pipes_hold_goes_both_ways(started):
+def test_requests_larger_than_the_pipe_buffer(start_process):
     lines = ["x" * 10_000] * 500
-    assert started(SHOUT).ask(lines, 500, timeout=60) == [line.upper() for line in lines]
+    assert start_process(UPPERCASE).request(lines, 500, timeout=60) == [line.upper() for line in lines]
 
 
-def test_a_flood_of_complaints_does_not_block(started):
+def test_large_stderr_does_not_block(start_process):
     script = "import sys; sys.stderr.write('no ' * 1_000_000); sys.stderr.flush(); print(input())"
-    assert started(script).ask(["a dog"], 1, timeout=60) == ["a dog"]
+    assert start_process(script).request(["a dog"], 1, timeout=60) == ["a dog"]
 
 
-def test_dies_once_and_is_asked_again(started, tmp_path):
+def test_restarted_after_one_death(start_process, tmp_path):
     script = """
 import os, sys
 line = input()
@@ -99,56 +99,56 @@ if not os.path.exists(sys.argv[1]):
     os._exit(3)
 print(line)
 """
-    assert started(script, tmp_path / "died").ask(["a dog"], 1) == ["a dog"]
+    assert start_process(script, tmp_path / "died").request(["a dog"], 1) == ["a dog"]
 
 
-def test_died_while_nobody_asked(started):
-    process = started(SHOUT)
-    process.ask(["a dog"], 1)
-    first = process.process_id
+def test_restarted_after_death_between_requests(start_process):
+    process = start_process(UPPERCASE)
+    process.request(["a dog"], 1)
+    first = process.pid
     os.kill(first, signal.SIGKILL)
-    assert process.ask(["a cat"], 1) == ["A CAT"]
-    assert process.process_id != first
+    assert process.request(["a cat"], 1) == ["A CAT"]
+    assert process.pid != first
 
 
-def test_dies_twice(started):
-    process = started("import sys; sys.exit('out of memory: asked for ' + input())")
+def test_fails_after_two_deaths(start_process):
+    process = start_process("import sys; sys.exit('out of memory: asked for ' + input())")
     with pytest.raises(
-        MetricUnavailable, match=r"Shouter died twice .*exit status 1; .*out of memory: asked for a dog"
+        MetricUnavailable, match=r"Uppercaser died twice .*exit status 1; stderr: .*out of memory: asked for a dog"
     ):
-        process.ask(["a dog"], 1)
-    assert process.process_id is None
+        process.request(["a dog"], 1)
+    assert process.pid is None
 
 
-def test_dies_before_it_has_read_everything(started):
+def test_dies_before_reading_all_input(start_process):
     with pytest.raises(MetricUnavailable, match="exit status 7"):
-        started("import os; os._exit(7)").ask(["x" * 10_000] * 500, 500)
+        start_process("import os; os._exit(7)").request(["x" * 10_000] * 500, 500)
 
 
-def test_hangs(started):
-    process = started("import sys, time; print(input(), flush=True); time.sleep(1000)")
-    process.ask(["a dog"], 1)
-    first = process.process_id
-    with pytest.raises(MetricUnavailable, match=r"Shouter gave no answer for 0.5 seconds and was stopped"):
-        process.ask(["a cat"], 1, timeout=0.5)
-    assert process.process_id is None
-    assert not runs(first)
+def test_hung_process_is_killed(start_process):
+    process = start_process("import sys, time; print(input(), flush=True); time.sleep(1000)")
+    process.request(["a dog"], 1)
+    first = process.pid
+    with pytest.raises(MetricUnavailable, match=r"Uppercaser did not reply for 0.5 seconds and was killed"):
+        process.request(["a cat"], 1, timeout=0.5)
+    assert process.pid is None
+    assert not is_running(first)
 
 
-def test_hangs_while_it_is_written_to(started):
-    with pytest.raises(MetricUnavailable, match="no answer"):
-        started("import time; time.sleep(1000)").ask(["x" * 10_000] * 500, 500, timeout=0.5)
+def test_hangs_without_reading(start_process):
+    with pytest.raises(MetricUnavailable, match="did not reply"):
+        start_process("import time; time.sleep(1000)").request(["x" * 10_000] * 500, 500, timeout=0.5)
 
 
-def test_what_was_not_asked_answers_nothing(started):
-    process = started("while True:\n  line = input()\n  print(line, flush=True)\n  print('and more', flush=True)")
-    assert process.ask(["a dog"], 1) == ["a dog"]
-    while process._life.answers.empty():
+def test_unrequested_output_is_discarded(start_process):
+    process = start_process("while True:\n  line = input()\n  print(line, flush=True)\n  print('and more', flush=True)")
+    assert process.request(["a dog"], 1) == ["a dog"]
+    while process._handle.replies.empty():
         time.sleep(0.01)
-    assert process.ask(["a cat"], 1) == ["a cat"]
+    assert process.request(["a cat"], 1) == ["a cat"]
 
 
-def test_an_interrupt_leaves_no_answers_behind(started):
+def test_interrupted_request_leaves_no_replies(start_process):
     script = f"""
 import os, sys
 for line in sys.stdin:
@@ -164,110 +164,111 @@ for line in sys.stdin:
     def interrupt(*_):
         raise InterruptedForTestError
 
-    process = started(script)
+    process = start_process(script)
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
         with pytest.raises(InterruptedForTestError):
-            process.ask(["interrupt", "late"], 2)
+            process.request(["interrupt", "late"], 2)
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert process.ask(["a dog"], 1) == ["a dog"]
+    assert process.request(["a dog"], 1) == ["a dog"]
 
 
-def test_closing_ends_it_and_asking_starts_it_again(started, tmp_path):
-    process = started(SHOUT_AND_TELL, tmp_path / "ended")
-    assert process.ask(["a dog"], 2) == ["ready", "A DOG"]
-    first = process.process_id
+def test_close_and_restart(start_process, tmp_path):
+    process = start_process(UPPERCASE_AND_MARK_EXIT, tmp_path / "exited")
+    assert process.request(["a dog"], 2) == ["ready", "A DOG"]
+    first = process.pid
     process.close()
-    assert not runs(first)
-    assert (tmp_path / "ended").exists()
-    assert process.ask(["a cat"], 2) == ["ready", "A CAT"]
+    assert not is_running(first)
+    assert (tmp_path / "exited").exists()
+    assert process.request(["a cat"], 2) == ["ready", "A CAT"]
 
 
-def test_closing_a_process_that_ignores_the_end_of_its_input(started, monkeypatch):
-    monkeypatch.setattr("sct.metrics.java_process._SECONDS_TO_END", 0.1)
-    process = started("import time; print(input(), flush=True); time.sleep(1000)")
-    process.ask(["a dog"], 1)
-    first = process.process_id
+def test_close_process_that_ignores_eof(start_process, monkeypatch):
+    monkeypatch.setattr("sct.metrics.java_process.SHUTDOWN_TIMEOUT", 0.1)
+    process = start_process("import time; print(input(), flush=True); time.sleep(1000)")
+    process.request(["a dog"], 1)
+    first = process.pid
     process.close()
-    assert not runs(first)
+    assert not is_running(first)
 
 
-def test_closing_a_process_that_does_not_read(started, monkeypatch):
-    monkeypatch.setattr("sct.metrics.java_process._SECONDS_TO_END", 0.1)
-    process = started("import time; print('ready', flush=True); time.sleep(1000)")
-    process.ask(["x" * 10_000] * 500, 1)
-    first = process.process_id
+def test_close_process_that_does_not_read(start_process, monkeypatch):
+    monkeypatch.setattr("sct.metrics.java_process.SHUTDOWN_TIMEOUT", 0.1)
+    process = start_process("import time; print('ready', flush=True); time.sleep(1000)")
+    process.request(["x" * 10_000] * 500, 1)
+    first = process.pid
     process.close()
-    assert not runs(first)
+    assert not is_running(first)
 
 
-def test_threads_share_it(started):
-    process = started(SHOUT)
-    answers = {}
+def test_threads_share_a_process(start_process):
+    process = start_process(UPPERCASE)
+    replies = {}
 
-    def ask(word):
-        answers[word] = [process.ask([word] * 50, 50) for _ in range(5)]
+    def send(word):
+        replies[word] = [process.request([word] * 50, 50) for _ in range(5)]
 
-    threads = [threading.Thread(target=ask, args=(word,)) for word in "abcd"]
+    threads = [threading.Thread(target=send, args=(word,)) for word in "abcd"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert answers == {word: [[word.upper()] * 50] * 5 for word in "abcd"}
+    assert replies == {word: [[word.upper()] * 50] * 5 for word in "abcd"}
 
 
 @pytest.mark.parametrize("command", [["/nowhere/java"], [str(Path(__file__).parent)]], ids=["missing", "a folder"])
-def test_cannot_be_started(command):
-    with pytest.raises(MetricUnavailable, match="Shouter could not be started"):
-        LineProtocolProcess("Shouter", command).ask(["a dog"], 1)
+def test_program_that_cannot_start(command):
+    with pytest.raises(MetricUnavailable, match="Uppercaser could not be started"):
+        LineProtocolProcess("Uppercaser", command).request(["a dog"], 1)
 
 
-def test_one_command_is_one_process():
-    first = shared_process("Shouter", python(SHOUT))
-    assert shared_process("Shouter", python(SHOUT)) is first
-    assert shared_process("Shouter", python(SHOUT, "otherwise")) is not first
+def test_shared_process_per_command():
+    first = shared_process("Uppercaser", python(UPPERCASE))
+    assert shared_process("Uppercaser", python(UPPERCASE)) is first
+    assert shared_process("Uppercaser", python(UPPERCASE, "other")) is not first
 
 
 PROGRAM = """
 import os, sys
 from sct.metrics.java_process import shared_process
-process = shared_process("Shouter", [sys.executable, "-c", {shout!r}, sys.argv[1]])
-print(process.ask(["a dog"], 2), flush=True)
+process = shared_process("Uppercaser", [sys.executable, "-c", {program!r}, sys.argv[1]])
+print(process.request(["a dog"], 2), flush=True)
 {then}
 """
 
 
-def program(then, ended):
-    script = PROGRAM.format(shout=SHOUT_AND_TELL, then=then)
-    return subprocess.run(python(script, ended), capture_output=True, text=True, check=False)
+def run_program(then, exit_mark):
+    script = PROGRAM.format(program=UPPERCASE_AND_MARK_EXIT, then=then)
+    return subprocess.run(python(script, exit_mark), capture_output=True, text=True, check=False)
 
 
-def test_it_ends_with_the_program(tmp_path):
-    done = program("", tmp_path / "ended")
+def test_process_exits_with_the_program(tmp_path):
+    done = run_program("", tmp_path / "exited")
     assert (done.stdout, done.stderr, done.returncode) == ("['ready', 'A DOG']\n", "", 0)
-    assert (tmp_path / "ended").exists()
+    assert (tmp_path / "exited").exists()
 
 
-def test_it_ends_when_the_program_is_killed(tmp_path):
-    done = program("os.kill(os.getpid(), 9)", tmp_path / "ended")
+def test_process_exits_when_the_program_is_killed(tmp_path):
+    done = run_program("os.kill(os.getpid(), 9)", tmp_path / "exited")
     assert done.returncode == -signal.SIGKILL
-    assert appears(tmp_path / "ended")
+    assert wait_for_file(tmp_path / "exited")
 
 
-def test_a_forked_child_has_its_own(tmp_path):
+def test_forked_child_has_its_own_process(tmp_path):
     then = """
 child = os.fork()
-own = shared_process("Shouter", [sys.executable, "-c", SHOUT, sys.argv[1]])
+own = shared_process("Uppercaser", [sys.executable, "-c", UPPERCASE, sys.argv[1]])
 if not child:
-    print(own is not process, own.ask(["a cat"], 2), flush=True)
+    print(own is not process, own.request(["a cat"], 2), flush=True)
     sys.exit()
 os.waitpid(child, 0)
-print(own is process, process.ask(["a cow"], 1), flush=True)
+print(own is process, process.request(["a cow"], 1), flush=True)
 """
-    # Newer Python warns of any fork beside threads, rightly; what is tried here is that ours survive it.
-    done = program(
-        f"import warnings; warnings.simplefilter('ignore'); SHOUT = {SHOUT_AND_TELL!r}{then}", tmp_path / "ended"
+    # Newer Python versions warn about forking with threads.
+    done = run_program(
+        f"import warnings; warnings.simplefilter('ignore'); UPPERCASE = {UPPERCASE_AND_MARK_EXIT!r}{then}",
+        tmp_path / "exited",
     )
     assert done.stdout.splitlines() == ["['ready', 'A DOG']", "True ['ready', 'A CAT']", "True ['A COW']"]
     assert done.returncode == 0
@@ -277,10 +278,10 @@ print(own is process, process.ask(["a cow"], 1), flush=True)
     ("words", "line"),
     [
         pytest.param([], "", id="no words"),
-        pytest.param(["a", "café"], "a café", id="as it is"),
+        pytest.param(["a", "café"], "a café", id="unchanged"),
         pytest.param(["a\nblack", "dog\r", "\x00"], "a black dog   ", id="line breaks"),
-        pytest.param(["\ud83d", "dog"], "? dog", id="half a letter"),
+        pytest.param(["\ud83d", "dog"], "? dog", id="lone surrogate"),
     ],
 )
-def test_a_line_is_one_line(words, line):
+def test_as_line(words, line):
     assert as_line(words) == line

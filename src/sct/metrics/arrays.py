@@ -1,7 +1,4 @@
-"""Lists of different lengths in two flat arrays, so that numpy can work on all of them at once.
-
-Words as numbers, given out in the order in which they are first seen.
-"""
+"""Ragged arrays of word ids: captions of different lengths in flat numpy arrays."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,49 +6,54 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int, Integer
 
-from sct.language.tokenizer import words_of_pieces
+from sct.language.tokenizer import tokenize_pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RaggedArray:
-    """Lists of different lengths, end to end: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
+    """Concatenated lists of different lengths: list ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
 
     values: Integer[np.ndarray, " values"]
     offsets: Int[np.ndarray, " lists_and_one"]
 
     def __len__(self) -> int:
-        """Count the lists."""
+        """Number of lists."""
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> Integer[np.ndarray, " list"]:
-        """One of the lists."""
+        """List ``row``."""
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
     def lengths(self) -> Int[np.ndarray, " lists"]:
-        """How long each list is."""
+        """Length of each list."""
         return np.diff(self.offsets)
 
     def split(self, row: int) -> "tuple[RaggedArray, RaggedArray]":
-        """The lists before a row, and those from it on."""
-        place = self.offsets[row]
-        before = RaggedArray(self.values[:place], self.offsets[: row + 1])
-        return before, RaggedArray(self.values[place:], self.offsets[row:] - place)
+        """Split into the lists before ``row`` and the lists from ``row`` on."""
+        middle = self.offsets[row]
+        before = RaggedArray(self.values[:middle], self.offsets[: row + 1])
+        return before, RaggedArray(self.values[middle:], self.offsets[row:] - middle)
+
+    def take(self, rows: Int[np.ndarray, " rows"]) -> "RaggedArray":
+        """Select lists, in the order of ``rows``."""
+        lengths = self.lengths()[rows]
+        return RaggedArray(self.values[concat_ranges(self.offsets[:-1][rows], lengths)], lengths_to_offsets(lengths))
 
 
 class WordIndex(dict[str, int]):
-    """The number of each word; a word asked for the first time gets the next one."""
+    """Maps words to ids; a new word gets the next id."""
 
     def __missing__(self, word: str) -> int:
-        """Give out a number."""
-        self[word] = number = len(self)
-        return number
+        """Assign the next id."""
+        self[word] = word_id = len(self)
+        return word_id
 
     def words(self) -> tuple[str, ...]:
-        """The word of each number."""
+        """Words in order of their ids."""
         return tuple(self)
 
-    def captions(self, captions: Iterable[Sequence[str]]) -> RaggedArray:
-        """Number captions that are cut into words already."""
+    def index_words(self, captions: Iterable[Sequence[str]]) -> RaggedArray:
+        """Word ids of tokenised captions."""
         values: list[int] = []
         ends = [0]
         for words in captions:
@@ -59,17 +61,38 @@ class WordIndex(dict[str, int]):
             ends.append(len(values))
         return RaggedArray(np.array(values, dtype=np.int32), np.array(ends))
 
-    def texts(self, texts: Iterable[str]) -> RaggedArray:
-        """Cut captions into words as the official tokeniser does, and number these.
+    def index_texts(self, texts: Iterable[str]) -> RaggedArray:
+        """Word ids of captions, tokenised as the official PTB tokenizer does.
 
-        What stands between two spaces is cut alike wherever it stands, so it is numbered, and only the different ones
-        are cut; then numpy puts the words in the place of the pieces.
+        The tokenizer treats each whitespace-separated piece independently, so only distinct pieces are tokenised.
         """
         pieces = WordIndex()
-        pieced = pieces.captions(map(str.split, texts))
-        cut = self.captions(words_of_pieces(pieces))
-        ends = np.concatenate([[0], np.cumsum(cut.lengths()[pieced.values])])
-        # The words of each piece lie together in `cut`: count up from where they begin.
-        places = np.arange(ends[-1])
-        places += np.repeat(cut.offsets[pieced.values] - ends[:-1], np.diff(ends))
-        return RaggedArray(cut.values[places], ends[pieced.offsets])
+        piece_ids = pieces.index_words(map(str.split, texts))
+        tokens = self.index_words(tokenize_pieces(pieces))
+        ends = np.concatenate([[0], np.cumsum(tokens.lengths()[piece_ids.values])])
+        # As concat_ranges, but in place: this is the most expensive line of scoring.
+        positions = np.arange(ends[-1])
+        positions += np.repeat(tokens.offsets[piece_ids.values] - ends[:-1], np.diff(ends))
+        return RaggedArray(tokens.values[positions], ends[piece_ids.offsets])
+
+
+def lengths_to_offsets(lengths: Int[np.ndarray, " lists"]) -> Int[np.ndarray, " lists_and_one"]:
+    """Offsets of concatenated lists.
+
+    >>> lengths_to_offsets(np.array([2, 3])).tolist()
+    [0, 2, 5]
+    """
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def concat_ranges(
+    starts: Int[np.ndarray, " ranges"], lengths: Int[np.ndarray, " ranges"]
+) -> Int[np.ndarray, " values"]:
+    """Concatenate ``range(start, start + length)`` for each pair.
+
+    >>> concat_ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    offsets = lengths_to_offsets(lengths)
+    values: np.ndarray = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    return values

@@ -1,7 +1,4 @@
-"""Candidates and their references, cut into words once for all metrics and kept as numbers.
-
-Captions as the authors' released code scores them: cut on spaces, without words in a row that are the same.
-"""
+"""Candidates with their references, and sets of captions per image, as word ids shared by all metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,97 +9,176 @@ import numpy as np
 from jaxtyping import Int
 
 from sct.errors import InputError
-from sct.metrics.arrays import RaggedArray, WordIndex
+from sct.metrics.arrays import RaggedArray, WordIndex, concat_ranges, lengths_to_offsets
 from sct.metrics.ngrams import Overlaps, count_overlaps
-
-__all__ = ["Pairs", "RaggedArray", "pair", "pair_words"]
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Each candidate caption with the references it is judged by, at least one."""
+    """Candidate captions, each with one or more references."""
 
     words: tuple[str, ...]
-    """The word of each number."""
+    """Words in order of their ids."""
     candidates: RaggedArray
-    """Word numbers of each candidate."""
+    """Word ids of each candidate."""
     references: RaggedArray
-    """Word numbers of all references, those of the first candidate first."""
-    reference_rows: Int[np.ndarray, " candidates_and_one"]
-    """References of candidate ``i``: rows ``reference_rows[i]`` to ``reference_rows[i + 1]``."""
+    """Word ids of all references, grouped by candidate."""
+    reference_offsets: Int[np.ndarray, " candidates_and_one"]
+    """References of candidate ``i`` are rows ``reference_offsets[i]`` to ``reference_offsets[i + 1]``."""
 
     def __len__(self) -> int:
-        """Count the candidates."""
+        """Number of candidates."""
         return len(self.candidates)
 
-    def candidate(self, row: int) -> list[str]:
+    def candidate_words(self, row: int) -> list[str]:
         """Words of a candidate."""
-        return [self.words[number] for number in self.candidates[row].tolist()]
+        return [self.words[word] for word in self.candidates[row].tolist()]
 
-    def references_of(self, row: int) -> list[list[str]]:
+    def reference_words(self, row: int) -> list[list[str]]:
         """Words of each reference of a candidate."""
-        rows = range(self.reference_rows[row], self.reference_rows[row + 1])
-        return [[self.words[number] for number in self.references[reference].tolist()] for reference in rows]
+        rows = range(self.reference_offsets[row], self.reference_offsets[row + 1])
+        return [[self.words[word] for word in self.references[reference].tolist()] for reference in rows]
 
     @cached_property
     def overlaps(self) -> Overlaps:
-        """The n-grams that candidates share with their references: counted at first use, for BLEU and CIDEr alike."""
-        return count_overlaps(self.candidates, self.references, self.reference_rows, len(self.words))
+        """N-grams that candidates share with their references; computed once, for BLEU and CIDEr-D."""
+        return count_overlaps(self.candidates, self.references, self.reference_offsets, len(self.words))
 
 
 def pair(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Pairs:
-    """Cut captions into words as the official tokeniser does.
+    """Tokenise captions as the official PTB tokenizer does.
 
     >>> pairs = pair(["A dog."], [["a dog runs", "the dog"]])
-    >>> pairs.candidate(0), pairs.references_of(0)
+    >>> pairs.candidate_words(0), pairs.reference_words(0)
     (['a', 'dog'], [['a', 'dog', 'runs'], ['the', 'dog']])
     """
-    rows = _reference_rows(candidates, references)
-    numbering = WordIndex()
-    captions = numbering.texts(chain(candidates, chain.from_iterable(references)))
-    return Pairs(numbering.words(), *captions.split(len(candidates)), rows)
+    offsets = _reference_offsets(candidates, references)
+    index = WordIndex()
+    captions = index.index_texts(chain(candidates, chain.from_iterable(references)))
+    return Pairs(index.words(), *captions.split(len(candidates)), offsets)
 
 
 def pair_words(candidates: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Pairs:
-    """Number captions that are cut into words already."""
-    rows = _reference_rows(candidates, references)
-    numbering = WordIndex()
-    captions = numbering.captions(chain(candidates, chain.from_iterable(references)))
-    return Pairs(numbering.words(), *captions.split(len(candidates)), rows)
+    """Pair captions that are already tokenised."""
+    offsets = _reference_offsets(candidates, references)
+    index = WordIndex()
+    captions = index.index_words(chain(candidates, chain.from_iterable(references)))
+    return Pairs(index.words(), *captions.split(len(candidates)), offsets)
 
 
-def _reference_rows(
-    candidates: Sequence[object], references: Sequence[Sequence[object]]
-) -> Int[np.ndarray, " candidates_and_one"]:
-    """Where the references of each candidate begin and end, once it is sure that each has some."""
-    if not candidates:
-        raise InputError("no candidates came: expected at least one caption to judge")
-    if len(candidates) != len(references):
-        raise InputError(
-            f"{len(candidates)} candidates came with {len(references)} groups of references: expected one group for each"
-        )
-    sizes = list(map(len, references))
-    if 0 in sizes:
-        raise InputError(f"candidate {sizes.index(0)} has no reference: expected at least one; leave the candidate out")
-    return np.cumsum([0, *sizes])
+def pair_on_whitespace(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Pairs:
+    """Split captions on whitespace and keep case, as the authors' released code does for NW and IoU.
 
-
-def pair_on_spaces(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Pairs:
-    """Cut captions as the authors' released code does for alignment and IoU: on spaces, letters as they are.
-
-    >>> pairs = pair_on_spaces(["a dog."], [["A  dog"]])
-    >>> pairs.candidate(0), pairs.references_of(0)
+    >>> pairs = pair_on_whitespace(["a dog."], [["A  dog"]])
+    >>> pairs.candidate_words(0), pairs.reference_words(0)
     (['a', 'dog.'], [['A', 'dog']])
     """
     return pair_words([text.split() for text in candidates], [[text.split() for text in group] for group in references])
 
 
 def collapse_repeats(caption: str) -> str:
-    """Say a word once where a caption says it several times in a row.
+    """Collapse consecutive repetitions of a word.
 
-    The authors' code does so with all that it generates, in training and at test, and with no reference.
+    The authors' code applies this to generated captions, in training and evaluation, but not to references.
 
     >>> collapse_repeats("a a dog dog a")
     'a dog a'
     """
     return " ".join(word for word, _ in groupby(caption.split()))
+
+
+def _reference_offsets(
+    candidates: Sequence[object], references: Sequence[Sequence[object]]
+) -> Int[np.ndarray, " candidates_and_one"]:
+    """Offsets of the references of each candidate; raises unless each has at least one."""
+    if not candidates:
+        raise InputError("got no candidates, expected at least one caption to score")
+    if len(candidates) != len(references):
+        raise InputError(
+            f"got {len(candidates)} candidates and {len(references)} groups of references, expected one group each"
+        )
+    sizes = list(map(len, references))
+    if 0 in sizes:
+        raise InputError(
+            f"candidate {sizes.index(0)} has no references, expected at least one: leave the candidate out"
+        )
+    return np.cumsum([0, *sizes])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CaptionSets:
+    """Several generated captions per image, and the references of each image, for diversity and best-of-n metrics."""
+
+    words: tuple[str, ...]
+    """Words in order of their ids."""
+    captions: RaggedArray
+    """Word ids of all captions, grouped by image."""
+    caption_offsets: Int[np.ndarray, " images_and_one"]
+    """Captions of image ``i`` are rows ``caption_offsets[i]`` to ``caption_offsets[i + 1]``."""
+    references: RaggedArray
+    """Word ids of all references, grouped by image; empty if built without references."""
+    reference_offsets: Int[np.ndarray, " images_and_one"]
+    """References of image ``i``, like ``caption_offsets``."""
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return len(self.caption_offsets) - 1
+
+    def sizes(self) -> Int[np.ndarray, " images"]:
+        """Number of captions of each image."""
+        return np.diff(self.caption_offsets)
+
+    def image_of_caption(self) -> Int[np.ndarray, " captions"]:
+        """Image index of each caption."""
+        return np.repeat(np.arange(len(self)), self.sizes())
+
+    def select_pairs(self, rows: Int[np.ndarray, " rows"]) -> Pairs:
+        """Pair the captions in ``rows`` with the references of their images."""
+        self.require_references()
+        images = self.image_of_caption()[rows]
+        counts = np.diff(self.reference_offsets)[images]
+        references = concat_ranges(self.reference_offsets[images], counts)
+        return Pairs(self.words, self.captions.take(rows), self.references.take(references), lengths_to_offsets(counts))
+
+    def require_references(self) -> None:
+        """Raise if the sets were built without references."""
+        if not len(self.references):
+            raise InputError("got caption sets without references, expected references for each image")
+
+    def require_multiple(self, metric: str) -> None:
+        """Raise if an image has a single caption, for metrics that compare captions of one image."""
+        single = np.flatnonzero(self.sizes() < 2)
+        if len(single):
+            raise InputError(f"{metric}: image {single[0]} has 1 caption, expected at least 2 to compare")
+
+
+def build_caption_sets(
+    captions: Sequence[Sequence[str]], references: Sequence[Sequence[str]] | None = None
+) -> CaptionSets:
+    """Tokenise the captions and references of each image as the official PTB tokenizer does.
+
+    >>> sets = build_caption_sets([["A dog.", "a cat"], ["the sky"]], [["a dog runs"], ["sky", "the sky"]])
+    >>> len(sets), sets.sizes().tolist(), len(sets.select_pairs(np.array([0, 2])).references)
+    (2, [2, 1], 3)
+    """
+    if not captions:
+        raise InputError("got no captions, expected at least one image with captions")
+    if references is not None and len(references) != len(captions):
+        raise InputError(
+            f"got captions of {len(captions)} images and references of {len(references)}, expected the same images"
+        )
+    for what, groups in (("captions", captions), ("references", references or ())):
+        empty = next((row for row, group in enumerate(groups) if not group), None)
+        if empty is not None:
+            raise InputError(f"image {empty} has no {what}, expected at least one: leave the image out")
+    groups = references if references is not None else [[]] * len(captions)
+    index = WordIndex()
+    caption_ids = index.index_texts(text for group in captions for text in group)
+    reference_ids = index.index_texts(text for group in groups for text in group)
+    return CaptionSets(
+        words=index.words(),
+        captions=caption_ids,
+        caption_offsets=lengths_to_offsets(np.array([len(group) for group in captions])),
+        references=reference_ids,
+        reference_offsets=lengths_to_offsets(np.array([len(group) for group in groups])),
+    )

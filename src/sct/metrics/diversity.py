@@ -1,4 +1,4 @@
-"""How different the captions of one image are, and how good the best of them is."""
+"""Diversity of several captions per image (Div-n, mBLEU), and the best-of-n oracle."""
 
 from collections.abc import Callable
 
@@ -6,55 +6,56 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sct.errors import InputError
+from sct.metrics.arrays import concat_ranges, lengths_to_offsets
 from sct.metrics.bleu import bleu
-from sct.metrics.caption_sets import CaptionSets, offsets_of, runs, take
-from sct.metrics.captions import Pairs
+from sct.metrics.captions import CaptionSets, Pairs
 from sct.metrics.interface import Score
-from sct.metrics.ngrams import LONGEST, count_ngrams
+from sct.metrics.ngrams import MAX_NGRAM_SIZE, count_ngrams
 
 
 def best_of_n(sets: CaptionSets, metric: Callable[[Pairs], Score]) -> Score:
-    """Score the best caption of each image, best by the metric itself: the oracle of the paper's Table 7.
+    """Score of the best caption of each image by the metric itself, the oracle of the paper's Table 7.
 
-    Each caption is scored against all references of its image, and the highest-scoring one is kept; the corpus figure
-    is the metric of the kept captions, and ``per_caption`` holds their scores, one an image. For a metric whose corpus
-    figure is a mean that is the mean of the best, as Wang et al. 2017 and Deshpande et al. 2018 have it. Of BLEU, whose
-    corpus figure is none, others report the mean too: take it of ``per_caption``.
+    Each caption is scored against all references of its image. The corpus score is the metric of the selected captions;
+    ``per_caption`` holds their scores, one per image. For metrics whose corpus score is a mean this is the mean of the
+    best, as in Wang et al. 2017 and Deshpande et al. 2018. For BLEU others report that mean too: average
+    ``per_caption``.
 
-    CIDEr-D wants its document frequencies counted over images: hand in
-    ``partial(cider_d, frequencies=sets.frequencies())``. Of its own it would count each image once a caption.
+    CIDEr-D needs document frequencies counted per image:
+    ``partial(cider_d, frequencies=DocumentFrequencies.from_references(sets))``. Its default counts each image once per
+    caption.
     """
-    scores = metric(sets.pairs_of(np.arange(len(sets.captions)))).per_caption
-    rows = best_rows(scores, sets.image_rows)
-    return Score(metric(sets.pairs_of(rows)).corpus, scores[rows])
+    scores = metric(sets.select_pairs(np.arange(len(sets.captions)))).per_caption
+    rows = best_rows(scores, sets.caption_offsets)
+    return Score(metric(sets.select_pairs(rows)).corpus, scores[rows])
 
 
 def best_rows(
-    scores: Float[np.ndarray, " captions"], image_rows: Int[np.ndarray, " images_and_one"]
+    scores: Float[np.ndarray, " captions"], caption_offsets: Int[np.ndarray, " images_and_one"]
 ) -> Int[np.ndarray, " images"]:
-    """Row of the caption with the highest score of each image, the first one of equals; NaN is lower than any.
+    """Row of the highest-scoring caption of each image, the first of equals; NaN ranks lowest.
 
     >>> best_rows(np.array([0.5, 0.75, 0.25, np.nan, 0.0]), np.array([0, 3, 5])).tolist()
     [1, 4]
     """
     comparable = np.where(np.isnan(scores), -np.inf, scores)
-    highest = np.maximum.reduceat(comparable, image_rows[:-1])
-    candidates = np.flatnonzero(comparable == np.repeat(highest, np.diff(image_rows)))
-    rows: np.ndarray = candidates[np.searchsorted(candidates, image_rows[:-1])]
+    highest = np.maximum.reduceat(comparable, caption_offsets[:-1])
+    candidates = np.flatnonzero(comparable == np.repeat(highest, np.diff(caption_offsets)))
+    rows: np.ndarray = candidates[np.searchsorted(candidates, caption_offsets[:-1])]
     return rows
 
 
-def distinct_ngrams(sets: CaptionSets, length: int) -> Score:
-    """Div-1, Div-2 and so on: different n-grams of an image's captions, over all their words; a score an image.
+def distinct_ngrams(sets: CaptionSets, size: int) -> Score:
+    """Div-n: distinct n-grams of an image's captions divided by their number of words; one score per image.
 
-    The divisor is the number of words for every length, as in Aneja et al. 2019 and what came after.
+    The divisor is the number of words for every n, as in Aneja et al. 2019 and later work.
     """
-    if not 1 <= length <= LONGEST:
-        raise InputError(f"n-grams of {length} words: expected 1 to {LONGEST}")
+    if not 1 <= size <= MAX_NGRAM_SIZE:
+        raise InputError(f"got n-grams of {size} words, expected 1 to {MAX_NGRAM_SIZE}")
     image_of = sets.image_of_caption()
-    ngrams = count_ngrams(sets.captions, max(1, len(sets.words)))[length - 1]
+    ngrams = count_ngrams(sets.captions, max(1, len(sets.words)))[size - 1]
     images = image_of[ngrams.caption]
-    # Entries come by n-gram and then by caption, so one n-gram of one image stands together.
+    # Entries are sorted by n-gram, then caption, so those of one n-gram and image are consecutive.
     is_new = (np.diff(ngrams.ngram, prepend=-1) != 0) | (np.diff(images, prepend=-1) != 0)
     distinct = np.bincount(images[is_new], minlength=len(sets))
     words = np.bincount(image_of, weights=sets.captions.lengths(), minlength=len(sets))
@@ -63,27 +64,27 @@ def distinct_ngrams(sets: CaptionSets, length: int) -> Score:
 
 
 def mutual_bleu(sets: CaptionSets) -> Score:
-    """mBLEU-4: BLEU-4 of each caption with the other captions of its image as references; lower is more diverse.
+    """mBLEU-4: BLEU-4 of each caption against the other captions of its image; lower is more diverse.
 
-    ``per_caption`` has a score for every caption. The corpus figure is the mean, over places in the sets, of the corpus
-    BLEU of the captions at that place, as the field's scripts compute it.
+    The corpus score is the mean over ranks of the corpus BLEU of the captions at that rank, as common scripts compute
+    it. ``per_caption`` has a score for every caption.
     """
-    sets.refuse_single("mBLEU")
+    sets.require_multiple("mBLEU")
     per_caption = np.zeros(len(sets.captions))
     corpus = []
-    for place in range(int(sets.sizes().max())):
-        images = np.flatnonzero(sets.sizes() > place)
-        rows = sets.image_rows[images] + place
-        score = bleu(_against_the_others(sets, rows)).bleu_4
+    for rank in range(int(sets.sizes().max())):
+        images = np.flatnonzero(sets.sizes() > rank)
+        rows = sets.caption_offsets[images] + rank
+        score = bleu(_pair_with_others(sets, rows)).bleu_4
         per_caption[rows] = score.per_caption
         corpus.append(score.corpus)
     return Score(float(np.mean(corpus)), per_caption)
 
 
-def _against_the_others(sets: CaptionSets, rows: Int[np.ndarray, " rows"]) -> Pairs:
-    """Captions with the others of their images as references."""
+def _pair_with_others(sets: CaptionSets, rows: Int[np.ndarray, " rows"]) -> Pairs:
+    """Pair captions with the other captions of their images as references."""
     images = sets.image_of_caption()[rows]
     sizes = sets.sizes()[images]
-    whole_sets = runs(sets.image_rows[images], sizes)
-    others = whole_sets[whole_sets != np.repeat(rows, sizes)]
-    return Pairs(sets.words, take(sets.captions, rows), take(sets.captions, others), offsets_of(sizes - 1))
+    set_rows = concat_ranges(sets.caption_offsets[images], sizes)
+    others = set_rows[set_rows != np.repeat(rows, sizes)]
+    return Pairs(sets.words, sets.captions.take(rows), sets.captions.take(others), lengths_to_offsets(sizes - 1))

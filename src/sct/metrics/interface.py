@@ -1,4 +1,4 @@
-"""What a metric answers, and how it says that it cannot."""
+"""Result of a metric, and the error of a metric that cannot run."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from sct.errors import InputError
 
 
 class MetricUnavailable(InputError):  # noqa: N818
-    """A metric cannot run here; the message gives the reason and the remedy."""
+    """A metric cannot run on this machine; the message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Score:
-    """A metric's figure for the whole corpus and for each candidate, in the unit of the official tool.
+    """Corpus score and per-caption scores, in the unit of the official tool.
 
-    The corpus figure is often not the mean of the others: BLEU counts n-grams over the whole corpus.
+    The corpus score need not be the mean of the per-caption scores: BLEU counts n-grams over the corpus.
     """
 
     corpus: float

@@ -1,6 +1,6 @@
-"""Tools as servants: a process that answers lines with lines, started when first asked and kept for later questions.
+"""Long-lived subprocesses with a line protocol: started on the first request, reused for later ones.
 
-Made for Java, which takes seconds to start; any program that speaks in lines will do.
+Used for Java, which takes seconds to start; works with any program that replies to lines with lines.
 """
 
 import atexit
@@ -16,191 +16,191 @@ from collections.abc import Sequence
 from sct.metrics.interface import MetricUnavailable
 
 DEFAULT_TIMEOUT = 300.0
-"""Seconds without a line of answer after which a process counts as hung; most are for slow disks at its start."""
+"""Seconds without a reply after which a process counts as hung; generous because of slow disks at startup."""
 
-_LINES_OF_COMPLAINT = 12
-_SECONDS_TO_END = 5.0
+STDERR_TAIL_LINES = 12
+SHUTDOWN_TIMEOUT = 5.0
 
 
 class LineProtocolProcess:
-    """A program that answers lines with lines; it starts when first asked and lives until it is closed.
+    """Subprocess that replies to lines with lines; starts on the first request and runs until closed.
 
-    Threads may share it: questions wait for each other. Where it dies it is started once more and asked again, so
-    questions must not depend on earlier ones. It has to end at the end of its input, since a parent that is killed
-    can tell it nothing else.
+    Threads may share it: requests are serialised. If the process dies it is restarted once and the request repeated, so
+    requests must not depend on earlier ones. The program must exit at the end of its input, the only signal it gets
+    when its parent is killed.
     """
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
         self.name = name
         self._command = list(command)
         self._lock = threading.Lock()
-        self._life: _Life | None = None
+        self._handle: _ProcessHandle | None = None
 
     @property
-    def process_id(self) -> int | None:
-        """The number of the process that runs now, if one does."""
-        life = self._life
-        return life.process.pid if life else None
+    def pid(self) -> int | None:
+        """Process id, None if not running."""
+        handle = self._handle
+        return handle.process.pid if handle else None
 
-    def ask(self, lines: Sequence[str], num_answers: int, *, timeout: float = DEFAULT_TIMEOUT) -> list[str]:
-        """Write all the lines and read that many lines of answer, both at once, so that neither side waits forever.
+    def request(self, lines: Sequence[str], num_replies: int, *, timeout: float = DEFAULT_TIMEOUT) -> list[str]:
+        """Write ``lines`` and read ``num_replies`` lines, concurrently to avoid a deadlock on full pipes.
 
-        ``timeout`` is for each answer, in seconds since the one before.
+        ``timeout`` is in seconds per reply.
         """
         with self._lock:
             try:
-                return self._ask(lines, num_answers, timeout)
-            except _DiedError:
+                return self._request(lines, num_replies, timeout)
+            except _ProcessDiedError:
                 pass
             try:
-                return self._ask(lines, num_answers, timeout)
-            except _DiedError as error:
+                return self._request(lines, num_replies, timeout)
+            except _ProcessDiedError as error:
                 raise MetricUnavailable(
-                    f"{self.name} died twice while it was asked: {error}; are there captions of hundreds of words?"
+                    f"{self.name} died twice during a request: {error}; are there captions of hundreds of words?"
                 ) from None
 
     def close(self) -> None:
-        """End the process, if one runs; the next question starts another."""
+        """Shut the process down if it runs; the next request starts a new one."""
         with self._lock:
-            life, self._life = self._life, None
-            if life is not None:
-                life.end_gently()
+            handle, self._handle = self._handle, None
+            if handle is not None:
+                handle.shutdown()
 
-    def _ask(self, lines: Sequence[str], num_answers: int, timeout: float) -> list[str]:
-        if self._life is not None and not self._life.is_waiting():
-            # It died since, or said more than it was asked, so that its next lines would answer nothing.
-            self._life.end()
-            self._life = None
-        if self._life is None:
-            self._life = _Life(_start(self.name, self._command))
-        life = self._life
+    def _request(self, lines: Sequence[str], num_replies: int, timeout: float) -> list[str]:
+        if self._handle is not None and not self._handle.is_idle():
+            # It died in the meantime, or wrote unrequested lines that would be taken for the next replies.
+            self._handle.kill()
+            self._handle = None
+        if self._handle is None:
+            self._handle = _ProcessHandle(_start(self.name, self._command))
+        handle = self._handle
         try:
-            life.start_writing(lines)
-            return [self._answer(life, timeout) for _ in range(num_answers)]
+            handle.start_writing(lines)
+            return [self._next_reply(handle, timeout) for _ in range(num_replies)]
         except BaseException:
-            # Whatever interrupts, answers to these questions must not be taken for answers to the next ones.
-            self._life = None
-            life.end()
+            # Pending replies to an interrupted request must not be taken for replies to the next one.
+            self._handle = None
+            handle.kill()
             raise
 
-    def _answer(self, life: "_Life", timeout: float) -> str:
+    def _next_reply(self, handle: "_ProcessHandle", timeout: float) -> str:
         try:
-            answer = life.answers.get(timeout=timeout)
+            reply = handle.replies.get(timeout=timeout)
         except queue.Empty:
-            life.end()
+            handle.kill()
             raise MetricUnavailable(
-                f"{self.name} gave no answer for {timeout:g} seconds and was stopped: give it more time or less to do"
-                + life.last_words()
+                f"{self.name} did not reply for {timeout:g} seconds and was killed: raise the timeout or send less"
+                + handle.stderr_tail()
             ) from None
-        if answer is None:
-            life.wait(1.0)
-            life.end()
-            raise _DiedError(f"it ended with exit status {life.process.returncode}" + life.last_words())
-        return answer
+        if reply is None:
+            handle.wait(1.0)
+            handle.kill()
+            raise _ProcessDiedError(f"exit status {handle.process.returncode}" + handle.stderr_tail())
+        return reply
 
 
-class _DiedError(Exception):
-    """The process ended before it had answered."""
+class _ProcessDiedError(Exception):
+    """The process exited before it had replied."""
 
 
 def _start(name: str, command: Sequence[str]) -> "subprocess.Popen[bytes]":
-    # Java takes the names of files for UTF-8, and can open those beyond ASCII, only where the locale says so.
+    # Java opens files with non-ASCII names only under a UTF-8 locale.
     environment = None if sys.platform == "win32" else {**os.environ, "LC_ALL": "C.UTF-8"}
     try:
         return subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     except OSError as error:
-        raise MetricUnavailable(f"{name} could not be started: {error}; expected a program that runs") from None
+        raise MetricUnavailable(f"{name} could not be started: {error}; expected an executable program") from None
 
 
-class _Life:
-    """One life of a process, with threads that fill and empty its pipes, so that neither side waits forever."""
+class _ProcessHandle:
+    """A running process, with threads that write to and read from its pipes."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
-        self.answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        """Lines of its output; ``None`` is the end."""
-        self.complaints: deque[str] = deque(maxlen=_LINES_OF_COMPLAINT)
-        """The last lines of its error output."""
-        self.readers = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_complaints)]
+        self.replies: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        """Lines of stdout; ``None`` at its end."""
+        self.stderr_lines: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
+        """Last lines of stderr."""
+        self.readers = [threading.Thread(target=read, daemon=True) for read in (self._read_stdout, self._read_stderr)]
         self.writer: threading.Thread | None = None
         for reader in self.readers:
             reader.start()
 
     def start_writing(self, lines: Sequence[str]) -> None:
-        """Write while the answers are read: it may wait for us to take the first before it reads the last line."""
+        """Write in a thread: the process may block on its output before it has read all input."""
         self.writer = threading.Thread(target=self._write, args=(lines,), daemon=True)
         self.writer.start()
 
-    def is_waiting(self) -> bool:
-        """Whether it lives, has read all it was asked and has said no more than it was asked."""
-        return self.process.poll() is None and self.answers.empty() and self._has_written()
+    def is_idle(self) -> bool:
+        """Whether the process runs, has consumed all input and has no unread output."""
+        return self.process.poll() is None and self.replies.empty() and self._has_written()
 
-    def last_words(self) -> str:
-        """The end of its error output, to be put after a sentence; whole once it has ended."""
-        return "; its last words: " + " / ".join(self.complaints) if self.complaints else ""
+    def stderr_tail(self) -> str:
+        """Last lines of stderr as the end of an error message; complete once the process has exited."""
+        return "; stderr: " + " / ".join(self.stderr_lines) if self.stderr_lines else ""
 
     def wait(self, seconds: float) -> None:
-        """Give it time to end by itself."""
+        """Wait for the process to exit by itself."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
 
-    def end_gently(self) -> None:
-        """Let it end at the end of its input; use force only where that does not help."""
+    def shutdown(self) -> None:
+        """Close the input, wait for the process to exit, and kill it if it does not."""
         if self._has_written():
-            self._close_input()
-            self.wait(_SECONDS_TO_END)
-        self.end()
+            self._close_stdin()
+            self.wait(SHUTDOWN_TIMEOUT)
+        self.kill()
 
-    def end(self) -> None:
-        """Kill it if it still runs, and leave nothing behind: no zombie, no thread, no open pipe."""
+    def kill(self) -> None:
+        """Kill the process if it runs and release everything: no zombie, thread or open pipe remains."""
         self.process.kill()
         self.process.wait()
         if self._has_written():
-            self._close_input()
+            self._close_stdin()
         for reader, pipe in zip(self.readers, (self.process.stdout, self.process.stderr), strict=True):
-            reader.join(_SECONDS_TO_END)
-            # Closing would wait for a reader, and a reader may wait for a child of the process that holds the pipe.
+            reader.join(SHUTDOWN_TIMEOUT)
+            # Closing blocks while a reader reads, and a grandchild may still hold the pipe open.
             if pipe is not None and not reader.is_alive():
                 pipe.close()
 
     def _has_written(self) -> bool:
         if self.writer is not None:
-            self.writer.join(_SECONDS_TO_END)
+            self.writer.join(SHUTDOWN_TIMEOUT)
         return self.writer is None or not self.writer.is_alive()
 
-    def _close_input(self) -> None:
+    def _close_stdin(self) -> None:
         if self.process.stdin is not None:
-            # What is still to be written may have no reader any more.
+            # Flushing fails if the process is gone.
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
 
     def _write(self, lines: Sequence[str]) -> None:
         if self.process.stdin is not None:
-            # Where it died, whoever waits for the answers sees that they end, and says why.
+            # If the process died, the reader of replies notices and reports it.
             with contextlib.suppress(OSError):
                 for line in lines:
                     self.process.stdin.write(line.encode("utf-8") + b"\n")
                 self.process.stdin.flush()
 
-    def _read(self) -> None:
+    def _read_stdout(self) -> None:
         for line in self.process.stdout or ():
-            self.answers.put(line.decode("utf-8", "replace").rstrip("\r\n"))
-        self.answers.put(None)
+            self.replies.put(line.decode("utf-8", "replace").rstrip("\r\n"))
+        self.replies.put(None)
 
-    def _read_complaints(self) -> None:
+    def _read_stderr(self) -> None:
         for line in self.process.stderr or ():
-            self.complaints.append(line.decode("utf-8", "replace").rstrip())
+            self.stderr_lines.append(line.decode("utf-8", "replace").rstrip())
 
 
 _processes: dict[tuple[int, str, tuple[str, ...]], LineProtocolProcess] = {}
 
 
 def shared_process(name: str, command: Sequence[str]) -> LineProtocolProcess:
-    """The one process of this command in this program, which ends with it.
+    """Return the one subprocess with this command; it exits with this process.
 
-    A forked child gets its own: two programs that ask one process would take each other's answers.
+    A forked child gets its own: two processes sharing one would read each other's replies.
     """
     key = (os.getpid(), name, tuple(command))
     return _processes.setdefault(key, LineProtocolProcess(name, command))
@@ -208,14 +208,14 @@ def shared_process(name: str, command: Sequence[str]) -> LineProtocolProcess:
 
 @atexit.register
 def close_shared_processes() -> None:
-    """End the processes that this program shares; those of a parent are left alone."""
+    """Shut down the shared subprocesses of this process, but not those of its parent."""
     for (owner, _, _), process in list(_processes.items()):
         if owner == os.getpid():
             process.close()
 
 
 def as_line(words: Sequence[str]) -> str:
-    r"""Words as one line of text that every tool can read: no line breaks inside, no halves of letters.
+    r"""Join words to one line of valid UTF-8 without line breaks.
 
     >>> as_line(["a\nblack", "dog"])
     'a black dog'

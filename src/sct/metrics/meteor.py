@@ -1,4 +1,4 @@
-"""METEOR 1.5 after Denkowski and Lavie 2014, by its official jar."""
+"""METEOR 1.5 (Denkowski and Lavie 2014), computed by its official jar."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from sct.metrics.captions import Pairs
 from sct.metrics.interface import MetricUnavailable, Score
-from sct.metrics.java import java_command, package_folder, path_in_environment
+from sct.metrics.java import env_path, java_command, package_dir
 from sct.metrics.java_process import DEFAULT_TIMEOUT, LineProtocolProcess, as_line, shared_process
 
 _JARS = {
@@ -17,51 +17,51 @@ _PARAPHRASES = Path("data") / "paraphrase-en.gz"
 
 
 def meteor(pairs: Pairs, *, jar: Path | None = None, memory: str = "2G", timeout: float = DEFAULT_TIMEOUT) -> Score:
-    """Words that agree exactly, by stem, as synonyms or as paraphrases, less a penalty for scattered ones.
+    """Unigram F-score over exact, stem, synonym and paraphrase matches with a fragmentation penalty.
 
-    The corpus figure is METEOR's own, from the counts of all captions together, and not the mean of the others. The
-    jar is the one given, else the one that ``SCT_METEOR_JAR`` names, else that of an installed package.
+    The corpus score is METEOR's own, from the summed statistics, not the mean over captions. The jar is ``jar``, else
+    that of ``SCT_METEOR_JAR``, else that of an installed package.
     """
-    jar = find_meteor(jar)
+    jar = find_meteor_jar(jar)
     command = java_command([jar], "Meteor", memory=memory)
-    # METEOR finds its paraphrases by itself too, but not in a folder whose name has a space in it.
+    # METEOR's own search for its paraphrases fails in folders with a space in their name.
     command += ["-", "-", "-stdio", "-l", "en", "-norm", "-a", str(jar.parent / _PARAPHRASES)]
     process = shared_process("METEOR", command)
-    counts = process.ask([_question(pairs, row) for row in range(len(pairs))], len(pairs), timeout=timeout)
-    answers = process.ask([" ||| ".join(["EVAL", *counts])], len(pairs) + 1, timeout=timeout)
-    figures = _numbers(answers, process)
-    return Score(figures[-1], np.array(figures[:-1]))
+    statistics = process.request([_score_request(pairs, row) for row in range(len(pairs))], len(pairs), timeout=timeout)
+    replies = process.request([" ||| ".join(["EVAL", *statistics])], len(pairs) + 1, timeout=timeout)
+    scores = _parse_scores(replies, process)
+    return Score(scores[-1], np.array(scores[:-1]))
 
 
-def find_meteor(jar: Path | None = None) -> Path:
-    """The jar of METEOR, with the paraphrases that it needs in a folder beside it."""
-    named = jar or path_in_environment("SCT_METEOR_JAR")
-    places = [folder / path for package, path in _JARS.items() if (folder := package_folder(package))]
-    found = next((place for place in ([named] if named else places) if place.is_file()), None)
+def find_meteor_jar(jar: Path | None = None) -> Path:
+    """Find the METEOR jar that has its paraphrase table in a folder beside it."""
+    given = jar or env_path("SCT_METEOR_JAR")
+    installed = [folder / path for package, path in _JARS.items() if (folder := package_dir(package))]
+    found = next((path for path in ([given] if given else installed) if path.is_file()), None)
     if found is None:
-        where = f"not at {named}" if named else "in no installed package"
+        where = f"not at {given}" if given else "in no installed package"
         raise MetricUnavailable(
             f"METEOR's jar is {where}: pip install pycocoevalcap==1.2, or set SCT_METEOR_JAR to a meteor-1.5.jar"
         )
     if not (found.parent / _PARAPHRASES).is_file():
         raise MetricUnavailable(
-            f"METEOR wants {_PARAPHRASES} beside {found} and there is none: pip install pycocoevalcap==1.2 again"
+            f"METEOR needs {_PARAPHRASES} beside {found}, which is missing: reinstall pycocoevalcap==1.2"
         )
     return found.absolute()
 
 
-def _question(pairs: Pairs, row: int) -> str:
-    captions = [*pairs.references_of(row), pairs.candidate(row)]
-    # Three bars part the captions, so none may stand inside one.
+def _score_request(pairs: Pairs, row: int) -> str:
+    captions = [*pairs.reference_words(row), pairs.candidate_words(row)]
+    # "|||" separates captions in the protocol, so it is removed from their text.
     return " ||| ".join(["SCORE", *(as_line(words).replace("|||", "").replace("  ", " ") for words in captions)])
 
 
-def _numbers(answers: list[str], process: LineProtocolProcess) -> list[float]:
-    numbers: list[float] = []
-    for answer in answers:
+def _parse_scores(replies: list[str], process: LineProtocolProcess) -> list[float]:
+    scores: list[float] = []
+    for reply in replies:
         try:
-            numbers.append(float(answer))
+            scores.append(float(reply))
         except ValueError:
             process.close()
-            raise MetricUnavailable(f"METEOR answered {answer[:200]!r}: expected a number") from None
-    return numbers
+            raise MetricUnavailable(f"METEOR: got reply {reply[:200]!r}, expected a number") from None
+    return scores

@@ -1,4 +1,4 @@
-"""All metrics over one set of captions: cut into words once, and a figure or a reason for each metric."""
+"""Several metrics over one set of captions, tokenised once; a metric that cannot run reports a reason instead."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from jaxtyping import Float
 
 from sct.errors import InputError
 from sct.language.noun_table import NounTable
-from sct.language.pos_tags import NounTagger, noun_table
+from sct.language.pos_tags import PosTagger, majority_nouns
 from sct.language.word_vectors import WordVectors, load_vectors
 from sct.metrics.bleu import Bleu, bleu
-from sct.metrics.captions import Pairs, collapse_repeats, pair, pair_on_spaces, pair_words
+from sct.metrics.captions import Pairs, collapse_repeats, pair, pair_on_whitespace, pair_words
 from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.metrics.interface import MetricUnavailable, Score
@@ -23,41 +23,41 @@ from sct.metrics.rouge import rouge_l
 from sct.metrics.spice import spice
 
 METRICS = ("B1", "B2", "B3", "B4", "M", "R", "C", "S", "NW", "IoU")
-"""BLEU of one to four words, METEOR, ROUGE-L, CIDEr-D, SPICE, noun alignment, noun IoU: the names in the tables."""
+"""BLEU-1 to BLEU-4, METEOR, ROUGE-L, CIDEr-D, SPICE, noun alignment, noun IoU, as the paper's tables name them."""
 TABLE_METRICS = ("B4", "M", "R", "C", "S", "NW", "IoU")
-"""Those that the paper's tables print."""
-_AS_THEY_ARE = ("NW",)
-"""What the tables do not print times 100."""
+"""Metrics of the paper's tables."""
+_UNSCALED = ("NW",)
+"""Metrics that the tables do not multiply by 100."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Report:
-    """Figures by the names of the paper's tables, in the units of the official tools."""
+    """Scores by metric name, in the units of the official tools."""
 
     corpus: Mapping[str, float | None]
-    """None where a metric could not run."""
+    """None for a metric that could not run."""
     per_caption: Mapping[str, Float[np.ndarray, " captions"]]
-    """Of the metrics that could."""
+    """Scores of the metrics that ran."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
-    """Why a metric has no figure, and what to do about it."""
-    groups: int
-    """Candidates, each with its references."""
+    """Reason and remedy for each metric that could not run."""
+    num_groups: int
+    """Number of candidates, each with its group of references."""
     vectors: str | None = None
-    """The word vectors by which nouns were compared, if they were."""
+    """Name of the word vectors of NW and IoU, if these ran."""
 
     def in_paper_units(self) -> dict[str, float | None]:
-        """The figures as the paper's tables print them, and the number of groups: NW as it is, all else times 100.
+        """Corpus scores as in the paper's tables, times 100 except NW, and the number of groups.
 
-        >>> Report(corpus={"C": 1.93, "S": None, "NW": 0.5}, per_caption={}, groups=7).in_paper_units()
+        >>> Report(corpus={"C": 1.93, "S": None, "NW": 0.5}, per_caption={}, num_groups=7).in_paper_units()
         {'C': 193.0, 'S': None, 'NW': 0.5, 'groups': 7}
         """
-        figures = {name: None if value is None else value * unit(name) for name, value in self.corpus.items()}
-        return {**figures, "groups": self.groups}
+        scores = {name: None if value is None else value * scale(name) for name, value in self.corpus.items()}
+        return {**scores, "groups": self.num_groups}
 
 
-def unit(name: str) -> float:
-    """What the paper's tables multiply a metric by."""
-    return 1.0 if name in _AS_THEY_ARE else 100.0
+def scale(name: str) -> float:
+    """Factor by which the paper's tables multiply a metric."""
+    return 1.0 if name in _UNSCALED else 100.0
 
 
 def score(
@@ -71,48 +71,48 @@ def score(
     reference: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Report:
-    """Judge each candidate by its references with the chosen metrics.
+    """Score each candidate against its references with the given metrics.
 
-    Nouns are those of ``nouns``, or, without such a table, what spaCy calls a noun in its caption, with ``vectors``
-    (GloVe if not given). ``frequencies`` are CIDEr's; without them the groups of references are its documents.
-    ``reference`` judges as the authors' released code does: the same word several times in a row counts once in a
-    candidate, and words are cut at spaces to find nouns, so references should come without punctuation.
-    ``progress`` is told the metrics done and the number of all.
+    ``nouns`` defines the nouns of NW and IoU; without it spaCy tags them, and ``vectors`` (by default GloVe) compares
+    them. ``frequencies`` are the document frequencies of CIDEr-D, by default counted over the groups of references.
+    ``reference`` scores as the authors' released code: consecutive repetitions in candidates are collapsed, and nouns
+    are found by splitting on whitespace, so references should have no punctuation.
+    ``progress`` is called with the number of finished metrics and their total.
 
     >>> score(["a dog"], [["A dog.", "a cat"]], ["R"]).corpus
     {'R': 1.0}
     """
-    names = checked_metrics(metrics)
-    said = list(map(collapse_repeats, candidates)) if reference else candidates
-    judge = _Judge(said, references, nouns, vectors, reference)
-    runs: dict[str, Callable[[], Score]] = {
-        "B1": lambda: judge.bleu.bleu_1,
-        "B2": lambda: judge.bleu.bleu_2,
-        "B3": lambda: judge.bleu.bleu_3,
-        "B4": lambda: judge.bleu.bleu_4,
-        "M": lambda: meteor(judge.pairs),
-        "R": lambda: rouge_l(judge.pairs),
-        "C": lambda: cider_d(judge.pairs, frequencies),
-        "S": lambda: spice(judge.pairs),
-        "NW": lambda: noun_alignment(judge.nouns.pairs, judge.nouns.table, reference=reference),
-        "IoU": lambda: noun_iou(judge.nouns.pairs, judge.nouns.table, reference=reference),
+    names = check_metrics(metrics)
+    captions = list(map(collapse_repeats, candidates)) if reference else candidates
+    inputs = _MetricInputs(captions, references, nouns, vectors, reference)
+    metric_functions: dict[str, Callable[[], Score]] = {
+        "B1": lambda: inputs.bleu.bleu_1,
+        "B2": lambda: inputs.bleu.bleu_2,
+        "B3": lambda: inputs.bleu.bleu_3,
+        "B4": lambda: inputs.bleu.bleu_4,
+        "M": lambda: meteor(inputs.pairs),
+        "R": lambda: rouge_l(inputs.pairs),
+        "C": lambda: cider_d(inputs.pairs, frequencies),
+        "S": lambda: spice(inputs.pairs),
+        "NW": lambda: noun_alignment(inputs.nouns.pairs, inputs.nouns.table, reference=reference),
+        "IoU": lambda: noun_iou(inputs.nouns.pairs, inputs.nouns.table, reference=reference),
     }
-    found: dict[str, Score] = {}
+    scores: dict[str, Score] = {}
     unavailable: dict[str, str] = {}
-    num_groups = len(judge.pairs)  # also checks what came, whatever the metrics
+    num_groups = len(inputs.pairs)  # validates the captions, whatever the metrics
     for done, name in enumerate(names, start=1):
         try:
-            found[name] = runs[name]()
+            scores[name] = metric_functions[name]()
         except MetricUnavailable as reason:
             unavailable[name] = str(reason)
         if progress is not None:
             progress(done, len(names))
     return Report(
-        corpus={name: found[name].corpus if name in found else None for name in names},
-        per_caption={name: result.per_caption for name, result in found.items()},
+        corpus={name: scores[name].corpus if name in scores else None for name in names},
+        per_caption={name: result.per_caption for name, result in scores.items()},
         unavailable=unavailable,
-        groups=num_groups,
-        vectors=judge.nouns.table.vectors_name if {"NW", "IoU"} & found.keys() else None,
+        num_groups=num_groups,
+        vectors=inputs.nouns.table.vectors_name if {"NW", "IoU"} & scores.keys() else None,
     )
 
 
@@ -123,44 +123,44 @@ def quick_scores(
     nouns: NounTable | None = None,
     frequencies: DocumentFrequencies | None = None,
 ) -> dict[str, float]:
-    """CIDEr-D and BLEU-4, with a noun table NW too, in the paper's units: what a training loop looks at.
+    """CIDEr-D, BLEU-4 and, with a noun table, NW, in the paper's units: for validation during training.
 
-    It needs neither Java nor spaCy.
+    Needs neither Java nor spaCy.
 
-    >>> found = quick_scores(["a dog runs in grass", "a cat"], [["a dog runs in grass"], ["a bird"]])
-    >>> {name: round(figure) for name, figure in found.items()}  # 10 for the first, 0 for the second, times 100 / 2
+    >>> scores = quick_scores(["a dog runs in grass", "a cat"], [["a dog runs in grass"], ["a bird"]])
+    >>> {name: round(value) for name, value in scores.items()}  # C: 10 and 0, averaged, times 100
     {'C': 500, 'B4': 91}
     """
-    chosen = ["C", "B4"] if nouns is None else ["C", "B4", "NW"]
-    report = score(candidates, references, chosen, nouns=nouns, frequencies=frequencies)
-    return {name: value * unit(name) for name, value in report.corpus.items() if value is not None}
+    names = ["C", "B4"] if nouns is None else ["C", "B4", "NW"]
+    report = score(candidates, references, names, nouns=nouns, frequencies=frequencies)
+    return {name: value * scale(name) for name, value in report.corpus.items() if value is not None}
 
 
-def checked_metrics(names: Sequence[str]) -> tuple[str, ...]:
-    """The metrics by their proper names, each once, in the order asked; "b4" and "iou" will do.
+def check_metrics(names: Sequence[str]) -> tuple[str, ...]:
+    """Canonical names of metrics, given in any case; duplicates are dropped.
 
-    >>> checked_metrics(["c", "IoU", "C"])
+    >>> check_metrics(["c", "IoU", "C"])
     ('C', 'IoU')
     """
-    proper = {name.lower(): name for name in METRICS}
-    unknown = next((name for name in names if name.lower() not in proper), None)
+    canonical = {name.lower(): name for name in METRICS}
+    unknown = next((name for name in names if name.lower() not in canonical), None)
     if unknown is not None:
-        raise InputError(f"metric {unknown!r} is unknown: expected some of {', '.join(METRICS)}")
+        raise InputError(f"got unknown metric {unknown!r}, expected some of {', '.join(METRICS)}")
     if not names:
-        raise InputError(f"no metric was asked for: expected some of {', '.join(METRICS)}")
-    return tuple(dict.fromkeys(proper[name.lower()] for name in names))
+        raise InputError(f"got no metrics, expected some of {', '.join(METRICS)}")
+    return tuple(dict.fromkeys(canonical[name.lower()] for name in names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Nouns:
-    """Captions cut for the metrics that compare nouns, and what counts as a noun in them."""
+class _NounInputs:
+    """Captions tokenised for NW and IoU, and the table of their nouns."""
 
     pairs: Pairs
     table: NounTable
 
 
-class _Judge:
-    """Captions as metrics want them; what several metrics need is made once, and only if one of them asks."""
+class _MetricInputs:
+    """Tokenised captions and intermediate results shared by several metrics, computed on first use."""
 
     def __init__(
         self,
@@ -182,42 +182,43 @@ class _Judge:
         return bleu(self.pairs)
 
     @cached_property
-    def nouns(self) -> _Nouns:
+    def nouns(self) -> _NounInputs:
         if self._reference:
-            # The authors keep the words of a table of nouns; without theirs, the usual nouns of the references do.
+            # The authors keep the words of their noun table; by default use the majority nouns of the references.
             table = self._table
             if table is None:
-                table = noun_table(self._all_words(candidates=False), self._word_vectors(), _tagger())
-            return _Nouns(pair_on_spaces(self._candidates, self._references), table)
+                nouns = majority_nouns(self._all_words(candidates=False), _load_tagger())
+                table = NounTable.from_nouns(nouns, self._word_vectors())
+            return _NounInputs(pair_on_whitespace(self._candidates, self._references), table)
         if self._table is not None:
-            return _Nouns(self.pairs, self._table)
-        return self._tagged()
+            return _NounInputs(self.pairs, self._table)
+        return self._tag_nouns()
 
-    def _tagged(self) -> _Nouns:
-        """Leave the words that are nouns where they stand."""
-        vectors, tagger = self._word_vectors(), _tagger()
-        different = dict.fromkeys(tuple(words) for words in self._all_words(candidates=True))
-        nouns_of = dict(zip(different, tagger.nouns(different), strict=True))
+    def _tag_nouns(self) -> _NounInputs:
+        """Keep the words that spaCy tags as nouns in context."""
+        vectors, tagger = self._word_vectors(), _load_tagger()
+        distinct = dict.fromkeys(tuple(words) for words in self._all_words(candidates=True))
+        nouns_of_caption = dict(zip(distinct, tagger.nouns(distinct), strict=True))
         rows = range(len(self.pairs))
-        said = [nouns_of[tuple(self.pairs.candidate(row))] for row in rows]
-        expected = [[nouns_of[tuple(words)] for words in self.pairs.references_of(row)] for row in rows]
-        table = NounTable.look_up((noun for nouns in nouns_of.values() for noun in nouns), vectors)
-        return _Nouns(pair_words(said, expected), table)
+        candidates = [nouns_of_caption[tuple(self.pairs.candidate_words(row))] for row in rows]
+        references = [[nouns_of_caption[tuple(words)] for words in self.pairs.reference_words(row)] for row in rows]
+        table = NounTable.from_nouns((noun for nouns in nouns_of_caption.values() for noun in nouns), vectors)
+        return _NounInputs(pair_words(candidates, references), table)
 
     def _all_words(self, *, candidates: bool) -> list[list[str]]:
         rows = range(len(self.pairs))
-        said = [self.pairs.candidate(row) for row in rows] if candidates else []
-        return said + [words for row in rows for words in self.pairs.references_of(row)]
+        captions = [self.pairs.candidate_words(row) for row in rows] if candidates else []
+        return captions + [words for row in rows for words in self.pairs.reference_words(row)]
 
     def _word_vectors(self) -> WordVectors:
         try:
             return self._vectors or load_vectors()
         except InputError as error:
-            raise MetricUnavailable(f"nouns cannot be compared: {error}") from error
+            raise MetricUnavailable(f"cannot compare nouns: {error}") from error
 
 
-def _tagger() -> NounTagger:
+def _load_tagger() -> PosTagger:
     try:
-        return NounTagger()
+        return PosTagger()
     except InputError as error:
-        raise MetricUnavailable(f"nouns cannot be told: {error}") from error
+        raise MetricUnavailable(f"cannot tag nouns: {error}") from error

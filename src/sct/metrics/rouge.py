@@ -1,4 +1,4 @@
-"""ROUGE-L after Lin 2004, as the official tool of the COCO captions counts it."""
+"""ROUGE-L (Lin 2004), equal to the official COCO caption evaluation."""
 
 import numpy as np
 from jaxtyping import Int
@@ -12,84 +12,87 @@ _BITS = 64
 
 
 def rouge_l(pairs: Pairs) -> Score:
-    """The longest run of words, gaps allowed, that candidate and reference share: F-score, recall counting more.
+    """F-score of the longest common subsequence of candidate and reference, with beta 1.2.
 
-    Precision and recall are each the best over the references, maybe of two different ones. A caption without words
-    counts as one word that only another such caption has, because the official tool splits text at single spaces.
+    Precision and recall are each the maximum over references, possibly of different ones. As in the official tool,
+    which splits on single spaces, an empty caption counts as one word that only another empty caption shares.
 
     >>> from sct.metrics.captions import pair
     >>> round(rouge_l(pair(["a dog runs"], [["a big dog"]])).corpus, 4)
     0.6667
     """
-    sizes = np.diff(pairs.reference_rows)
-    own, theirs = np.repeat(pairs.candidates.lengths(), sizes), pairs.references.lengths()
-    common = _common_lengths(pairs) + ((own == 0) & (theirs == 0))
-    precision = np.maximum.reduceat(common / np.maximum(own, 1), pairs.reference_rows[:-1])
-    recall = np.maximum.reduceat(common / np.maximum(theirs, 1), pairs.reference_rows[:-1])
-    below = recall + _BETA_SQUARED * precision
-    per_caption = (1 + _BETA_SQUARED) * precision * recall / np.where(below > 0, below, 1)
+    sizes = np.diff(pairs.reference_offsets)
+    candidate_lengths = np.repeat(pairs.candidates.lengths(), sizes)
+    reference_lengths = pairs.references.lengths()
+    common = _lcs_lengths(pairs) + ((candidate_lengths == 0) & (reference_lengths == 0))
+    precision = np.maximum.reduceat(common / np.maximum(candidate_lengths, 1), pairs.reference_offsets[:-1])
+    recall = np.maximum.reduceat(common / np.maximum(reference_lengths, 1), pairs.reference_offsets[:-1])
+    denominator = recall + _BETA_SQUARED * precision
+    per_caption = (1 + _BETA_SQUARED) * precision * recall / np.where(denominator > 0, denominator, 1)
     return Score(float(per_caption.mean()), per_caption)
 
 
-def _common_lengths(pairs: Pairs) -> Int[np.ndarray, " references"]:
+def _lcs_lengths(pairs: Pairs) -> Int[np.ndarray, " references"]:
     """Length of the longest common subsequence of each reference and its candidate.
 
-    A row of the usual table is kept as the bits of one number, as Hyyro 2004 does, for all references at once: a word
-    of the reference costs three operations. Candidates of more words than a number has bits take Python's numbers.
+    Bit-parallel dynamic programming (Hyyro 2004) over all references at once: a row of the table is one 64-bit integer,
+    and a word of the reference costs three operations. Candidates of more than 64 words use Python integers.
     """
-    group = np.repeat(np.arange(len(pairs)), np.diff(pairs.reference_rows))
+    group = np.repeat(np.arange(len(pairs)), np.diff(pairs.reference_offsets))
     is_long = pairs.candidates.lengths() > _BITS
-    lengths = _of_numbers(pairs, group)
+    lengths = _lcs_of_short_candidates(pairs, group)
     for row in np.flatnonzero(is_long[group]).tolist():
-        lengths[row] = _of_long(pairs.candidates[int(group[row])].tolist(), pairs.references[row].tolist())
+        lengths[row] = _lcs_of_long_candidate(
+            pairs.candidates[int(group[row])].tolist(), pairs.references[row].tolist()
+        )
     return lengths
 
 
-def _of_numbers(pairs: Pairs, group: Int[np.ndarray, " references"]) -> Int[np.ndarray, " references"]:
-    """Common lengths where the candidate is no longer than a number has bits; elsewhere anything."""
-    masks = _word_masks(pairs, group)
-    # References with most words in common first, so that those with a word left are always the first ones.
+def _lcs_of_short_candidates(pairs: Pairs, group: Int[np.ndarray, " references"]) -> Int[np.ndarray, " references"]:
+    """LCS lengths for candidates of at most 64 words; arbitrary values for longer ones."""
+    masks = _position_masks(pairs, group)
+    # Most shared words first, so that the references with words left are always a prefix.
     order = np.argsort(-masks.lengths(), kind="stable")
     starts, counts = masks.offsets[:-1][order], masks.lengths()[order]
-    # A zero bit is a word of the candidate that lengthens what is common.
+    # A zero bit is a word of the candidate that extends the subsequence.
     rows = np.full(len(order), np.iinfo(np.uint64).max, dtype=np.uint64)
     for step in range(int(counts[0])):
-        left = int(np.searchsorted(-counts, -step, side="left"))
-        row = rows[:left]
-        kept = row & masks.values[starts[:left] + step]
-        row[:] = (row + kept) | (row - kept)
+        active = int(np.searchsorted(-counts, -step, side="left"))
+        row = rows[:active]
+        matched = row & masks.values[starts[:active] + step]
+        row[:] = (row + matched) | (row - matched)
     lengths = np.empty(len(order), dtype=np.int64)
     lengths[order] = np.bitwise_count(~rows)
     return lengths
 
 
-def _word_masks(pairs: Pairs, group: Int[np.ndarray, " references"]) -> RaggedArray:
-    """For each word of a reference that its candidate holds: at which places, as bits. Other words change nothing."""
+def _position_masks(pairs: Pairs, group: Int[np.ndarray, " references"]) -> RaggedArray:
+    """Bit mask of the positions in the candidate of each reference word; words absent there are omitted."""
     num_words = max(1, len(pairs.words))
-    own_group = np.repeat(np.arange(len(pairs)), pairs.candidates.lengths())
-    place = np.arange(len(own_group)) - np.repeat(pairs.candidates.offsets[:-1], pairs.candidates.lengths())
-    own = own_group * num_words + pairs.candidates.values
-    order = np.argsort(own, kind="stable")
-    own = own[order]
-    first = np.flatnonzero(np.concatenate([[True], own[1:] != own[:-1]])[: len(own)])
-    bits = np.uint64(1) << (place[order] % _BITS).astype(np.uint64)
-    own_masks = np.bitwise_or.reduceat(bits, first) if len(own) else bits
-    keys = own[first]
+    candidate_group = np.repeat(np.arange(len(pairs)), pairs.candidates.lengths())
+    position = np.arange(len(candidate_group)) - np.repeat(pairs.candidates.offsets[:-1], pairs.candidates.lengths())
+    candidate_keys = candidate_group * num_words + pairs.candidates.values
+    order = np.argsort(candidate_keys, kind="stable")
+    candidate_keys = candidate_keys[order]
+    first = np.flatnonzero(np.concatenate([[True], candidate_keys[1:] != candidate_keys[:-1]])[: len(candidate_keys)])
+    bits = np.uint64(1) << (position[order] % _BITS).astype(np.uint64)
+    masks = np.bitwise_or.reduceat(bits, first) if len(candidate_keys) else bits
+    keys = candidate_keys[first]
 
-    theirs = np.repeat(group, pairs.references.lengths()) * num_words + pairs.references.values
-    found = np.minimum(np.searchsorted(keys, theirs), max(0, len(keys) - 1))
-    shared = np.flatnonzero(keys[found] == theirs) if len(keys) else np.zeros(0, dtype=np.int64)
-    return RaggedArray(own_masks[found[shared]], np.searchsorted(shared, pairs.references.offsets))
+    reference_keys = np.repeat(group, pairs.references.lengths()) * num_words + pairs.references.values
+    rows = np.minimum(np.searchsorted(keys, reference_keys), max(0, len(keys) - 1))
+    shared = np.flatnonzero(keys[rows] == reference_keys) if len(keys) else np.zeros(0, dtype=np.int64)
+    return RaggedArray(masks[rows[shared]], np.searchsorted(shared, pairs.references.offsets))
 
 
-def _of_long(candidate: list[int], reference: list[int]) -> int:
-    """Common length of one pair, of any length."""
+def _lcs_of_long_candidate(candidate: list[int], reference: list[int]) -> int:
+    """LCS length of one pair of any length."""
     masks: dict[int, int] = {}
-    for place, word in enumerate(candidate):
-        masks[word] = masks.get(word, 0) | (1 << place)
+    for position, word in enumerate(candidate):
+        masks[word] = masks.get(word, 0) | (1 << position)
     full = (1 << len(candidate)) - 1
     row = full
     for word in reference:
-        kept = row & masks.get(word, 0)
-        row = ((row + kept) | (row - kept)) & full
+        matched = row & masks.get(word, 0)
+        row = ((row + matched) | (row - matched)) & full
     return len(candidate) - row.bit_count()

@@ -1,7 +1,6 @@
-"""Self-CIDEr: how different the captions of one image are, after Wang and Chan 2019.
+"""Self-CIDEr (Wang and Chan 2019): diversity of an image's captions from the spectrum of their similarity matrix.
 
-Captions about one thing are alike in their rare n-grams, so the matrix of their similarities has one large eigenvalue;
-captions about different things share the spectrum out evenly.
+Similar captions give one large eigenvalue; captions that share nothing give equal ones.
 """
 
 from dataclasses import dataclass
@@ -9,75 +8,73 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from sct.metrics.caption_sets import CaptionSets
+from sct.metrics.captions import CaptionSets
 from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.metrics.interface import Score
-from sct.metrics.ngrams import LONGEST, count_ngrams
+from sct.metrics.ngrams import MAX_NGRAM_SIZE, count_ngrams
 
 
 def self_cider(sets: CaptionSets, frequencies: DocumentFrequencies | None = None) -> Score:
-    """Score each image: 0 where its captions are all alike, 1 where no two share anything and none is under four words.
+    """Score per image: 0 for identical captions, 1 if no two share an n-gram and none is shorter than four words.
 
-    Two captions are as alike as CIDEr finds them, a mean of cosines. CIDEr-D would not do: it is no kernel, so the
-    matrix could have negative eigenvalues. Without ``frequencies`` they are counted over the images' references.
+    The similarity is plain CIDEr, a mean of cosines: CIDEr-D is not a kernel, so its matrix may have negative
+    eigenvalues. Without ``frequencies`` n-grams are counted over the references of the images.
     """
-    sets.refuse_single("self-CIDEr")
-    vectors = _unit_vectors(sets, sets.frequencies() if frequencies is None else frequencies)
+    sets.require_multiple("self-CIDEr")
+    vectors = _unit_vectors(sets, DocumentFrequencies.from_references(sets) if frequencies is None else frequencies)
     bounds = np.searchsorted(vectors.image, np.arange(len(sets) + 1))
     per_image = np.zeros(len(sets))
     for image in range(len(sets)):
         entries = slice(bounds[image], bounds[image + 1])
-        first, last = sets.image_rows[image : image + 2]
+        first, last = sets.caption_offsets[image : image + 2]
         matrix = np.zeros((last - first, vectors.column[entries].max(initial=-1) + 1))
         matrix[vectors.caption[entries] - first, vectors.column[entries]] = vectors.value[entries]
-        per_image[image] = spread(matrix @ matrix.T)
+        per_image[image] = spectral_diversity(matrix @ matrix.T)
     return Score(float(per_image.mean()), per_image)
 
 
-def spread(similarities: Float[np.ndarray, "captions captions"]) -> float:
-    """How evenly the spectrum is shared out among n captions: ``-log_n(sqrt(largest) / sum of sqrt)``.
+def spectral_diversity(similarities: Float[np.ndarray, "captions captions"]) -> float:
+    """``-log_n(s_max / sum(s))`` for the singular values ``s``, roots of the eigenvalues, of n captions.
 
-    The roots of the eigenvalues are how much of the captions lies along each direction of their space.
-
-    >>> spread(np.eye(4)), spread(np.ones((4, 4))).__round__(6)
+    >>> spectral_diversity(np.eye(4)), spectral_diversity(np.ones((4, 4))).__round__(6)
     (1.0, 0.0)
     """
-    strengths = np.sqrt(np.clip(np.linalg.eigvalsh(similarities), 0.0, None))
-    total = float(strengths.sum())
-    if total == 0:  # captions without a word, or with none that weighs anything
+    singular_values = np.sqrt(np.clip(np.linalg.eigvalsh(similarities), 0.0, None))
+    total = float(singular_values.sum())
+    if total == 0:  # captions without words, or with words of zero IDF only
         return 0.0
-    return float(np.log(total / strengths[-1]) / np.log(len(similarities)))
+    return float(np.log(total / singular_values[-1]) / np.log(len(similarities)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Vectors:
-    """Vectors of captions whose products are CIDEr similarities: an entry for each value that is not 0, by image."""
+class _SparseVectors:
+    """Caption vectors whose dot products are CIDEr similarities: one entry per nonzero value, sorted by image."""
 
     image: Int[np.ndarray, " entries"]
     caption: Int[np.ndarray, " entries"]
     column: Int[np.ndarray, " entries"]
-    """Counted from 0 for each image."""
+    """Column index within the image."""
     value: Float[np.ndarray, " entries"]
 
 
-def _unit_vectors(sets: CaptionSets, frequencies: DocumentFrequencies) -> _Vectors:
+def _unit_vectors(sets: CaptionSets, frequencies: DocumentFrequencies) -> _SparseVectors:
     tables = count_ngrams(sets.captions, max(1, len(sets.words)))
-    captions, numbers, values = [], [], []
+    captions, ngram_ids, values = [], [], []
     num_ngrams = 0
-    for ngrams, weight in zip(tables, frequencies.weights(tables, sets.words), strict=True):
-        weighted = ngrams.count * weight[ngrams.ngram]
-        norms = np.sqrt(np.bincount(ngrams.caption, weights=weighted**2, minlength=len(sets.captions)))
-        counts = weighted > 0
-        captions.append(ngrams.caption[counts])
-        numbers.append(num_ngrams + ngrams.ngram[counts].astype(np.int64))
-        # The root of the number of lengths: the product of two vectors is then the mean of the cosines of each length.
-        values.append(weighted[counts] / norms[captions[-1]] / np.sqrt(LONGEST))
+    for ngrams, idf in zip(tables, frequencies.idf(tables, sets.words), strict=True):
+        tf_idf = ngrams.count * idf[ngrams.ngram]
+        norms = np.sqrt(np.bincount(ngrams.caption, weights=tf_idf**2, minlength=len(sets.captions)))
+        nonzero = tf_idf > 0
+        captions.append(ngrams.caption[nonzero])
+        ngram_ids.append(num_ngrams + ngrams.ngram[nonzero].astype(np.int64))
+        # Dividing by sqrt(MAX_NGRAM_SIZE) makes the dot product the mean of the cosines of each size.
+        values.append(tf_idf[nonzero] / norms[captions[-1]] / np.sqrt(MAX_NGRAM_SIZE))
         num_ngrams += len(ngrams.last_word)
     caption = np.concatenate(captions)
     image = sets.image_of_caption()[caption]
-    keys = image * num_ngrams + np.concatenate(numbers)
+    keys = image * num_ngrams + np.concatenate(ngram_ids)
     order = np.argsort(keys, kind="stable")
     keys, image = keys[order], image[order]
     columns = np.cumsum(np.diff(keys, prepend=-1) > 0) - 1
     columns -= columns[np.searchsorted(image, image)] if len(columns) else columns
-    return _Vectors(image, caption[order], columns, np.concatenate(values)[order])
+    return _SparseVectors(image, caption[order], columns, np.concatenate(values)[order])
