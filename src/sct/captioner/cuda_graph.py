@@ -1,4 +1,4 @@
-"""A whole search recorded once as a CUDA graph and replayed: no time is lost between its many small kernels."""
+"""Search captured once as a CUDA graph and replayed, which removes launch overhead between its many small kernels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -13,52 +13,54 @@ from sct.errors import InputError
 from sct.models.inputs import ControlBatch
 from sct.models.interface import Decoder
 
-MOST_RECORDINGS = 32
-"""Sizes that are kept; each has memory of its own on the device."""
+MAX_CAPTURES = 32
+"""Batch shapes that are kept (LRU); each has its own memory on the device."""
 Search = Callable[[Decoder, Any, SearchConfig], Decoded]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Recording:
-    """A graph with the memory it reads and writes."""
+class _Capture:
+    """A graph with its static input and output."""
 
-    inputs: ControlBatch
+    batch: ControlBatch
     graph: torch.cuda.CUDAGraph
     result: Decoded
 
 
 class CudaGraphSearch:
-    """A search on a GPU for batches of any size; each new size (rounded up) is recorded when it first comes.
+    """Search on a GPU for batches of any shape; each new shape, rounded up, is captured on first use.
 
-    SearchConfig must not stop early: a recorded search takes all its steps.
+    Needs ``early_stop=False``: a graph takes a fixed number of steps.
     """
 
-    def __init__(self, captioner: Decoder, settings: SearchConfig, search: Search = beam_search) -> None:
-        if settings.early_stop:
-            raise InputError("a recorded search takes all its steps: give settings with early_stop=False")
-        self._captioner = captioner
-        self._settings = settings
+    def __init__(self, decoder: Decoder, config: SearchConfig, search: Search = beam_search) -> None:
+        if config.early_stop:
+            raise InputError(
+                "got early_stop=True, but a CUDA graph takes a fixed number of steps: use early_stop=False"
+            )
+        self._decoder = decoder
+        self._config = config
         self._search = search
-        self._recordings: dict[tuple[int, ...], _Recording] = {}
+        self._captures: dict[tuple[int, ...], _Capture] = {}
 
-    def __call__(self, inputs: ControlBatch) -> Decoded:
-        """The same as the search itself finds."""
-        rows, (examples, slots, members) = len(inputs.regions), inputs.set_rows.shape
-        shape = tuple(_rounded_up(size) for size in (rows, examples, slots, members))
-        recording = self._recordings.pop(shape, None) or self._record(inputs, shape)
-        self._recordings[shape] = recording  # the last one used stands last
-        if len(self._recordings) > MOST_RECORDINGS:
-            del self._recordings[next(iter(self._recordings))]
-        _copy_into(recording.inputs, inputs)
-        recording.graph.replay()
-        raise_if_no_hypothesis(recording.result.scores[:examples] > -torch.inf)
-        values = {field.name: getattr(recording.result, field.name)[:examples].clone() for field in fields(Decoded)}
+    def __call__(self, batch: ControlBatch) -> Decoded:
+        """Return what the search itself returns."""
+        rows, (examples, slots, members) = len(batch.regions), batch.set_rows.shape
+        shape = tuple(_round_up(size) for size in (rows, examples, slots, members))
+        capture = self._captures.pop(shape, None) or self._capture(batch, shape)
+        self._captures[shape] = capture  # most recently used last
+        if len(self._captures) > MAX_CAPTURES:
+            del self._captures[next(iter(self._captures))]
+        _copy_into(capture.batch, batch)
+        capture.graph.replay()
+        raise_if_no_hypothesis(capture.result.scores[:examples] > -torch.inf)
+        values = {field.name: getattr(capture.result, field.name)[:examples].clone() for field in fields(Decoded)}
         return Decoded(**values)
 
-    def _record(self, inputs: ControlBatch, shape: tuple[int, ...]) -> _Recording:
+    def _capture(self, batch: ControlBatch, shape: tuple[int, ...]) -> _Capture:
         rows, examples, slots, members = shape
-        device, dtype = inputs.regions.device, self._captioner.dtype
-        features = inputs.regions.shape[1]
+        device, dtype = batch.regions.device, self._decoder.dtype
+        features = batch.regions.shape[1]
         static = ControlBatch(
             torch.zeros(rows, features, device=device, dtype=dtype),
             torch.zeros(examples, features, device=device, dtype=dtype),
@@ -66,8 +68,8 @@ class CudaGraphSearch:
             torch.zeros(examples, slots, members, device=device, dtype=torch.bool),
             torch.ones(examples, device=device, dtype=torch.long),
         )
-        _copy_into(static, inputs)
-        # A first run outside of the graph lets libraries set themselves up; on a stream of its own, as CUDA demands.
+        _copy_into(static, batch)
+        # Warm-up outside the graph, on a side stream as CUDA requires, initialises cuBLAS and the like.
         stream = torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -77,30 +79,30 @@ class CudaGraphSearch:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             result = self._run(static)
-        return _Recording(static, graph, result)
+        return _Capture(static, graph, result)
 
-    def _run(self, inputs: ControlBatch) -> Decoded:
-        return self._search(self._captioner, self._captioner.init_state(inputs), self._settings)
+    def _run(self, batch: ControlBatch) -> Decoded:
+        return self._search(self._decoder, self._decoder.init_state(batch), self._config)
 
 
-def _rounded_up(size: int) -> int:
-    """A number of four leading bits that is not below: at most an eighth more than needed.
+def _round_up(size: int) -> int:
+    """Round up to four significant bits, at most an eighth more.
 
-    >>> [_rounded_up(size) for size in (1, 7, 17, 100, 1000)]
+    >>> [_round_up(size) for size in (1, 7, 17, 100, 1000)]
     [1, 7, 18, 104, 1024]
     """
-    grain = 1 << max(0, size.bit_length() - 4)
-    return -(-size // grain) * grain
+    step = 1 << max(0, size.bit_length() - 4)
+    return -(-size // step) * step
 
 
-def _copy_into(static: ControlBatch, inputs: ControlBatch) -> None:
-    """Fill the recorded memory; what is left over says nothing: no members, and controls of one empty set."""
-    rows, (examples, slots, members) = len(inputs.regions), inputs.set_rows.shape
-    static.regions[:rows].copy_(inputs.regions)
-    static.image[:examples].copy_(inputs.image)
+def _copy_into(static: ControlBatch, batch: ControlBatch) -> None:
+    """Fill the static input; padding examples have one region set without members."""
+    rows, (examples, slots, members) = len(batch.regions), batch.set_rows.shape
+    static.regions[:rows].copy_(batch.regions)
+    static.image[:examples].copy_(batch.image)
     static.set_mask.zero_()
-    static.set_rows.zero_()  # no row that an earlier batch has left: should it hold no numbers, it would spoil this one
-    static.set_rows[:examples, :slots, :members].copy_(inputs.set_rows)
-    static.set_mask[:examples, :slots, :members].copy_(inputs.set_mask)
+    static.set_rows.zero_()  # an earlier batch's rows may point at NaN
+    static.set_rows[:examples, :slots, :members].copy_(batch.set_rows)
+    static.set_mask[:examples, :slots, :members].copy_(batch.set_mask)
     static.num_slots.fill_(1)
-    static.num_slots[:examples].copy_(inputs.num_slots)
+    static.num_slots[:examples].copy_(batch.num_slots)

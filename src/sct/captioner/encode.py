@@ -1,87 +1,109 @@
-"""From images to requests with features: what is pointed at is looked at, or found where nobody points."""
+"""Encode images and extract region features for caption requests; without boxes, select proposals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from sct.captioner.requests import ImageRequest, ImageSource, RegionRequest, choose
+import numpy as np
+
+from sct.captioner.requests import ImageRequest, ImageSource, ProposalSelection, RegionRequest
 from sct.errors import InputError
+from sct.regions.boxes import nms
 from sct.regions.images import LoadedImage, load_image
 from sct.regions.records import Box, Control, Region, RegionSet
-from sct.vision.interface import Sight, Vision
+from sct.vision.interface import EncodedImage, VisionEncoder
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _View:
-    """An image with the boxes that some request asks about, each once."""
-
-    image: LoadedImage
-    place_of_box: dict[Box, int] = field(default_factory=dict)
-
-    def ask(self, box: Box) -> None:
-        try:
-            box.check_inside(self.image.width, self.image.height)
-        except InputError as error:
-            raise InputError(f"{self.image.name}: {error}") from error
-        self.place_of_box.setdefault(box, len(self.place_of_box))
-
-    def seen(self, box: Box, sight: Sight) -> Region:
-        """What a look at the image gave of a box that was asked about."""
-        return sight.regions[self.place_of_box[box]]
-
-    @property
-    def whole(self) -> Box:
-        return Box(0.0, 0.0, float(self.image.width), float(self.image.height))
-
-
-def opened(source: ImageSource) -> LoadedImage:
-    """Decode an image, unless it is decoded already."""
+def as_image(source: ImageSource) -> LoadedImage:
+    """Load an image unless it is loaded already."""
     return source if isinstance(source, LoadedImage) else load_image(source)
 
 
-def look_at(vision: Vision, requests: Sequence[ImageRequest], *, can_sort: bool) -> list[RegionRequest]:
-    """See what requests point at, all images at once; one that several requests share is looked at once.
+def encode_requests(
+    vision: VisionEncoder, requests: Sequence[ImageRequest], *, has_sorter: bool
+) -> list[RegionRequest]:
+    """Encode the images of requests in one batch, each once, and add region features; see ``region_request``."""
+    images: dict[int, LoadedImage] = {}
+    for request in requests:
+        image = images.setdefault(id(request.image), as_image(request.image))
+        if request.control is not None:
+            _check_boxes(request.control, image)
+    encoded = dict(zip(images, vision.encode(list(images.values())), strict=True))
+    return [
+        region_request(encoded[id(request.image)], request.control, request.selection, has_sorter=has_sorter)
+        for request in requests
+    ]
 
-    Where nobody points, the proposals that are worth it are chosen: a set for the sorter, or, where there is none, a
-    sequence with the best first. An image in which nothing is found is one region as a whole.
+
+def region_request(
+    image: EncodedImage,
+    control: Control | None,
+    selection: ProposalSelection | None = None,
+    *,
+    has_sorter: bool,
+) -> RegionRequest:
+    """Request for an encoded image, with region features for the control.
+
+    Without a control, proposals are selected: as a set if there is a sorter, otherwise highest score first. An image
+    without proposals is one region as a whole.
     """
-    views: dict[int, _View] = {}
-    for request in requests:
-        key = id(request.image)
-        if key not in views:
-            views[key] = _View(opened(request.image))
-        regions = () if request.control is None else _regions(request.control)
-        for box in [region.box for region in regions] or [views[key].whole]:
-            views[key].ask(box)
-    images, boxes = [view.image for view in views.values()], [list(view.place_of_box) for view in views.values()]
-    sights = dict(zip(views, vision.look(images, boxes), strict=True))
-    found = []
-    for request in requests:
-        view, sight = views[id(request.image)], sights[id(request.image)]
-        if request.control is None:
-            chosen = choose(sight.proposals, request.choice) or (view.seen(view.whole, sight),)
-            control = Control(tuple(RegionSet((region,)) for region in chosen), ordered=not can_sort)
-        else:
-            control = _seen(request.control, view, sight)
-        size = (float(view.image.width), float(view.image.height))
-        found.append(RegionRequest(control, image_size=size, descriptor=sight.descriptor))
-    return found
+    if control is None:
+        regions = select_proposals(image.proposals, selection) or image.regions(
+            [Box(0.0, 0.0, float(image.width), float(image.height))]
+        )
+        control = Control(tuple(RegionSet((region,)) for region in regions), ordered=not has_sorter)
+    else:
+        _check_boxes(control, image)
+        control = _add_features(control, image)
+    size = (float(image.width), float(image.height))
+    return RegionRequest(control, image_size=size, image_feature=image.image_feature)
 
 
-def _regions(control: Control) -> list[Region]:
-    return [region for region_set in control.region_sets for region in region_set.regions]
+def select_proposals(proposals: Sequence[Region], selection: ProposalSelection | None = None) -> tuple[Region, ...]:
+    """Apply score threshold, class-aware NMS and the maximum number to proposals, which come highest score first.
+
+    >>> found = [Region(Box(x, 0, x + 9, 9), "man", score) for x, score in ((0, 0.9), (1, 0.8), (20, 0.7))]
+    >>> [region.score for region in select_proposals(found)]
+    [0.9, 0.7]
+    """
+    if not proposals:
+        return ()
+    selection = selection or ProposalSelection()
+    scores = np.array([region.score or 0.0 for region in proposals], np.float64)
+    candidates = np.flatnonzero(scores >= selection.relative_score_threshold * scores[0])
+    class_ids = {name: number for number, name in enumerate({region.class_name for region in proposals})}
+    kept = nms(
+        np.array([proposals[index].box for index in candidates], np.float64),
+        scores[candidates],
+        selection.iou_threshold,
+        classes=np.array([class_ids[proposals[index].class_name] for index in candidates]),
+        same_class_iou_threshold=selection.same_class_iou_threshold,
+    )
+    return tuple(proposals[candidates[index]] for index in kept[: selection.max_regions])
 
 
-def _seen(control: Control, view: _View, sight: Sight) -> Control:
-    """The control with what was seen of its regions; a name or a score that came with one is kept."""
+def _check_boxes(control: Control, image: LoadedImage | EncodedImage) -> None:
+    for region_set in control.region_sets:
+        for region in region_set.regions:
+            try:
+                region.box.check_inside(image.width, image.height)
+            except InputError as error:
+                raise InputError(f"{image.name}: {error}") from error
 
-    def known(region: Region) -> Region:
-        seen = view.seen(region.box, sight)
+
+def _add_features(control: Control, image: EncodedImage) -> Control:
+    """Add features to the regions of a control; a class name or score that the user gave is kept."""
+    boxes = list(dict.fromkeys(region.box for region_set in control.region_sets for region in region_set.regions))
+    encoded = dict(zip(boxes, image.regions(boxes), strict=True))
+
+    def merge(region: Region) -> Region:
+        found = encoded[region.box]
         return replace(
-            seen,
-            class_name=seen.class_name if region.class_name is None else region.class_name,
-            score=seen.score if region.score is None else region.score,
+            found,
+            class_name=found.class_name if region.class_name is None else region.class_name,
+            score=found.score if region.score is None else region.score,
         )
 
     return replace(
-        control, region_sets=tuple(RegionSet(tuple(map(known, each.regions))) for each in control.region_sets)
+        control,
+        region_sets=tuple(RegionSet(tuple(map(merge, region_set.regions))) for region_set in control.region_sets),
     )

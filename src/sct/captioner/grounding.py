@@ -1,7 +1,4 @@
-"""What a captioner looked at while it said a caption: one more pass over the words that a search found.
-
-From what a search found to grounded captions.
-"""
+"""Convert decoder output to grounded captions; attention is traced by a second pass over the decoded words."""
 
 from dataclasses import dataclass
 
@@ -9,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sct.captioner.grounded_caption import CaptionWord, GroundedCaption, grounded, ungrounded
+from sct.captioner.grounded_caption import CaptionWord, GroundedCaption, ground_words, ungrounded_caption
 from sct.decoding import Decoded, SearchConfig
 from sct.decoding.interface import SHIFT
 from sct.language.vocabulary import Vocabulary
@@ -19,7 +16,7 @@ from sct.models.interface import Decoder
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionTrace:
-    """Per word of each caption."""
+    """Pointer, attention and gate at each word of decoded captions."""
 
     pointer: Int[Tensor, "captions time"]
     attention: Float[Tensor, "captions time members"]
@@ -29,67 +26,69 @@ class AttentionTrace:
 
 @torch.inference_mode()
 def trace_attention(
-    captioner: Decoder,
-    inputs: ControlBatch,
+    decoder: Decoder,
+    batch: ControlBatch,
     example: Int[Tensor, " captions"],
     words: Int[Tensor, "captions time"],
     shifts: Int[Tensor, "captions time"],
-    begin: int,
+    bos: int,
 ) -> AttentionTrace:
-    """Say captions again, each on the control of its example, and keep what a search throws away."""
-    state = captioner.init_state(inputs).select(example)
-    last_word, last_shift = torch.full_like(words[:, 0], begin), torch.zeros_like(shifts[:, 0])
-    pointers, looks, probabilities = [], [], []
+    """Replay captions on the controls of their examples and record what beam search discards."""
+    state = decoder.init_state(batch).select(example)
+    last_word, last_shift = torch.full_like(words[:, 0], bos), torch.zeros_like(shifts[:, 0])
+    pointers, weights, probabilities = [], [], []
     for time in range(words.shape[1]):
-        step = captioner.step(last_word, last_shift, state)
+        step = decoder.step(last_word, last_shift, state)
         state, last_word, last_shift = step.state, words[:, time], shifts[:, time]
         assert step.shift_log_probs is not None
         pointers.append(state.pointer)
-        looks.append(state.attention_weights)
+        weights.append(state.attention_weights)
         probabilities.append(step.shift_log_probs[:, SHIFT].exp())
-    looked = torch.stack(looks, dim=1).float()
+    attention = torch.stack(weights, dim=1).float()
     return AttentionTrace(
-        torch.stack(pointers, dim=1), looked[..., :-1], looked[..., -1], torch.stack(probabilities, dim=1)
+        torch.stack(pointers, dim=1), attention[..., :-1], attention[..., -1], torch.stack(probabilities, dim=1)
     )
 
 
 def build_grounded_captions(
     decoded: Decoded,
-    explanation: AttentionTrace | None,
-    inputs: ControlBatch,
+    trace: AttentionTrace | None,
+    batch: ControlBatch,
     vocabulary: Vocabulary,
     log_probs: Float[Tensor, "examples n_best"],
     nouns: frozenset[str],
 ) -> list[list[GroundedCaption]]:
-    """Turn tensors into records; what stands for a caption that could not be found is left out.
+    """Convert decoder output to ``GroundedCaption``s, dropping hypotheses that failed.
 
-    Without an explanation words rest on nothing, and chunks are grounded nowhere.
+    Without a trace words and chunks are not grounded.
     """
     examples, n_best, _ = decoded.words.shape
     words, scores = decoded.words.tolist(), log_probs.tolist()
-    spoken = (decoded.token_mask & (decoded.words != SearchConfig().eos)).tolist()
-    alive = (decoded.scores > -torch.inf).tolist()
-    if explanation is None:
+    lengths = (decoded.token_mask & (decoded.words != SearchConfig().eos)).sum(-1).tolist()
+    is_valid = (decoded.scores > -torch.inf).tolist()
+    if trace is None:
         return [
             [
-                ungrounded([vocabulary.words[word] for word, is_said in zip(*said, strict=True) if is_said], score)
-                for *said, score, is_alive in zip(words[row], spoken[row], scores[row], alive[row], strict=True)
-                if is_alive
+                ungrounded_caption([vocabulary.words[word] for word in words[row][rank][: lengths[row][rank]]], score)
+                for rank, score in enumerate(scores[row])
+                if is_valid[row][rank]
             ]
             for row in range(examples)
         ]
-    sizes, num_sets = inputs.set_mask.sum(-1).tolist(), inputs.num_slots.tolist()
-    pointer, attention = explanation.pointer.tolist(), explanation.attention.tolist()
-    sentinel, shift = explanation.sentinel_weight.tolist(), explanation.shift_probability.tolist()
+    sizes, num_sets = batch.set_mask.sum(-1).tolist(), batch.num_slots.tolist()
+    pointer, attention = trace.pointer.tolist(), trace.attention.tolist()
+    sentinel, shift = trace.sentinel_weight.tolist(), trace.shift_probability.tolist()
     captions = []
     for example in range(examples):
         found = []
         for rank in range(n_best):
+            if not is_valid[example][rank]:
+                continue
             row = example * n_best + rank
-            said = []
-            for time in range(sum(spoken[example][rank])):
+            caption_words = []
+            for time in range(lengths[example][rank]):
                 region_set = min(pointer[row][time], num_sets[example] - 1)
-                said.append(
+                caption_words.append(
                     CaptionWord(
                         vocabulary.words[words[example][rank][time]],
                         region_set,
@@ -98,10 +97,9 @@ def build_grounded_captions(
                         shift[row][time],
                     )
                 )
-            # With the step after the last word, which says the end.
-            is_over = [place >= num_sets[example] for place in pointer[row][: len(said) + 1]]
-            control_end = is_over.index(True) if True in is_over else None
-            if alive[example][rank]:
-                found.append(grounded(said, scores[example][rank], nouns, control_end=control_end))
+            # The step of EOS, after the last word, may be in the end slot too.
+            in_end_slot = [slot >= num_sets[example] for slot in pointer[row][: len(caption_words) + 1]]
+            control_end = in_end_slot.index(True) if True in in_end_slot else None
+            found.append(ground_words(caption_words, scores[example][rank], nouns, control_end=control_end))
         captions.append(found)
     return captions

@@ -1,43 +1,37 @@
-"""``python -m sct.regions.hub BACKBONE OUT.safetensors``: make a file that sees by models of the hub."""
+"""``sct export-vision``: write a vision encoder file from models of the Hugging Face Hub."""
 
-import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from sct.errors import InputError
-from sct.vision.hub import HubConfig, save_hub_vision
+import typer
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the file and say what it sees; what is wrong is one line on stderr."""
-    parser = argparse.ArgumentParser(
-        prog="python -m sct.regions.hub", description="Make a file that sees by models of the Hugging Face hub."
+def export_vision_command(
+    backbone: Annotated[str, typer.Argument(help="Backbone for region features: Hub name or local folder.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.safetensors", help="File to write.")],
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the backbone.")] = None,
+    detector: Annotated[
+        str | None, typer.Option(help="Object detector for proposals and class names: Hub name or local folder.")
+    ] = None,
+    detector_revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the detector.")] = None,
+    image_size: Annotated[
+        int | None, typer.Option(min=1, help="Side in pixels of resized images; default: the backbone's own.")
+    ] = None,
+) -> None:
+    """Write a vision encoder made of Hugging Face Hub models, for examples.vision=FILE of a recipe.
+
+    The file holds model names pinned to their current commits, not weights.
+    """
+    from sct.vision.hub import HubConfig, save_hub_vision  # noqa: PLC0415
+
+    encoder = save_hub_vision(
+        out,
+        HubConfig(
+            backbone=backbone,
+            backbone_revision=revision,
+            detector=detector,
+            detector_revision=detector_revision,
+            image_size=image_size,
+        ),
     )
-    parser.add_argument("backbone", help="Name on the hub, or a local folder: where features come from.")
-    parser.add_argument("out", type=Path, help="The file to write, such as hub.safetensors.")
-    parser.add_argument("--revision", help="Branch, tag or commit of the backbone.")
-    parser.add_argument("--detector", help="Name or folder: where proposals and names of regions come from.")
-    parser.add_argument("--detector-revision", help="Branch, tag or commit of the detector.")
-    parser.add_argument("--side", type=int, help="Pixels of the square that images are brought to.")
-    given = parser.parse_args(arguments)
-    try:
-        eye = save_hub_vision(
-            given.out,
-            HubConfig(
-                backbone=given.backbone,
-                backbone_revision=given.revision,
-                detector=given.detector,
-                detector_revision=given.detector_revision,
-                side=given.side,
-            ),
-        )
-    except (InputError, OSError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 2
-    print(f"{given.out}: features of {eye.feature_size} numbers from images of {eye.side} x {eye.side}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(f"{out}: {encoder.feature_size}-d features of {encoder.image_size} x {encoder.image_size} images")

@@ -1,4 +1,4 @@
-"""What all verbs share: how they are found, and how they fail."""
+"""Entry point of ``sct``: lazy loading of commands, error messages and exit codes."""
 
 import os
 import sys
@@ -24,44 +24,45 @@ VERBS = (
     "reproduce",
     "serve",
     "import-reference",
+    "export-vision",
 )
-"""Each has a file of its name."""
+"""Each is a module of this package with a function ``<verb>_command``."""
 
-# The base of typer's errors about a command line; typer itself exports only classes derived from it.
+# Base class of typer's usage errors, which typer itself does not export.
 _CommandLineError: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
 
-def _print_version(expected: bool) -> bool:
-    if expected:
+def _print_version(value: bool) -> bool:
+    if value:
         typer.echo(f"sct {__version__}")
         raise typer.Exit
-    return expected
+    return value
 
 
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from; may stand anywhere.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print tracebacks; may be given anywhere.")] = False,
 ) -> None:
     """Show, Control and Tell: captions grounded on the regions you point at."""
 
 
 def _app(arguments: Sequence[str]) -> typer.Typer:
-    """The command line; where it is clear which verb is meant, the others need not be imported."""
+    """Build the command line; if the arguments name a verb, only that module is imported."""
     app = typer.Typer(name="sct", add_completion=False, rich_markup_mode=None)
     app.callback()(_options)
-    meant = next((argument for argument in arguments if not argument.startswith("-")), None)
-    for verb in [meant] if meant in VERBS else VERBS:
+    named = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for verb in [named] if named in VERBS else VERBS:
         name = verb.replace("-", "_")
         app.command(verb)(getattr(import_module(f"sct.cli.{name}"), f"{name}_command"))
     return app
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command line and return its exit code; errors are one line on stderr."""
+    """Run a command line and return its exit code; an error is one line on stderr."""
     debug = "--debug" in arguments
     rest = [argument for argument in arguments if argument != "--debug"]
     try:
@@ -74,15 +75,15 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", 130, debug=debug)
     except (BrokenPipeError, SystemExit):
-        # The reader of our output left ("sct stats X | head"); rich turns that into SystemExit. It is no fault, but
-        # nothing more may be written either.
+        # The reader closed the pipe ("sct stats X | head"); rich turns that into SystemExit. Not an error, but nothing
+        # more may be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (_CommandLineError, InputError, OSError) as error:
         describe = getattr(error, "format_message", error.__str__)
         return _fail(describe(), 2, debug=debug)
     except Exception as error:
-        return _fail(f"{type(error).__name__}: {error} (a fault of sct; --debug shows where)", 1, debug=debug)
+        return _fail(f"{type(error).__name__}: {error} (a bug in sct; --debug prints the traceback)", 1, debug=debug)
     return 0
 
 

@@ -9,31 +9,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
-from sct.data.corpus_words import dataset_nouns
+from sct.captioner.requests import IMAGE_BATCH_SIZE
+from sct.data.corpus_words import build_noun_table
 from sct.data.dataset import Dataset, Manifest
-from sct.data.features import ImageFeatures
+from sct.data.features import CachedFeatures
 from sct.data.grounding.grounder import Grounder
 from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage
-from sct.data.samples import MOST_MEMBERS
-from sct.data.table import Table, join, pack
+from sct.data.samples import MAX_REGIONS_PER_SET
+from sct.data.table import Table, build_table, merge_tables
 from sct.errors import InputError
 from sct.evaluation.predict import Progress
 from sct.evaluation.scoring import NounLexicon
 from sct.language.noun_chunks import NounChunker
 from sct.language.noun_table import NounTable
 from sct.language.word_vectors import load_vectors
-from sct.regions import Box, Region
+from sct.regions import Box
 from sct.regions.images import LoadedImage, load_image
-from sct.vision.interface import Vision
+from sct.vision.interface import VisionEncoder
 
-_IMAGES_AT_ONCE = 8
 _MOST_DISTORTION = 0.02
 """By how much the shape of an image may differ from what its line says: sides of scaled images are rounded."""
 
@@ -46,27 +43,11 @@ class EncodedDataset:
     """As people wrote it down; a region has the noun of its first mention, where spaCy is there to tell it."""
     seen: Table
     """The same with the names and scores that the eyes give: what a sorter may know."""
-    features: "ImageFeatureCache"
+    features: CachedFeatures
 
 
-class ImageFeatureCache:
-    """Features of regions that were looked at once, for all images of a dataset."""
-
-    def __init__(self, images: Sequence[Sequence[Region]], descriptors: Sequence[np.ndarray]) -> None:
-        """Regions of each image with their features, in the order of the dataset."""
-        features = [np.asarray(region.feature, np.float32) for regions in images for region in regions]
-        self._regions: Float[Tensor, "rows features"] = torch.from_numpy(np.stack(features))
-        self._first_row: Int[np.ndarray, " images"] = np.cumsum([0, *map(len, images)])[:-1]
-        self._image: Float[Tensor, "images features"] = torch.from_numpy(np.stack(descriptors).astype(np.float32))
-
-    def __call__(self, images: Sequence[int]) -> ImageFeatures:
-        """Features of these images, among those of all others."""
-        rows = list(images)
-        return ImageFeatures(self._regions, self._first_row[rows], self._image[rows])
-
-
-def look_at_file(
-    vision: Vision,
+def encode_dataset(
+    vision: VisionEncoder,
     path: Path,
     *,
     nouns: NounLexicon | None = None,
@@ -85,36 +66,34 @@ def look_at_file(
     seen: list[AnnotatedImage] = []
     human: list[AnnotatedImage] = []
     descriptors: list[np.ndarray] = []
-    for start in range(0, len(images), _IMAGES_AT_ONCE):
-        some = images[start : start + _IMAGES_AT_ONCE]
+    for start in range(0, len(images), IMAGE_BATCH_SIZE):
+        some = images[start : start + IMAGE_BATCH_SIZE]
         loaded = [load_image(folder / image.image_id) for image in some]
         frames = [_Frame(image, pixels) for image, pixels in zip(some, loaded, strict=True)]
-        boxes = [
-            [frame.to_pixels(region.box) for region in image.regions] for image, frame in zip(some, frames, strict=True)
-        ]
-        for image, frame, sight in zip(some, frames, vision.look(loaded, boxes), strict=True):
-            found = sight.proposals[:MOST_MEMBERS] if with_proposals else ()
+        for image, frame, encoded in zip(some, frames, vision.encode(loaded), strict=True):
+            regions = encoded.regions([frame.to_pixels(region.box) for region in image.regions])
+            found = encoded.proposals[:MAX_REGIONS_PER_SET] if with_proposals else ()
             proposals = [replace(region, box=frame.to_line(region.box)) for region in found]
-            named = [replace(new, box=old.box) for new, old in zip(sight.regions, image.regions, strict=True)]
+            named = [replace(new, box=old.box) for new, old in zip(regions, image.regions, strict=True)]
             human.append(replace(image, regions=(*image.regions, *proposals)))
             seen.append(replace(image, regions=(*named, *proposals)))
-            descriptors.append(sight.descriptor)
+            descriptors.append(encoded.image_feature)
         if progress is not None:
             progress(len(seen), len(images))
-    table, vocabulary = join([pack(_named_by_people(human))])
+    table, vocabulary = merge_tables([build_table(_named_by_people(human))])
     manifest = Manifest(
         source="grounded JSONL",
         mode="paper",
         settings={},
         image_folder=str(folder.resolve()),
-        images=len(images),
-        captions=len(table.columns["auto_grounded"]),
+        num_images=len(images),
+        num_captions=len(table.columns["auto_grounded"]),
     )
     rows = {image_id: row for row, image_id in enumerate(table.image_ids)}
     return EncodedDataset(
         Dataset(manifest, table, vocabulary, _nouns(table, nouns or NounLexicon()), None, rows),
-        join([pack(seen)])[0],
-        ImageFeatureCache([image.regions for image in seen], descriptors),
+        merge_tables([build_table(seen)])[0],
+        CachedFeatures.from_regions([image.regions for image in seen], descriptors),
     )
 
 
@@ -171,6 +150,6 @@ def _nouns(table: Table, given: NounLexicon) -> NounTable | None:
     if given.table is not None:
         return given.table
     try:
-        return dataset_nouns(table, given.vectors or load_vectors())
+        return build_noun_table(table, given.vectors or load_vectors())
     except InputError:
         return None

@@ -8,31 +8,27 @@ time. Time and memory for an image are bounded whatever it holds.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
-from math import perm
-from random import Random
 from typing import NamedTuple
 
 import torch
 
 from sct.captioner.captioner import Captioner, CaptionOptions
-from sct.data.examples import MOST_REGIONS, all_regions
+from sct.captioner.collate import collate_samples
+from sct.captioner.ordering import ORDERS_PER_CAPTION, candidate_orders
 from sct.data.features import Features
-from sct.data.samples import MOST_MEMBERS, RegionSets, region_sets_of_images
+from sct.data.samples import (
+    MAX_REGIONS_PER_IMAGE,
+    MAX_REGIONS_PER_SET,
+    RegionSets,
+    image_region_sets,
+    whole_image_regions,
+)
 from sct.data.table import Table
 from sct.errors import InputError
-from sct.evaluation.predict import BATCH_SIZE, Progress, alike, check_features, pack
+from sct.evaluation.predict import BATCH_SIZE, Progress, alike, check_features
 
-ORDERS_PER_CAPTION = 5
-"""Permutations that are looked at for each caption that is kept, at most."""
-MOST_SETS = 10
-"""Most region sets of a candidate, as the paper's sorter takes; longer controls do not fit a caption of 20 words."""
 HYPOTHESES_PER_CAPTION = 2
 """Hypotheses for each caption that is kept, at least: the beam of an order may say one text with other shifts."""
-_MOST_LISTED = 4
-"""Permutations are listed, to draw some of them, where there are at most so many times those that are expected."""
-_DRAWS_EACH = 10
-"""Draws for each order that is expected, at most: where many sets have the same members, few orders differ."""
 _IMAGES_AT_ONCE = 64
 
 
@@ -68,51 +64,21 @@ def region_pools(table: Table, split: str) -> list[RegionPool]:
     the region sets of an image without a control are. Here all captions, which are its references, say which sets it
     has: also those with a chunk that has no region, which have no control of their own.
     """
-    offsets = table.columns["image_caption"].tolist()
+    offsets = table.columns["caption_offsets"].tolist()
     return [
         RegionPool(image, sets, tuple(range(offsets[image], offsets[image + 1])))
-        for image, sets in region_sets_of_images(table, split).items()
+        for image, sets in image_region_sets(table, split).items()
     ]
 
 
 def whole_image_pools(table: Table, pools: Sequence[RegionPool]) -> list[RegionPool]:
     """The same pools as a captioner sees them that knows no control: all regions of an image in one set."""
-    return [replace(pool, sets=(all_regions(table, pool.image),)) for pool in pools]
+    return [replace(pool, sets=(whole_image_regions(table, pool.image),)) for pool in pools]
 
 
 def orders_and_suborders(pool: RegionPool, most: int) -> list[RegionSets]:
     """Permutations of an image's region sets and of subsets of them, by chance that is the image's own."""
     return candidate_orders(pool.sets, most, pool.image)
-
-
-def candidate_orders(sets: RegionSets, most: int, seed: object) -> list[RegionSets]:
-    """Permutations of region sets and of subsets of them, all if there are at most ``most``.
-
-    Otherwise each number of sets gets an equal share of ``most``; what a small number cannot use goes to the larger.
-
-    >>> candidate_orders(((0,), (1,)), 9, "a.jpg")
-    [((0,),), ((1,),), ((0,), (1,)), ((1,), (0,))]
-    """
-    chance = Random(f"{seed}")
-    sizes = range(1, min(len(sets), MOST_SETS) + 1)
-    found: list[RegionSets] = []
-    for size in sizes:
-        share = -(-(most - len(found)) // (len(sizes) - size + 1))
-        found += some_orders(sets, size, share, chance)
-    return found
-
-
-def some_orders(sets: RegionSets, size: int, most: int, chance: Random) -> list[RegionSets]:
-    """Different orders of ``size`` of the sets, at most ``most`` of them; sets may have the same members."""
-    if perm(len(sets), size) <= _MOST_LISTED * most:
-        orders = list(dict.fromkeys(permutations(sets, size)))
-        return orders if len(orders) <= most else chance.sample(orders, most)
-    drawn: dict[RegionSets, None] = {}
-    for _ in range(_DRAWS_EACH * most):
-        if len(drawn) == most:
-            break
-        drawn[tuple(chance.sample(sets, size))] = None
-    return list(drawn)
 
 
 def oracle_captions(
@@ -189,10 +155,10 @@ def _said(
     batch_size: int,
 ) -> Iterator[tuple[int, int, OracleCaption]]:
     """Every caption of every job: place of its image, rank in the beam, caption."""
-    most_members = MOST_REGIONS if captioner.config.ignores_control else MOST_MEMBERS
+    max_members = MAX_REGIONS_PER_IMAGE if captioner.config.ignores_control else MAX_REGIONS_PER_SET
     for batch in _batches(jobs, batch_size, options.beam_size):
         images = [pools[job.place].image for job in batch]
-        inputs = pack(features, images, [job.order for job in batch], most_members=most_members)
+        inputs = collate_samples(features, images, [job.order for job in batch], max_members=max_members)
         check_features(inputs, captioner)
         latents = torch.tensor([job.manner for job in batch]) if captioner.has_latents else None
         wide = replace(options, beam_size=batch[0].beam_size, n_best=batch[0].beam_size)

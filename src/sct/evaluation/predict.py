@@ -4,16 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 
 from sct.captioner.captioner import Captioner, CaptionOptions
+from sct.captioner.collate import collate_samples
 from sct.captioner.grounded_caption import GroundedCaption
-from sct.data.examples import MOST_REGIONS
 from sct.data.features import Features
-from sct.data.samples import MOST_MEMBERS, RegionSets, Sample
+from sct.data.samples import MAX_REGIONS_PER_IMAGE, MAX_REGIONS_PER_SET, RegionSets, Sample
 from sct.data.table import Table
 from sct.errors import InputError
-from sct.models.inputs import ControlBatch, collate_controls
+from sct.models.inputs import ControlBatch
 from sct.sorting import ControlSorter
 from sct.sorting.batches import sorting_table
 
@@ -43,11 +42,11 @@ def predict(
 ) -> list[GroundedCaption]:
     """The best caption of each sample."""
     found: dict[int, GroundedCaption] = {}
-    most_members = MOST_REGIONS if captioner.config.ignores_control else MOST_MEMBERS
+    max_members = MAX_REGIONS_PER_IMAGE if captioner.config.ignores_control else MAX_REGIONS_PER_SET
     for numbers in alike([sample.control for sample in samples], batch_size):
         some = [samples[number] for number in numbers]
-        inputs = pack(
-            features, [sample.image for sample in some], [sample.control for sample in some], most_members=most_members
+        inputs = collate_samples(
+            features, [sample.image for sample in some], [sample.control for sample in some], max_members=max_members
         )
         check_features(inputs, captioner)
         captions = captioner.caption_inputs(inputs, options)
@@ -103,29 +102,6 @@ def alike(controls: Sequence[RegionSets], batch_size: int) -> Iterator[list[int]
     order = sorted(range(len(controls)), key=lambda number: (len(controls[number]), max(map(len, controls[number]))))
     for start in range(0, len(order), batch_size):
         yield order[start : start + batch_size]
-
-
-def pack(
-    features: Features, images: Sequence[int], controls: Sequence[RegionSets], *, most_members: int = MOST_MEMBERS
-) -> ControlBatch:
-    """Lay controls out for a captioner; only the regions that they name are taken along, each once."""
-    different = list(dict.fromkeys(images))
-    known = features(different)
-    place = {image: number for number, image in enumerate(different)}
-    places = [place[image] for image in images]
-    row_of: dict[int, int] = {}
-    packed = []
-    for number, control in zip(places, controls, strict=True):
-        first = int(known.first_row[number])
-        packed.append(
-            [
-                [row_of.setdefault(first + member, len(row_of)) for member in members[:most_members]]
-                for members in control
-            ]
-        )
-    home = known.regions.device
-    rows = torch.tensor(list(row_of), dtype=torch.long, device=home)
-    return collate_controls(known.regions[rows], known.image[torch.tensor(places, device=home)], packed)
 
 
 def check_features(inputs: ControlBatch, captioner: Captioner) -> None:

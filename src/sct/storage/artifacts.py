@@ -5,6 +5,7 @@ a TOML or JSON manifest.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +69,19 @@ class ArtifactFormat:
 
     def save_tensors(self, path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
         """Write a safetensors file with this header, atomically; arrays are all numpy's or all torch's."""
-        about = {"format": self.name, "version": str(self.version), **(metadata or {})}
+        header = {"format": self.name, "version": str(self.version), **(metadata or {})}
         with atomic_write(path) as file:
-            file.write(_safetensors(tensors)(dict(tensors), metadata=about))
+            file.write(_sort_metadata(_save_function(tensors)(dict(tensors), metadata=header)))
+
+    def matches(self, path: Path) -> bool:
+        """Whether a file is a safetensors file of this format, of whatever version."""
+        from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+
+        try:
+            with safe_open(path, framework="numpy") as file:
+                return (file.metadata() or {}).get("format") == self.name
+        except (SafetensorError, OSError):
+            return False
 
     def load_tensors(self, path: Path, framework: Literal["numpy", "pt"] = "numpy") -> Artifact:
         """Read a safetensors file with this header."""
@@ -94,7 +105,17 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _safetensors(tensors: Mapping[str, Any]) -> Any:
+def _sort_metadata(content: bytes) -> bytes:
+    """Sort the metadata of a safetensors file, so that equal artifacts are equal bytes; safetensors shuffles it."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[8 + size :]
+
+
+def _save_function(tensors: Mapping[str, Any]) -> Any:
     """The ``save`` of the framework that the arrays belong to."""
     if any(type(tensor).__module__.startswith("torch") for tensor in tensors.values()):
         from safetensors import torch  # noqa: PLC0415

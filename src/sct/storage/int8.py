@@ -1,4 +1,4 @@
-"""Weights in a quarter of their size: rows of 8-bit numbers, each row with a scale."""
+"""Int8 quantisation of saved weights, with one scale per row."""
 
 from collections.abc import Mapping
 
@@ -6,38 +6,38 @@ import torch
 from torch import Tensor
 
 _SCALE = ".scale"
-_SMALLEST = 1 << 14
-"""Numbers of a tensor from which packing is worth the loss."""
+_MIN_SIZE = 1 << 14
+"""Tensors with fewer elements are saved as float16."""
 
 
-def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Large matrices as 8-bit rows and their scales, everything else in half precision.
+def quantize_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Quantise large matrices to int8 with a scale per row; other floats become float16.
 
-    >>> sorted(pack({"w": torch.ones(128, 256), "b": torch.ones(3)}))
+    >>> sorted(quantize_int8({"w": torch.ones(128, 256), "b": torch.ones(3)}))
     ['b', 'w', 'w.scale']
     """
-    packed: dict[str, Tensor] = {}
+    quantized: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         values = tensor.detach().cpu()
         if not values.is_floating_point():
-            packed[name] = values.contiguous()
-        elif values.dim() < 2 or values.numel() < _SMALLEST:
-            packed[name] = values.half().contiguous()
+            quantized[name] = values.contiguous()
+        elif values.dim() < 2 or values.numel() < _MIN_SIZE:
+            quantized[name] = values.half().contiguous()
         else:
             rows = values.float().flatten(1)
             scale = (rows.abs().amax(1) / 127).clamp(min=1e-12)
-            packed[name] = (rows / scale[:, None]).round().to(torch.int8).view(values.shape).contiguous()
-            packed[name + _SCALE] = scale
-    return packed
+            quantized[name] = (rows / scale[:, None]).round().to(torch.int8).view(values.shape).contiguous()
+            quantized[name + _SCALE] = scale
+    return quantized
 
 
-def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What ``pack`` was given, in single precision, each matrix off by at most half a step of its rows."""
-    whole: dict[str, Tensor] = {}
+def dequantize_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Invert ``quantize_int8`` in float32, up to half a quantisation step."""
+    restored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         scale = tensors.get(name + _SCALE)
         if scale is not None:
-            whole[name] = tensor.float() * scale.view(-1, *[1] * (tensor.dim() - 1))
+            restored[name] = tensor.float() * scale.view(-1, *[1] * (tensor.dim() - 1))
         elif not name.endswith(_SCALE):
-            whole[name] = tensor.float() if tensor.is_floating_point() else tensor
-    return whole
+            restored[name] = tensor.float() if tensor.is_floating_point() else tensor
+    return restored

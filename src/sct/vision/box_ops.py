@@ -1,63 +1,67 @@
-"""Boxes that may be worth talking about: anchors, their deltas, and the suppression of doubles."""
+"""Box operations on tensors: anchors, delta encoding, IoU and non-maximum suppression.
+
+Boxes are (x1, y1, x2, y2), relative to the image.
+"""
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-SIDES = (0.09, 0.18, 0.33, 0.58, 0.92)
-"""Of anchors, relative to the image's."""
-SHAPES = (0.5, 1.0, 2.0)
-"""Height by width."""
-NUM_ANCHORS = len(SIDES) * len(SHAPES)
-_LARGEST_GROWTH = 2.5
+ANCHOR_SIZES = (0.09, 0.18, 0.33, 0.58, 0.92)
+"""Relative to the image."""
+ASPECT_RATIOS = (0.5, 1.0, 2.0)
+"""Height / width."""
+NUM_ANCHORS = len(ANCHOR_SIZES) * len(ASPECT_RATIOS)
+"""Anchors per cell of the feature map."""
+_MAX_LOG_SCALE = 2.5
 
 
-def anchors(rows: int, columns: int) -> Float[Tensor, "anchors 4"]:
-    """Boxes around the centre of each cell of a map, cell by cell, relative to the image; they may leave it."""
+def build_anchors(rows: int, columns: int) -> Float[Tensor, "anchors 4"]:
+    """Anchors around the centre of each cell of a feature map, cell by cell; they may extend beyond the image."""
     y, x = torch.meshgrid((torch.arange(rows) + 0.5) / rows, (torch.arange(columns) + 0.5) / columns, indexing="ij")
     centres = torch.stack([x, y], dim=-1).view(-1, 1, 2)
-    sizes = torch.tensor([(side / shape**0.5, side * shape**0.5) for side in SIDES for shape in SHAPES])
+    sizes = torch.tensor([(size / ratio**0.5, size * ratio**0.5) for size in ANCHOR_SIZES for ratio in ASPECT_RATIOS])
     return torch.cat([centres - sizes / 2, centres + sizes / 2], dim=-1).flatten(0, 1)
 
 
-def moved(boxes: Float[Tensor, "*n 4"], deltas: Float[Tensor, "*n 4"]) -> Float[Tensor, "*n 4"]:
-    """Boxes moved and scaled by deltas, kept inside the image."""
+def decode_boxes(boxes: Float[Tensor, "*n 4"], deltas: Float[Tensor, "*n 4"]) -> Float[Tensor, "*n 4"]:
+    """Apply (dx, dy, log dw, log dh) to boxes and clip them to the image."""
     size = boxes[..., 2:] - boxes[..., :2]
     centre = (boxes[..., :2] + boxes[..., 2:]) / 2 + deltas[..., :2] * size
-    grown = size * deltas[..., 2:].clamp(-_LARGEST_GROWTH, _LARGEST_GROWTH).exp()
-    return torch.cat([centre - grown / 2, centre + grown / 2], dim=-1).clamp(0, 1)
+    scaled = size * deltas[..., 2:].clamp(-_MAX_LOG_SCALE, _MAX_LOG_SCALE).exp()
+    return torch.cat([centre - scaled / 2, centre + scaled / 2], dim=-1).clamp(0, 1)
 
 
-def encode_boxes(boxes: Float[Tensor, "*n 4"], expected: Float[Tensor, "*n 4"]) -> Float[Tensor, "*n 4"]:
-    """What ``moved`` needs to make the one of the other."""
+def encode_boxes(boxes: Float[Tensor, "*n 4"], targets: Float[Tensor, "*n 4"]) -> Float[Tensor, "*n 4"]:
+    """Deltas with which ``decode_boxes`` turns ``boxes`` into ``targets``."""
     size = boxes[..., 2:] - boxes[..., :2]
-    shift = ((expected[..., :2] + expected[..., 2:]) - (boxes[..., :2] + boxes[..., 2:])) / 2 / size
-    return torch.cat([shift, ((expected[..., 2:] - expected[..., :2]) / size).log()], dim=-1)
+    shift = ((targets[..., :2] + targets[..., 2:]) - (boxes[..., :2] + boxes[..., 2:])) / 2 / size
+    return torch.cat([shift, ((targets[..., 2:] - targets[..., :2]) / size).log()], dim=-1)
 
 
-def overlaps(first: Float[Tensor, "*n a 4"], second: Float[Tensor, "*n b 4"]) -> Float[Tensor, "*n a b"]:
-    """Intersection over union of every pair; 0 where both are empty."""
+def box_iou(first: Float[Tensor, "*n a 4"], second: Float[Tensor, "*n b 4"]) -> Float[Tensor, "*n a b"]:
+    """Intersection over union of every pair; 0 where both boxes are empty."""
     top_left = torch.maximum(first[..., :, None, :2], second[..., None, :, :2])
     bottom_right = torch.minimum(first[..., :, None, 2:], second[..., None, :, 2:])
-    shared = (bottom_right - top_left).clamp(min=0).prod(-1)
+    intersection = (bottom_right - top_left).clamp(min=0).prod(-1)
     areas = [(boxes[..., 2:] - boxes[..., :2]).clamp(min=0).prod(-1) for boxes in (first, second)]
-    return shared / (areas[0][..., :, None] + areas[1][..., None, :] - shared).clamp(min=1e-9)
+    return intersection / (areas[0][..., :, None] + areas[1][..., None, :] - intersection).clamp(min=1e-9)
 
 
 def nms(
-    boxes: Float[Tensor, "n 4"], scores: Float[Tensor, " n"], largest_overlap: float, limit: int
+    boxes: Float[Tensor, "n 4"], scores: Float[Tensor, " n"], iou_threshold: float, limit: int
 ) -> Int[Tensor, " kept"]:
-    """Rows of the best boxes, best first, none of which overlaps a better one by more than is allowed."""
+    """Greedy NMS: indices of at most ``limit`` kept boxes, highest score first."""
     order = scores.argsort(descending=True)
-    clash: Bool[Tensor, "n n"] = overlaps(boxes[order], boxes[order]) > largest_overlap
-    clashes = clash.triu(1).cpu().numpy()
+    overlaps: Bool[Tensor, "n n"] = box_iou(boxes[order], boxes[order]) > iou_threshold
+    suppresses = overlaps.triu(1).cpu().numpy()
     kept: list[int] = []
-    dead = torch.zeros(len(order), dtype=torch.bool).numpy()
-    for place in range(len(order)):
-        if dead[place]:
+    is_suppressed = torch.zeros(len(order), dtype=torch.bool).numpy()
+    for rank in range(len(order)):
+        if is_suppressed[rank]:
             continue
-        kept.append(place)
+        kept.append(rank)
         if len(kept) == limit:
             break
-        dead |= clashes[place]
+        is_suppressed |= suppresses[rank]
     return order[torch.tensor(kept, dtype=torch.long, device=order.device)]

@@ -1,226 +1,183 @@
-"""The regions of an image that are worth talking about, found in two looks.
-
-An image after one look at it: further boxes in it cost no new look.
-
-What sees images in a bundle: the network, with the names it knows.
-"""
+"""The vision encoder of bundles: region features, class names and proposals of images, in one file."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-import safetensors.torch
 import torch
 from jaxtyping import Float
-from PIL import Image
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from sct.errors import InputError
 from sct.regions.images import LoadedImage
 from sct.regions.records import Box, Region
-from sct.storage.atomic import atomic_write
-from sct.storage.int8 import pack, unpack
+from sct.storage.artifacts import ArtifactFormat
+from sct.storage.int8 import dequantize_int8, quantize_int8
 from sct.storage.skip_init import SkipInit
-from sct.vision.box_ops import moved, nms
-from sct.vision.interface import NetworkVision, Sight
+from sct.vision.box_ops import decode_boxes, nms
+from sct.vision.hub import HUB_FORMAT, load_hub_vision
+from sct.vision.interface import EncodedImage, VisionEncoder
+from sct.vision.preprocess import preprocess
 from sct.vision.region_network import FeatureMaps, RegionEncoder, RegionEncoderConfig
-from sct.vision.vit import TransformerConfig
+from sct.vision.vit import ViTConfig
 
-_ANCHORS, _CANDIDATES = 1200, 120
-_LARGEST_OVERLAP_FIRST, _LARGEST_OVERLAP = 0.75, 0.6
-_SMALLEST_SIDE = 1e-3
-"""Relative to the image; a thinner box is nothing that a person would point at."""
+FORMAT = ArtifactFormat("sct region encoder", 'train it again with task = "vision", or copy it again')
+_MAX_ANCHORS, _MAX_CANDIDATES = 1200, 120
+_RPN_IOU_THRESHOLD, _IOU_THRESHOLD = 0.75, 0.6
+_MIN_BOX_SIZE = 1e-3
+"""Relative to the image; thinner proposals are dropped."""
+_WHOLE_IMAGE = (0.0, 0.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposals:
-    """Boxes of one image, the best first."""
+    """Proposed boxes of one image, highest score first."""
 
     boxes: Float[Tensor, "proposals 4"]
     """Relative to the image."""
-    worth: Float[Tensor, " proposals"]
-    """From 0 to 1, by both looks: whether people would name something there, and how well the box fits it."""
+    scores: Float[Tensor, " proposals"]
+    """Geometric mean of RPN and RoI objectness."""
 
 
 @torch.no_grad()
 def propose(network: RegionEncoder, maps: FeatureMaps, limit: int) -> list[Proposals]:
-    """At most ``limit`` regions of each image: the best anchors, moved, looked at again, and without doubles."""
-    found = network.anchored(maps)
+    """Return at most ``limit`` proposals per image: RPN, NMS, RoI objectness and box refinement, NMS."""
+    rpn = network.rpn(maps)
     proposals = []
-    for number, (worth, deltas) in enumerate(zip(found.worth, found.deltas, strict=True)):
-        best = worth.topk(min(_ANCHORS, len(worth)))
-        boxes = moved(network.anchors[best.indices], deltas[best.indices])
-        candidates = nms(boxes, best.values, _LARGEST_OVERLAP_FIRST, _CANDIDATES)
-        features = network.looks(maps.of(number), boxes[None, candidates])[0]
-        # The second look has learned from the best anchors alone: of the others the first knows more.
-        looks = best.values[candidates].sigmoid(), network.worth(features).squeeze(1).float().sigmoid()
-        judged = (looks[0] * looks[1]).sqrt()
-        boxes = moved(boxes[candidates], network.refine(features).float())
-        is_box = (boxes[:, 2:] - boxes[:, :2]).amin(1) > _SMALLEST_SIDE
-        boxes, judged = boxes[is_box], judged[is_box]
-        kept = nms(boxes, judged, _LARGEST_OVERLAP, limit)
-        proposals.append(Proposals(boxes[kept], judged[kept]))
+    for image, (objectness, deltas) in enumerate(zip(rpn.objectness, rpn.deltas, strict=True)):
+        best = objectness.topk(min(_MAX_ANCHORS, len(objectness)))
+        boxes = decode_boxes(network.anchors[best.indices], deltas[best.indices])
+        candidates = nms(boxes, best.values, _RPN_IOU_THRESHOLD, _MAX_CANDIDATES)
+        features = network.box_features(maps.select(image), boxes[None, candidates])[0]
+        # The RoI head is trained on the best anchors only, so the RPN's score still counts.
+        rpn_scores, roi_scores = (
+            best.values[candidates].sigmoid(),
+            network.objectness(features).squeeze(1).float().sigmoid(),
+        )
+        scores = (rpn_scores * roi_scores).sqrt()
+        boxes = decode_boxes(boxes[candidates], network.box_head(features).float())
+        is_box = (boxes[:, 2:] - boxes[:, :2]).amin(1) > _MIN_BOX_SIZE
+        boxes, scores = boxes[is_box], scores[is_box]
+        kept = nms(boxes, scores, _IOU_THRESHOLD, limit)
+        proposals.append(Proposals(boxes[kept], scores[kept]))
     return proposals
 
 
-_WHOLE = (0.0, 0.0, 1.0, 1.0)
-_BYTES_OF_A_RECORD = 1000
-"""About what a region's box, name and score take up as Python objects."""
-
-
-class Glimpse:
-    """The maps that the network made of an image: the larger part of a look, and less than its pixels."""
+class _RegionEncodedImage(EncodedImage):
+    """Feature maps of an image: most of the cost of encoding it, and smaller than its pixels."""
 
     def __init__(
         self,
         network: RegionEncoder,
-        names: tuple[str, ...],
+        class_names: tuple[str, ...],
         image: LoadedImage,
         maps: FeatureMaps,
         proposals: Proposals,
     ) -> None:
-        """``maps`` and ``proposals`` are of this image alone."""
-        self._network, self._names = network, names
-        self._maps = FeatureMaps(maps.full.clone(), maps.reduced.clone(), maps.whole.clone())  # not of a whole batch
-        self._size = maps.full.new_tensor([image.width, image.height] * 2)
-        boxes = torch.cat([self._size.new_tensor([_WHOLE]), proposals.boxes])
-        whole, *found = self._regions(boxes, [Box(*box) for box in (boxes * self._size).tolist()])
+        """``maps`` and ``proposals`` are those of this image only."""
+        self._network, self._class_names = network, class_names
+        # Copies, or one image would keep the maps of its whole batch alive.
+        self._maps = FeatureMaps(maps.patches.clone(), maps.reduced.clone(), maps.cls.clone())
+        self._size = maps.patches.new_tensor([image.width, image.height] * 2)
+        boxes = torch.cat([self._size.new_tensor([_WHOLE_IMAGE]), proposals.boxes])
+        whole, *found = self._describe(boxes, [Box(*box) for box in (boxes * self._size).tolist()])
         assert whole.feature is not None
-        self._descriptor = whole.feature
-        self._proposals = tuple(
-            Region(region.box, region.class_name, worth, region.feature)
-            for region, worth in zip(found, proposals.worth.tolist(), strict=True)
+        super().__init__(
+            image,
+            whole.feature,
+            [
+                Region(region.box, region.class_name, score, region.feature)
+                for region, score in zip(found, proposals.scores.tolist(), strict=True)
+            ],
         )
 
     @torch.inference_mode()
-    def sight(self, boxes: Sequence[Box]) -> Sight:
-        """What is seen in these boxes, and in the image."""
-        rows = self._size.new_tensor([list(box) for box in boxes]).view(-1, 4) / self._size
-        return Sight(self._descriptor, tuple(self._regions(rows, boxes)), self._proposals)
+    def regions(self, boxes: Sequence[Box]) -> tuple[Region, ...]:
+        """Return a region for each box; its score is the probability of its class."""
+        relative = self._size.new_tensor([list(box) for box in boxes]).view(-1, 4) / self._size
+        return tuple(self._describe(relative, boxes))
 
-    def _regions(self, rows: Float[Tensor, "boxes 4"], boxes: Sequence[Box]) -> list[Region]:
-        """Regions of boxes, relative to the image and in its pixels; the score is that of the name."""
-        looks = self._network.looks(self._maps, rows[None])[0]
-        names = self._network.name(looks)
-        named, features = names.softmax(1).max(1), self._network.told(looks, names)
+    def _describe(self, relative: Float[Tensor, "boxes 4"], boxes: Sequence[Box]) -> list[Region]:
+        """Classify boxes, given relative to the image and in its pixels."""
+        features = self._network.box_features(self._maps, relative[None])[0]
+        logits = self._network.class_head(features)
+        best, output = logits.softmax(1).max(1), self._network.output_features(features, logits)
         return [
-            Region(box, self._names[name], score, feature)
-            for box, name, score, feature in zip(
-                boxes, named.indices.tolist(), named.values.tolist(), features.cpu().numpy(), strict=True
+            Region(box, self._class_names[number], score, feature)
+            for box, number, score, feature in zip(
+                boxes, best.indices.tolist(), best.values.tolist(), output.cpu().numpy(), strict=True
             )
         ]
 
     @property
     def num_bytes(self) -> int:
-        """About what it takes up."""
-        maps = (self._maps.full, self._maps.reduced, self._maps.whole)
-        records = (1 + len(self._proposals)) * (_BYTES_OF_A_RECORD + self._descriptor.nbytes)
-        return sum(tensor.nbytes for tensor in maps) + records
-
-
-_FORMAT = "sct sight 1"
-MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's colours, which the transformer was first trained with."""
+        """Approximate memory, mostly of the feature maps."""
+        maps = (self._maps.patches, self._maps.reduced, self._maps.cls)
+        return super().num_bytes + sum(tensor.nbytes for tensor in maps)
 
 
 class RegionVisionEncoder:
-    """Sees regions in images (``sct.vision.interface.Vision``)."""
+    """Vision encoder with a ``RegionEncoder`` network (``sct.vision.interface.VisionEncoder``)."""
+
+    trainable = True
 
     def __init__(
-        self, network: RegionEncoder, names: tuple[str, ...], *, device: str | torch.device = "cpu", proposals: int = 30
+        self,
+        network: RegionEncoder,
+        class_names: tuple[str, ...],
+        *,
+        device: str | torch.device = "cpu",
+        num_proposals: int = 30,
     ) -> None:
-        """``proposals``: how many regions it proposes for an image, at most."""
-        if len(names) != network.config.num_classes:
-            raise InputError(f"{len(names)} names came for a network of {network.config.num_classes}: expected as many")
-        self.network, self.names, self.num_proposals = network.eval().to(device), names, proposals
-        self.feature_size, self.side = network.config.output_size, network.config.side
+        """``num_proposals`` is the maximum per image."""
+        if len(class_names) != network.config.num_classes:
+            raise InputError(
+                f"got {len(class_names)} class names, expected {network.config.num_classes}: name every class of the "
+                "network"
+            )
+        self.network, self.class_names, self.num_proposals = network.eval().to(device), class_names, num_proposals
+        self.feature_size, self.image_size = network.config.output_size, network.config.image_size
         self._device = torch.device(device)
 
     def to(self, device: str | torch.device) -> "RegionVisionEncoder":
-        """The same on another device."""
-        return RegionVisionEncoder(self.network, self.names, device=device, proposals=self.num_proposals)
-
-    def look(self, images: Sequence[LoadedImage], boxes: Sequence[Sequence[Box]]) -> list[Sight]:
-        """Look once at each image, at the boxes that are asked for and for regions worth talking about."""
-        if len(images) != len(boxes):
-            raise InputError(f"{len(images)} images came with {len(boxes)} lists of boxes: expected one for each")
-        return [glimpse.sight(asked) for glimpse, asked in zip(self.glimpse(images), boxes, strict=True)]
+        """Return the encoder on another device."""
+        return RegionVisionEncoder(self.network, self.class_names, device=device, num_proposals=self.num_proposals)
 
     @torch.inference_mode()
-    def glimpse(self, images: Sequence[LoadedImage]) -> list[Glimpse]:
-        """Look once at each image, for who asks about more boxes in it later."""
+    def encode(self, images: Sequence[LoadedImage]) -> list[EncodedImage]:
+        """Encode images in one batch and propose regions."""
         if not images:
             return []
-        maps = self.network.look(prepared(images, self.side).to(self._device))
-        found = propose(self.network, maps, self.num_proposals)
+        maps = self.network.encode_pixels(preprocess(images, self.image_size).to(self._device))
+        proposals = propose(self.network, maps, self.num_proposals)
         return [
-            Glimpse(self.network, self.names, image, maps.of(number), proposals)
-            for number, (image, proposals) in enumerate(zip(images, found, strict=True))
+            _RegionEncodedImage(self.network, self.class_names, image, maps.select(number), found)
+            for number, (image, found) in enumerate(zip(images, proposals, strict=True))
         ]
 
     def save(self, path: Path) -> None:
-        """Write it as one safetensors file, large matrices in 8 bits."""
-        about = {
-            "format": _FORMAT,
+        """Write one safetensors file, large matrices as int8."""
+        metadata = {
             "config": json.dumps(asdict(self.network.config)),
-            "names": json.dumps(self.names),
+            "class_names": json.dumps(self.class_names),
         }
-        with atomic_write(path) as file:
-            file.write(safetensors.torch.save(pack(self.network.state_dict()), metadata=about))
+        FORMAT.save_tensors(path, quantize_int8(self.network.state_dict()), metadata)
 
 
-def load_vision(path: Path) -> NetworkVision:
-    """Read what ``RegionVisionEncoder.save`` wrote, or ``sct.vision.hub.HubVisionEncoder.save``."""
+def load_vision(path: Path) -> VisionEncoder:
+    """Read a file written by ``RegionVisionEncoder.save`` or ``sct.vision.hub.HubVisionEncoder.save``."""
+    if HUB_FORMAT.matches(path):
+        return load_hub_vision(path)
+    metadata, tensors = FORMAT.load_tensors(path, "pt")
     try:
-        with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
-            if about.get("format") != _FORMAT:
-                return _load_other(about, path)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except OSError as error:
-        raise InputError(
-            f'{path} cannot be read ({error}): expected the vision.safetensors of a run with task = "sight"'
-        ) from error
-    except SafetensorError as error:
-        raise InputError(f"{path} is no whole network that sees ({error}): copy it again") from error
-    try:
-        settings = json.loads(about["config"])
-        names = tuple(json.loads(about["names"]))
-        config = RegionEncoderConfig(**{**settings, "transformer": TransformerConfig(**settings["transformer"])})
+        sizes = json.loads(metadata["config"])
+        class_names = tuple(json.loads(metadata["class_names"]))
+        config = RegionEncoderConfig(**{**sizes, "vit": ViTConfig(**sizes["vit"])})
         with SkipInit():
             network = RegionEncoder(config)
-        network.load_state_dict(unpack(tensors), assign=True)
+        network.load_state_dict(dequantize_int8(tensors), assign=True)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        what = str(error).splitlines()[-1].strip()
-        raise InputError(f"{path} is not as this sct writes such networks ({what}): make it again") from error
+        raise FORMAT.damaged(path, str(error).splitlines()[-1].strip()) from error
     network.build_anchors()
-    return RegionVisionEncoder(network, names)
-
-
-def _load_other(about: dict[str, str], path: Path) -> NetworkVision:
-    from sct.vision.hub import FORMAT, hub_vision_of  # noqa: PLC0415
-
-    if about.get("format") != FORMAT:
-        raise InputError(f"{path} has format {about.get('format')!r}: expected {_FORMAT!r} or {FORMAT!r}")
-    return hub_vision_of(about, path)
-
-
-def prepared(images: Sequence[LoadedImage], side: int) -> Float[Tensor, "images 3 side side"]:
-    """Images as the network takes them: each a square of its side, whatever shape it had."""
-    squares = [squared(image.pixels, side) for image in images]
-    return normalised(torch.from_numpy(np.stack(squares)))
-
-
-def squared(pixels: np.ndarray, side: int) -> np.ndarray:
-    """An image as a square of whole numbers, channels first."""
-    resized = Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC)
-    return np.asarray(resized).transpose(2, 0, 1)
-
-
-def normalised(pixels: Tensor) -> Float[Tensor, "images 3 side side"]:
-    """Colours from 0 to 255 as the network expects them."""
-    mean, spread = (torch.tensor(values, device=pixels.device).view(3, 1, 1) for values in (MEAN, IMAGENET_STD))
-    return (pixels.float() / 255 - mean) / spread
+    return RegionVisionEncoder(network, class_names)

@@ -1,16 +1,11 @@
-"""Which models of the hub see, and how.
-
-A detector of the hub: boxes, names and scores in an image.
-
-What sees images by models of the hub.
-"""
+"""Vision encoder made of Hugging Face Hub models: a backbone for features, optionally a detector for proposals."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import safetensors.torch
+import numpy as np
 import torch
 from jaxtyping import Float
 from PIL import Image
@@ -19,230 +14,266 @@ from torch import Tensor
 from sct.errors import InputError
 from sct.regions.images import LoadedImage
 from sct.regions.records import Box, Region, is_one_line
-from sct.storage.atomic import atomic_write
-from sct.vision.box_ops import nms, overlaps
-from sct.vision.encoder import prepared
-from sct.vision.hub_backbone import HubNetwork
-from sct.vision.hub_loading import PretrainedModel, fetch_backbone, fetch_detector
-from sct.vision.interface import Sight
+from sct.storage.artifacts import ArtifactFormat
+from sct.vision.box_ops import box_iou, nms
+from sct.vision.hub_backbone import HubBackbone
+from sct.vision.hub_loading import PretrainedModel, load_backbone, load_detector
+from sct.vision.interface import EncodedImage
+from sct.vision.preprocess import preprocess
+
+HUB_FORMAT = ArtifactFormat("sct hub vision encoder", "write it again with sct export-vision")
+_MIN_BOX_SIZE = 1e-3
+_IOU_THRESHOLD = 0.75
+"""NMS over all classes: many detectors return one box under several labels."""
+_NO_LABEL = "N/A"
+"""Label that some detectors give to classes absent from their training data."""
+_MAX_ASPECT_RATIO = 4
+"""Longer images are stretched; a detector that keeps the aspect ratio would see a few rows of pixels."""
+_MIN_IMAGE_SIZE = 16
+"""Side in pixels; in smaller images some processors cannot tell rows from channels."""
+_MIN_CLASS_IOU = 0.5
+"""IoU with a detection from which a box takes its class name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubConfig:
-    """Names instead of weights: what a file of such eyes holds."""
+    """Model names and settings; a saved encoder holds these instead of weights."""
 
     backbone: str
-    """What features come from: its name on the hub, or a local folder."""
+    """Hub name or local folder of the model that features come from."""
     backbone_revision: str | None = None
-    """The commit that is fetched; none for a local folder."""
+    """Commit; None for a local folder."""
     detector: str | None = None
-    """What proposals and names come from; without one there are none."""
+    """Hub name or local folder of the object detector; None: no proposals and no class names."""
     detector_revision: str | None = None
-    side: int | None = None
-    """Pixels of the square that every image is brought to; none: what the backbone's own preparation makes."""
+    image_size: int | None = None
+    """Side in pixels of the square that images are resized to; None: the backbone's own."""
     score_threshold: float = 0.2
-    """What a detection must score to count."""
-    max_proposals: int = 30
+    """Minimum detection score."""
+    max_detections: int = 30
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be looked with."""
-        for what, name in (("backbone", self.backbone), ("detector", self.detector)):
+        """Check ranges."""
+        for role, name in (("backbone", self.backbone), ("detector", self.detector)):
             if name is not None and not name.strip():
-                raise InputError(f"the {what} has no name: expected one of the Hugging Face hub, or a local folder")
-        if self.side is not None and self.side < 1:
-            raise InputError(f"side is {self.side}: expected at least 1 pixel")
+                raise InputError(f"got an empty {role} name: give a model on the Hugging Face Hub or a local folder")
+        if self.image_size is not None and self.image_size < 1:
+            raise InputError(f"image_size is {self.image_size}, expected at least 1 pixel")
         if not 0 <= self.score_threshold <= 1:
-            raise InputError(f"score_threshold is {self.score_threshold}: expected 0 to 1")
-        if self.max_proposals < 1:
-            raise InputError(f"max_proposals is {self.max_proposals}: expected at least 1")
-
-
-_SMALLEST_SIDE = 1e-3
-_LARGEST_OVERLAP = 0.75
-"""Of two detections, whatever their names: many detectors offer one box under several."""
-_NO_NAME = "N/A"
-"""How some detectors call classes that no image of their data showed."""
-_LONGEST_SHAPE = 4
-"""Longer images are stretched: detectors keep the shape, and would see a few rows of pixels."""
-_SMALLEST_IMAGE = 16
-"""Pixels of a side; in smaller ones some preparation cannot tell rows from colours."""
+            raise InputError(f"score_threshold is {self.score_threshold}, expected 0 to 1")
+        if self.max_detections < 1:
+            raise InputError(f"max_detections is {self.max_detections}, expected at least 1")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detections:
-    """What was found in one image, the best first."""
+    """Detections in one image, highest score first."""
 
     boxes: Float[Tensor, "detections 4"]
     """Relative to the image."""
     scores: Float[Tensor, " detections"]
-    names: tuple[str | None, ...]
+    class_names: tuple[str | None, ...]
 
     @classmethod
-    def none(cls, device: torch.device) -> "Detections":
-        """Nothing was found."""
+    def empty(cls, device: torch.device) -> "Detections":
+        """No detections."""
         return cls(torch.zeros(0, 4, device=device), torch.zeros(0, device=device), ())
 
 
 class HubDetector:
-    """Finds objects, one image at a time: what pads a batch moves the boxes of some detectors."""
+    """Object detector of the Hub, run on one image at a time: with some detectors, batch padding moves boxes."""
 
-    def __init__(self, fetched: PretrainedModel, name: str, *, score_threshold: float, limit: int) -> None:
-        """``limit``: how many detections are kept of an image, at most."""
-        if not hasattr(fetched.processor, "post_process_object_detection"):
-            kind = type(fetched.processor).__name__
-            raise InputError(f"what prepares images for detector {name!r} ({kind}) makes no boxes: expected another")
-        self._model, self._processor = fetched.model, fetched.processor
-        self._names: dict[int, str] = {
-            int(number): str(label).strip() for number, label in fetched.config.id2label.items()
+    def __init__(self, pretrained: PretrainedModel, name: str, *, score_threshold: float, max_detections: int) -> None:
+        """``max_detections`` are kept per image."""
+        if not hasattr(pretrained.processor, "post_process_object_detection"):
+            raise InputError(
+                f"the image processor of detector {name!r} ({type(pretrained.processor).__name__}) has no "
+                "post_process_object_detection: use another detector"
+            )
+        self._model, self._processor = pretrained.model, pretrained.processor
+        self._class_names: dict[int, str] = {
+            int(number): str(label).strip() for number, label in pretrained.config.id2label.items()
         }
-        self._least_score, self._limit = score_threshold, limit
+        self._score_threshold, self._max_detections = score_threshold, max_detections
 
     def to(self, device: torch.device) -> "HubDetector":
-        """The same on another device."""
+        """Move the model to another device."""
         self._model.to(device)
         return self
 
     @torch.inference_mode()
     def detect(self, image: LoadedImage, device: torch.device) -> Detections:
-        """Look for all objects that it knows."""
+        """Detect objects and apply NMS."""
         resized = Image.fromarray(image.pixels)
-        width = max(resized.width, resized.height // _LONGEST_SHAPE, _SMALLEST_IMAGE)
-        height = max(resized.height, resized.width // _LONGEST_SHAPE, _SMALLEST_IMAGE)
+        width = max(resized.width, resized.height // _MAX_ASPECT_RATIO, _MIN_IMAGE_SIZE)
+        height = max(resized.height, resized.width // _MAX_ASPECT_RATIO, _MIN_IMAGE_SIZE)
         if resized.size != (width, height):
             resized = resized.resize((width, height), Image.Resampling.BILINEAR)
-        given = self._processor(images=[resized], return_tensors="pt")["pixel_values"].to(device)
+        pixel_values = self._processor(images=[resized], return_tensors="pt")["pixel_values"].to(device)
         [found] = self._processor.post_process_object_detection(
-            self._model(pixel_values=given),
-            threshold=self._least_score,
+            self._model(pixel_values=pixel_values),
+            threshold=self._score_threshold,
             target_sizes=torch.tensor([[height, width]], device=device),
         )
         size = torch.tensor([width, height] * 2, dtype=torch.float32, device=device)
         boxes = (found["boxes"].float() / size).clamp(0, 1)
-        is_box = (boxes[:, 2:] - boxes[:, :2]).amin(1) > _SMALLEST_SIDE
+        is_box = (boxes[:, 2:] - boxes[:, :2]).amin(1) > _MIN_BOX_SIZE
         boxes, scores = boxes[is_box], found["scores"].float()[is_box].clamp(0, 1)
-        kept = nms(boxes, scores, _LARGEST_OVERLAP, self._limit)
+        kept = nms(boxes, scores, _IOU_THRESHOLD, self._max_detections)
         labels = found["labels"][is_box][kept].tolist()
-        return Detections(boxes[kept], scores[kept], tuple(self._name(label) for label in labels))
+        return Detections(boxes[kept], scores[kept], tuple(self._class_name(label) for label in labels))
 
-    def _name(self, label: int) -> str | None:
-        name = self._names.get(label, _NO_NAME)
-        return name if name != _NO_NAME and is_one_line(name) else None
+    def _class_name(self, label: int) -> str | None:
+        name = self._class_names.get(label, _NO_LABEL)
+        return name if name != _NO_LABEL and is_one_line(name) else None
 
 
-FORMAT = "sct hub vision 1"
-_LEAST_OVERLAP = 0.5
-"""Of a box that somebody asks for with a detection, for it to have its name."""
+class _HubEncodedImage(EncodedImage):
+    """Feature map and detections of an image."""
+
+    def __init__(
+        self,
+        network: HubBackbone,
+        image: LoadedImage,
+        maps: Float[Tensor, "1 channels rows columns"],
+        detections: Detections,
+    ) -> None:
+        self._network, self._detections = network, detections
+        self._maps = maps.clone()  # or one image would keep the maps of its whole batch alive
+        self._size = torch.tensor([image.width, image.height] * 2, dtype=torch.float32, device=maps.device)
+        whole = torch.tensor([[0.0, 0.0, 1.0, 1.0]], device=maps.device)
+        image_feature, *features = self._features(torch.cat([whole, detections.boxes]))
+        boxes = (detections.boxes * self._size).tolist()
+        proposals = [
+            Region(Box(*box), class_name, score, feature)
+            for box, class_name, score, feature in zip(
+                boxes, detections.class_names, detections.scores.tolist(), features, strict=True
+            )
+        ]
+        super().__init__(image, image_feature, proposals)
+
+    @torch.inference_mode()
+    def regions(self, boxes: Sequence[Box]) -> tuple[Region, ...]:
+        """Return a region for each box, with class and score of the detection that it overlaps most, if by enough."""
+        corners = torch.tensor([list(box) for box in boxes], dtype=torch.float32, device=self._size.device)
+        relative = corners.view(-1, 4) / self._size
+        return tuple(
+            Region(box, class_name, score, feature)
+            for box, (class_name, score), feature in zip(
+                boxes, _match_classes(relative, self._detections), self._features(relative), strict=True
+            )
+        )
+
+    def _features(self, relative: Float[Tensor, "boxes 4"]) -> Float[np.ndarray, "boxes features"]:
+        return self._network.roi_features(self._maps, relative[None])[0].cpu().numpy()
+
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory, mostly of the feature map."""
+        return super().num_bytes + self._maps.nbytes
 
 
 class HubVisionEncoder:
-    """Sees regions in images (``sct.vision.interface.NetworkVision``)."""
+    """Vision encoder with models of the Hub (``sct.vision.interface.VisionEncoder``)."""
+
+    trainable = True
 
     def __init__(
         self,
         config: HubConfig,
-        network: HubNetwork,
+        network: HubBackbone,
         detector: HubDetector | None,
         *,
         device: str | torch.device = "cpu",
     ) -> None:
-        """Without a detector nothing is proposed, and nothing has a name."""
+        """Without a detector there are no proposals and no class names."""
         self._device = torch.device(device)
         self.config, self.network = config, network.eval().to(self._device)
         self._detector = None if detector is None else detector.to(self._device)
-        self.feature_size, self.side = network.feature_size, network.side
+        self.feature_size, self.image_size = network.feature_size, network.image_size
 
     def to(self, device: str | torch.device) -> "HubVisionEncoder":
-        """The same on another device."""
+        """Return the encoder on another device."""
         return HubVisionEncoder(self.config, self.network, self._detector, device=device)
 
     @torch.inference_mode()
-    def look(self, images: Sequence[LoadedImage], boxes: Sequence[Sequence[Box]]) -> list[Sight]:
-        """Look at each image, at the boxes that are asked for and for objects that the detector knows."""
-        if len(images) != len(boxes):
-            raise InputError(f"{len(images)} images came with {len(boxes)} lists of boxes: expected one for each")
+    def encode(self, images: Sequence[LoadedImage]) -> list[EncodedImage]:
+        """Run the backbone on all images and the detector on each."""
         if not images:
             return []
-        maps = self.network.look(prepared(images, self.side).to(self._device))
+        maps = self.network.encode_pixels(preprocess(images, self.image_size).to(self._device))
         return [
-            self._sight(image, asked, maps[number : number + 1])
-            for number, (image, asked) in enumerate(zip(images, boxes, strict=True))
+            _HubEncodedImage(self.network, image, maps[number : number + 1], self._detect(image))
+            for number, image in enumerate(images)
         ]
 
-    def _sight(self, image: LoadedImage, asked: Sequence[Box], maps: Float[Tensor, "1 channels rows columns"]) -> Sight:
-        found = Detections.none(self._device)
-        if self._detector is not None:
-            found = self._detector.detect(image, self._device)
-        size = torch.tensor([image.width, image.height] * 2, dtype=torch.float32, device=self._device)
-        expected = (
-            torch.tensor([list(box) for box in asked], dtype=torch.float32, device=self._device).view(-1, 4) / size
-        )
-        rows = torch.cat([torch.tensor([[0.0, 0.0, 1.0, 1.0]], device=self._device), expected, found.boxes])
-        descriptor, *features = self.network.features(maps, rows[None])[0].cpu().numpy()
-        regions = [
-            Region(box, name, score, feature)
-            for box, (name, score), feature in zip(asked, _named(expected, found), features[: len(asked)], strict=True)
-        ]
-        proposals = [
-            Region(Box(*box), name, score, feature)
-            for box, name, score, feature in zip(
-                (found.boxes * size).tolist(), found.names, found.scores.tolist(), features[len(asked) :], strict=True
-            )
-        ]
-        return Sight(descriptor, tuple(regions), tuple(proposals))
+    def _detect(self, image: LoadedImage) -> Detections:
+        if self._detector is None:
+            return Detections.empty(self._device)
+        return self._detector.detect(image, self._device)
 
     def save(self, path: Path) -> None:
-        """Write the names of the models and no weights; who reads it needs the same models."""
-        about = {"format": FORMAT, "config": json.dumps(asdict(self.config))}
-        with atomic_write(path) as file:
-            file.write(safetensors.torch.save({}, metadata=about))
+        """Write model names, no weights; loading it needs the same models."""
+        HUB_FORMAT.save_tensors(path, {}, {"config": json.dumps(asdict(self.config))})
 
 
-def open_hub_vision(config: HubConfig) -> HubVisionEncoder:
-    """Fetch the models, from the hub or from this machine, and look at one image to see that they can."""
-    backbone = fetch_backbone(config.backbone, config.backbone_revision)
-    network = HubNetwork(backbone, config.backbone, config.side)
-    config = replace(config, backbone=_lasting(config.backbone), backbone_revision=backbone.revision, side=network.side)
+def build_hub_vision(config: HubConfig) -> HubVisionEncoder:
+    """Load the models from the Hub or this machine and check them on one image."""
+    backbone = load_backbone(config.backbone, config.backbone_revision)
+    network = HubBackbone(backbone, config.backbone, config.image_size)
+    config = replace(
+        config,
+        backbone=_absolute(config.backbone),
+        backbone_revision=backbone.revision,
+        image_size=network.image_size,
+    )
     if config.detector is None:
         return HubVisionEncoder(config, network, None)
-    fetched = fetch_detector(config.detector, config.detector_revision)
-    detector = HubDetector(fetched, config.detector, score_threshold=config.score_threshold, limit=config.max_proposals)
-    config = replace(config, detector=_lasting(config.detector), detector_revision=fetched.revision)
+    pretrained = load_detector(config.detector, config.detector_revision)
+    detector = HubDetector(
+        pretrained,
+        config.detector,
+        score_threshold=config.score_threshold,
+        max_detections=config.max_detections,
+    )
+    config = replace(config, detector=_absolute(config.detector), detector_revision=pretrained.revision)
     return HubVisionEncoder(config, network, detector)
 
 
 def save_hub_vision(path: Path, config: HubConfig) -> HubVisionEncoder:
-    """Write a file that ``sct train ... examples.vision=FILE`` and bundles see with.
+    """Write a vision encoder file for ``sct train ... examples.vision=FILE`` and bundles.
 
-    Names are pinned to the commit that they stand for today, a local folder to its full path.
+    Hub names are pinned to their current commit, local folders are made absolute.
     """
-    eye = open_hub_vision(config)
-    eye.save(path)
-    return eye
+    encoder = build_hub_vision(config)
+    encoder.save(path)
+    return encoder
 
 
-def hub_vision_of(about: Mapping[str, str], path: Path) -> HubVisionEncoder:
-    """Read what ``HubVisionEncoder.save`` wrote about itself."""
+def load_hub_vision(path: Path) -> HubVisionEncoder:
+    """Read what ``HubVisionEncoder.save`` wrote and load its models."""
+    metadata, _ = HUB_FORMAT.load_tensors(path)
     try:
-        config = HubConfig(**json.loads(about["config"]))
+        config = HubConfig(**json.loads(metadata["config"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} does not say which models see ({error}): make it anew (sct.regions.hub)") from error
+        raise HUB_FORMAT.damaged(path, error) from error
     try:
-        return open_hub_vision(config)
+        return build_hub_vision(config)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _named(boxes: Float[Tensor, "boxes 4"], found: Detections) -> list[tuple[str | None, float | None]]:
-    """Name and score of the detection that a box overlaps most, where that is much."""
-    if not found.names:
+def _match_classes(boxes: Float[Tensor, "boxes 4"], detections: Detections) -> list[tuple[str | None, float | None]]:
+    """Class name and score of the detection with the highest IoU, or None if that is below the threshold."""
+    if not detections.class_names:
         return [(None, None)] * len(boxes)
-    best = overlaps(boxes, found.boxes).max(1)
+    best = box_iou(boxes, detections.boxes).max(1)
     return [
-        (found.names[place], found.scores[place].item()) if overlap >= _LEAST_OVERLAP else (None, None)
-        for overlap, place in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        (detections.class_names[index], detections.scores[index].item()) if iou >= _MIN_CLASS_IOU else (None, None)
+        for iou, index in zip(best.values.tolist(), best.indices.tolist(), strict=True)
     ]
 
 
-def _lasting(name: str) -> str:
-    """A name that leads to the same model from any folder."""
+def _absolute(name: str) -> str:
+    """The absolute path of a local folder; a Hub name as it is."""
     return str(Path(name).resolve()) if Path(name).is_dir() else name

@@ -1,4 +1,4 @@
-"""Models of the hub by their names, whole or not at all."""
+"""Load pretrained backbones and detectors from the Hugging Face Hub or a local folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,114 +11,116 @@ from torch import nn
 
 from sct.errors import InputError
 
-_FAULTS = (ImportError, OSError, RuntimeError, SafetensorError, ValueError)
-"""What transformers is known to raise where a name leads nowhere, or to something that it cannot read."""
-_UNUSED = "pooler"
-"""A part that some encoders have for another purpose, and their weights often lack."""
+_LOADING_ERRORS = (ImportError, OSError, RuntimeError, SafetensorError, ValueError)
+"""What transformers raises for names that do not exist and for models that it cannot read."""
+_UNUSED_MODULE = "pooler"
+"""Module that some encoders have for another task and whose weights are often missing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PretrainedModel:
-    """A model, with what prepares images for it."""
+    """A model with its config and image processor."""
 
     model: nn.Module
     config: Any
     processor: Any
     revision: str | None
-    """The commit that it was; none for a local folder."""
+    """Commit that was loaded; None for a local folder."""
 
 
-def fetch_backbone(name: str, revision: str | None) -> PretrainedModel:
-    """A network that makes a map of an image, or, where transformers knows it as none, an encoder of patches."""
-    library = _library()
-    with _refused_by_name("backbone", name, library):
+def load_backbone(name: str, revision: str | None) -> PretrainedModel:
+    """Load a model as a backbone, or, if transformers has no backbone class for it, as an encoder of patches."""
+    library = _import_transformers()
+    with _loading("backbone", name, library):
         config = library.AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
         commit = _commit(config, revision)
-        known = library.MODEL_FOR_BACKBONE_MAPPING
-        # Not AutoBackbone: it asks the hub even about a local folder.
-        if type(config) in known:
-            _ask_for_the_last_map(config)
-            kind = known[type(config)]
+        backbones = library.MODEL_FOR_BACKBONE_MAPPING
+        # Not AutoBackbone, which queries the Hub even for a local folder.
+        if type(config) in backbones:
+            _select_last_stage(config)
+            model_class = backbones[type(config)]
         elif type(config) in library.MODEL_FOR_OBJECT_DETECTION_MAPPING:
-            raise ValueError("it is a detector, and not all of its vectors are of patches")
+            raise ValueError("it is a detector, whose tokens are not all patches")
         else:
-            config = getattr(config, "vision_config", config)  # of a model that reads as well
-            kind = library.AutoModel
-        model, about = kind.from_pretrained(name, config=config, revision=commit, output_loading_info=True)
+            config = getattr(config, "vision_config", config)  # of a vision-language model
+            model_class = library.AutoModel
+        model, loading_info = model_class.from_pretrained(
+            name, config=config, revision=commit, output_loading_info=True
+        )
         processor = library.AutoImageProcessor.from_pretrained(name, revision=commit, trust_remote_code=False)
-    _check_nothing_is_random(model, about, "backbone", name)
+    _check_missing_weights(model, loading_info, "backbone", name)
     return PretrainedModel(model.float().eval(), config, processor, commit)
 
 
-def fetch_detector(name: str, revision: str | None) -> PretrainedModel:
-    """A network that finds objects of the classes it knows."""
-    library = _library()
-    with _refused_by_name("detector", name, library):
+def load_detector(name: str, revision: str | None) -> PretrainedModel:
+    """Load an object detector."""
+    library = _import_transformers()
+    with _loading("detector", name, library):
         config = library.AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
         commit = _commit(config, revision)
-        model, about = library.AutoModelForObjectDetection.from_pretrained(
+        model, loading_info = library.AutoModelForObjectDetection.from_pretrained(
             name, config=config, revision=commit, output_loading_info=True, trust_remote_code=False
         )
         processor = library.AutoImageProcessor.from_pretrained(name, revision=commit, trust_remote_code=False)
-    _check_nothing_is_random(model, about, "detector", name)
+    _check_missing_weights(model, loading_info, "detector", name)
     return PretrainedModel(model.float().eval(), config, processor, commit)
 
 
-def _library() -> Any:
-    """Transformers; its import takes seconds, so only who needs it waits."""
+def _import_transformers() -> Any:
+    """Import transformers lazily; it takes seconds."""
     try:
         return import_module("transformers")
     except ImportError as error:
         raise InputError(
-            f"models of the Hugging Face hub need transformers, which is not at hand ({error}): "
+            f"models of the Hugging Face Hub need transformers, which cannot be imported ({error}): "
             "pip install 'show-control-and-tell[hub]'"
         ) from error
 
 
 def _commit(config: Any, revision: str | None) -> str | None:
-    """What a branch or a tag stands for now, so that it stands for the same tomorrow."""
+    """Commit that a branch or tag resolves to now."""
     commit = getattr(config, "_commit_hash", None)
     return revision if commit is None else str(commit)
 
 
-def _ask_for_the_last_map(config: Any) -> None:
+def _select_last_stage(config: Any) -> None:
     stages = getattr(config, "stage_names", None)
     if stages:
         config.out_indices = [len(stages) - 1]
 
 
 @contextmanager
-def _refused_by_name(what: str, name: str, library: Any) -> Iterator[None]:
-    """Say what cannot be had and what to do; meanwhile transformers keeps to itself what it would print."""
+def _loading(role: str, name: str, library: Any) -> Iterator[None]:
+    """Turn loading errors into ``InputError`` and silence transformers' log and progress bars."""
     logging = library.utils.logging
-    before, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
-    except _FAULTS as error:
-        why = " ".join(str(error).split()) or type(error).__name__
+    except _LOADING_ERRORS as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
-            f"{what} {name!r} cannot be had ({why}): expected the name of a {what} on the Hugging Face hub, which needs "
-            "a connection the first time, or a local folder that holds its config.json, preprocessor_config.json and "
+            f"{role} {name!r} cannot be loaded ({reason}): give the name of a {role} on the Hugging Face Hub, which "
+            "needs a connection the first time, or a local folder with config.json, preprocessor_config.json and "
             "weights"
         ) from error
     finally:
-        logging.set_verbosity(before)
+        logging.set_verbosity(verbosity)
         if had_bars:
             logging.enable_progress_bar()
 
 
-def _check_nothing_is_random(model: nn.Module, about: Any, what: str, name: str) -> None:
-    """Refuse weights that do not fill the model: what is missing is drawn at random, but for what is neutral."""
+def _check_missing_weights(model: nn.Module, loading_info: Any, role: str, name: str) -> None:
+    """Raise if the checkpoint lacks weights: transformers initialises those at random, except constant ones."""
     tensors = model.state_dict()
     missing = sorted(
         key
-        for key in about["missing_keys"]
-        if _UNUSED not in key.split(".") and key in tensors and len(tensors[key].unique()) > 1
+        for key in loading_info["missing_keys"]
+        if _UNUSED_MODULE not in key.split(".") and key in tensors and len(tensors[key].unique()) > 1
     )
     if missing:
         raise InputError(
-            f"the weights of {what} {name!r} lack {len(missing)} tensors of the network, such as {missing[0]}: expected "
-            f"the name of a {what} that was trained as one"
+            f"the checkpoint of {role} {name!r} lacks {len(missing)} tensors of the model, such as {missing[0]}: use a "
+            f"model that was trained as a {role}"
         )

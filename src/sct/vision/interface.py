@@ -1,79 +1,82 @@
-"""What sees: the contract between images and everything that needs features of their regions.
+"""The contract between images and everything that uses features of their regions."""
 
-What a captioner can be trained with: a network that looks at images once and gives features of any boxes.
-"""
-
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from sct.regions.images import LoadedImage
 from sct.regions.records import Box, Region
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sight:
-    """What one look at an image gave; boxes are in the pixels of the image as it came."""
-
-    descriptor: Float[np.ndarray, " features"]
-    """Of the image as a whole."""
-    regions: tuple[Region, ...]
-    """The boxes that were asked for, in their order, each with a feature and a name."""
-    proposals: tuple[Region, ...]
-    """Regions worth talking about, the best first, each with a feature, a name and a score."""
+_RECORD_BYTES = 1000
+"""Approximate size of a region's box, class name and score as Python objects."""
 
 
-@runtime_checkable
-class Vision(Protocol):
-    """Sees regions in images."""
+class EncodedImage(ABC):
+    """An image after one forward pass of a vision encoder; region features of any box cost no second one.
 
-    feature_size: int
+    Boxes are in pixels of the image as it was loaded.
+    """
 
-    def look(self, images: Sequence[LoadedImage], boxes: Sequence[Sequence[Box]]) -> list[Sight]:
-        """Look once at each image; ``boxes`` holds those that a user asks for, for each image."""
-        ...
+    def __init__(
+        self, image: LoadedImage, image_feature: Float[np.ndarray, " features"], proposals: Sequence[Region]
+    ) -> None:
+        """Keep name and size of the image, not its pixels."""
+        self.name, self.width, self.height = image.name, image.width, image.height
+        self.image_feature = image_feature
+        self.proposals = tuple(proposals)
+        """Detected regions with feature, class name and score, highest score first."""
 
-
-@runtime_checkable
-class RegionNetwork(Protocol):
-    """Looks once; what it keeps of a look is its own affair."""
-
-    def look(self, images: Float[Tensor, "images 3 side side"]) -> Any:
-        """Pass over images, normalised as ``sct.vision.encoder.normalised`` does."""
-        ...
-
-    def features(self, maps: Any, boxes: Float[Tensor, "images boxes 4"]) -> Float[Tensor, "images boxes features"]:
-        """Features of as many boxes in each image, relative to it."""
-        ...
-
-
-@runtime_checkable
-class NetworkVision(Protocol):
-    """A ``sct.vision.interface.Vision`` that sees by such a network and can be put into a bundle."""
-
-    feature_size: int
-    side: int
-    """Pixels of the square that its network takes."""
+    @abstractmethod
+    def regions(self, boxes: Sequence[Box]) -> tuple[Region, ...]:
+        """Return a region with feature and class name for each box."""
 
     @property
-    def network(self) -> RegionNetwork:
-        """What it sees with."""
+    def num_bytes(self) -> int:
+        """Approximate memory; subclasses add what they keep for ``regions``."""
+        return (1 + len(self.proposals)) * (_RECORD_BYTES + self.image_feature.nbytes)
+
+
+class RegionFeatureExtractor(nn.Module, ABC):
+    """Network that encodes a batch of images once and pools features of boxes; captioners are trained on it."""
+
+    @abstractmethod
+    def encode_pixels(self, pixels: Float[Tensor, "images 3 side side"]) -> Any:
+        """Return feature maps of images that ``sct.vision.preprocess.normalize`` has normalised."""
+
+    @abstractmethod
+    def roi_features(self, maps: Any, boxes: Float[Tensor, "images boxes 4"]) -> Float[Tensor, "images boxes features"]:
+        """Return features of the boxes of each image; boxes are relative to the image, from 0 to 1."""
+
+
+@runtime_checkable
+class VisionEncoder(Protocol):
+    """Encodes images into region features, class names and proposals."""
+
+    feature_size: int
+    image_size: int
+    """Side in pixels of the square that images are resized to."""
+    trainable: bool
+    """Whether captioners can be trained on it, which takes a ``network``."""
+
+    @property
+    def network(self) -> RegionFeatureExtractor:
+        """The network behind ``encode``."""
         ...
 
-    def look(self, images: Sequence[LoadedImage], boxes: Sequence[Sequence[Box]]) -> list[Sight]:
-        """Look once at each image."""
+    def encode(self, images: Sequence[LoadedImage]) -> list[EncodedImage]:
+        """Encode images in one batch."""
+        ...
+
+    def to(self, device: str | torch.device) -> "VisionEncoder":
+        """Return the encoder on another device."""
         ...
 
     def save(self, path: Path) -> None:
-        """Write it as one file, which ``sct.vision.encoder.load_vision`` reads."""
-        ...
-
-    def to(self, device: str | torch.device) -> "NetworkVision":
-        """The same on another device."""
+        """Write one file, which ``sct.vision.encoder.load_vision`` reads."""
         ...

@@ -1,4 +1,4 @@
-"""The network that sees: one pass over an image, then features, names and worth of any box in it."""
+"""ViT backbone with RoI heads and a region proposal network (RPN)."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,135 +8,141 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sct.vision.box_ops import NUM_ANCHORS, anchors
+from sct.vision.box_ops import NUM_ANCHORS, build_anchors
+from sct.vision.interface import RegionFeatureExtractor
 from sct.vision.layout import NUM_FREQUENCIES, fourier_features
 from sct.vision.roi_align import roi_align
-from sct.vision.vit import TransformerConfig, VisionTransformer
+from sct.vision.vit import VisionTransformer, ViTConfig
 
-_CELLS, _ROUGH_CELLS = 4, 2
-_GEOMETRY = 6 * (1 + 2 * NUM_FREQUENCIES)
+_ROI_SIZE, _COARSE_ROI_SIZE = 4, 2
+"""RoIAlign output sizes on the reduced map and on the patch map."""
+_GEOMETRY_SIZE = 6 * (1 + 2 * NUM_FREQUENCIES)
+_RPN_CHANNELS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionEncoderConfig:
-    """Sizes of the network; saved with it."""
+    """Sizes of the network; saved with its weights."""
 
     num_classes: int
-    """Names that a region may have."""
-    side: int = 336
-    """Pixels of the square that every image is brought to."""
-    reduced: int = 192
-    """Channels of the map that boxes are read from."""
+    image_size: int = 336
+    """Side in pixels of the square that images are resized to."""
+    reduced_channels: int = 192
+    """Channels of the map that RoI features are pooled from in detail."""
     feature_size: int = 768
-    """Of a region, as it looks."""
-    name_vector_size: int = 0
-    """Numbers that follow it in what captioners get: the vectors of its likely names; 0: none follow."""
+    """Visual feature of a region, before class embeddings."""
+    class_embedding_size: int = 0
+    """Size of the class embedding appended to region features; 0: none is appended."""
     dropout: float = 0.1
-    transformer: TransformerConfig = field(default_factory=TransformerConfig)
+    vit: ViTConfig = field(default_factory=ViTConfig)
 
     @property
     def output_size(self) -> int:
-        """Numbers that captioners get of a region."""
-        return self.feature_size + self.name_vector_size
+        """Size of the region features that captioners get."""
+        return self.feature_size + self.class_embedding_size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureMaps:
-    """What one pass over some images gives."""
+    """Output of the backbone for a batch of images."""
 
-    full: Float[Tensor, "images width rows columns"]
+    patches: Float[Tensor, "images width rows columns"]
     reduced: Float[Tensor, "images reduced rows columns"]
-    whole: Float[Tensor, "images width"]
+    cls: Float[Tensor, "images width"]
 
-    def of(self, image: int) -> "FeatureMaps":
-        """Those of one image."""
+    def select(self, image: int) -> "FeatureMaps":
+        """Return the maps of one image, as a batch of one."""
         only = slice(image, image + 1)
-        return FeatureMaps(self.full[only], self.reduced[only], self.whole[only])
+        return FeatureMaps(self.patches[only], self.reduced[only], self.cls[only])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Anchored:
-    """How much each anchor is worth, as a logit, and how it must be moved."""
+class RPNOutput:
+    """Objectness logits and box deltas of every anchor."""
 
-    worth: Float[Tensor, "images anchors"]
+    objectness: Float[Tensor, "images anchors"]
     deltas: Float[Tensor, "images anchors 4"]
 
 
-class RegionEncoder(nn.Module):
-    """A vision transformer with heads for regions."""
+class RegionEncoder(RegionFeatureExtractor):
+    """Encodes images, extracts RoI features and scores anchors."""
 
     anchors: Float[Tensor, "anchors 4"]
-    """Boxes of all sizes all over an image, relative to it; where proposals start from."""
-    name_vectors: Float[Tensor, "names size"]
-    """Word vectors of the names, about as large as features are; fixed, and there only if the config says so."""
+    class_embeddings: Float[Tensor, "classes size"]
+    """Fixed word vectors of the class names; only if ``class_embedding_size`` is not 0."""
 
     def __init__(self, config: RegionEncoderConfig, *, drop_path: float = 0.0) -> None:
         super().__init__()
         self.config = config
-        width, size = config.transformer.width, config.feature_size
-        self.transformer = VisionTransformer(config.transformer, drop_path=drop_path)
-        self.reduce = nn.Conv2d(width, config.reduced, 1)
-        self.mix = nn.Linear(config.reduced * _CELLS**2 + 2 * width + _GEOMETRY, size)
-        self.feature = nn.Linear(size, size)
-        self.feature_norm = nn.LayerNorm(size)
+        width, size = config.vit.width, config.feature_size
+        self.backbone = VisionTransformer(config.vit, drop_path=drop_path)
+        self.reduce_conv = nn.Conv2d(width, config.reduced_channels, 1)
+        self.roi_fc1 = nn.Linear(config.reduced_channels * _ROI_SIZE**2 + 2 * width + _GEOMETRY_SIZE, size)
+        self.roi_fc2 = nn.Linear(size, size)
+        self.roi_norm = nn.LayerNorm(size)
         self.dropout = nn.Dropout(config.dropout)
-        self.name = nn.Linear(size, config.num_classes)
-        self.worth = nn.Linear(size, 1)
-        self.refine = nn.Linear(size, 4)
-        self.anchor_map = nn.Conv2d(width, 256, 3, padding=1)
-        self.anchor_out = nn.Conv2d(256, NUM_ANCHORS * 5, 1)
-        if config.name_vector_size:
-            self.register_buffer("name_vectors", torch.zeros(config.num_classes, config.name_vector_size))
+        self.class_head = nn.Linear(size, config.num_classes)
+        self.objectness = nn.Linear(size, 1)
+        self.box_head = nn.Linear(size, 4)
+        self.rpn_conv = nn.Conv2d(width, _RPN_CHANNELS, 3, padding=1)
+        self.rpn_head = nn.Conv2d(_RPN_CHANNELS, NUM_ANCHORS * 5, 1)
+        if config.class_embedding_size:
+            self.register_buffer("class_embeddings", torch.zeros(config.num_classes, config.class_embedding_size))
         self.build_anchors()
-        for layer in (self.refine, self.anchor_out):
+        for layer in (self.box_head, self.rpn_head):
             nn.init.normal_(layer.weight, std=0.01)
-        assert self.anchor_out.bias is not None
-        with torch.no_grad():  # almost all anchors are worth nothing
-            self.anchor_out.bias.view(NUM_ANCHORS, 5).copy_(torch.tensor([-math.log(100), 0.0, 0.0, 0.0, 0.0]))
+        assert self.rpn_head.bias is not None
+        with torch.no_grad():  # almost all anchors are background
+            self.rpn_head.bias.view(NUM_ANCHORS, 5).copy_(torch.tensor([-math.log(100), 0.0, 0.0, 0.0, 0.0]))
 
     def build_anchors(self) -> None:
         """Compute the anchors, which are not saved with the weights."""
-        grid = self.config.side // self.config.transformer.patch
-        self.register_buffer("anchors", anchors(grid, grid), persistent=False)
+        grid = self.config.image_size // self.config.vit.patch_size
+        self.register_buffer("anchors", build_anchors(grid, grid), persistent=False)
 
-    def look(self, images: Float[Tensor, "images 3 side side"]) -> FeatureMaps:
-        """Pass over normalised images."""
-        tokens = self.transformer(images)
-        rows = images.shape[-2] // self.config.transformer.patch
-        full = tokens[:, 1:].transpose(1, 2).unflatten(2, (rows, -1))
-        return FeatureMaps(full, F.gelu(self.reduce(full)), tokens[:, 0])
+    def encode_pixels(self, pixels: Float[Tensor, "images 3 side side"]) -> FeatureMaps:
+        """Run the backbone on normalised images."""
+        tokens = self.backbone(pixels)
+        rows = pixels.shape[-2] // self.config.vit.patch_size
+        patches = tokens[:, 1:].transpose(1, 2).unflatten(2, (rows, -1))
+        return FeatureMaps(patches, F.gelu(self.reduce_conv(patches)), tokens[:, 0])
 
-    def features(self, maps: FeatureMaps, boxes: Float[Tensor, "images boxes 4"]) -> Float[Tensor, "images boxes told"]:
-        """What captioners get of as many boxes in each image, relative to it."""
-        looks = self.looks(maps, boxes)
-        return self.told(looks, self.name(looks)) if self.config.name_vector_size else looks
+    def roi_features(
+        self, maps: FeatureMaps, boxes: Float[Tensor, "images boxes 4"]
+    ) -> Float[Tensor, "images boxes output"]:
+        """Features that captioners get of boxes relative to their images."""
+        features = self.box_features(maps, boxes)
+        return (
+            self.output_features(features, self.class_head(features)) if self.config.class_embedding_size else features
+        )
 
-    def told(
-        self, looks: Float[Tensor, "*boxes features"], names: Float[Tensor, "*boxes names"]
-    ) -> Float[Tensor, "*boxes told"]:
-        """Looks of boxes, followed by the mean vector of the names that their logits make likely, if there are any."""
-        if not self.config.name_vector_size:
-            return looks
-        return torch.cat([looks, names.softmax(-1).to(self.name_vectors) @ self.name_vectors], dim=-1)
+    def output_features(
+        self, box_features: Float[Tensor, "*boxes features"], class_logits: Float[Tensor, "*boxes classes"]
+    ) -> Float[Tensor, "*boxes output"]:
+        """Append the expected class embedding to visual features, if the network has class embeddings."""
+        if not self.config.class_embedding_size:
+            return box_features
+        expected = class_logits.softmax(-1).to(self.class_embeddings) @ self.class_embeddings
+        return torch.cat([box_features, expected], dim=-1)
 
-    def looks(
+    def box_features(
         self, maps: FeatureMaps, boxes: Float[Tensor, "images boxes 4"]
     ) -> Float[Tensor, "images boxes features"]:
-        """How boxes look: what their names, worth and movement are told from."""
-        detailed = roi_align(maps.reduced, boxes, _CELLS).flatten(2)
-        rough = roi_align(maps.full, boxes, _ROUGH_CELLS).mean((3, 4))
-        whole = maps.whole[:, None].expand_as(rough)
-        mixed = self.mix(torch.cat([detailed, rough, whole, _geometry(boxes).to(detailed.dtype)], dim=2))
-        made: Tensor = self.feature_norm(self.feature(self.dropout(F.gelu(mixed))))
-        return made
+        """Visual features of boxes, the input of class, objectness and box heads."""
+        fine = roi_align(maps.reduced, boxes, _ROI_SIZE).flatten(2)
+        coarse = roi_align(maps.patches, boxes, _COARSE_ROI_SIZE).mean((3, 4))
+        cls = maps.cls[:, None].expand_as(coarse)
+        hidden = self.roi_fc1(torch.cat([fine, coarse, cls, _geometry(boxes).to(fine.dtype)], dim=2))
+        features: Tensor = self.roi_norm(self.roi_fc2(self.dropout(F.gelu(hidden))))
+        return features
 
-    def anchored(self, maps: FeatureMaps) -> Anchored:
-        """Worth and movement of every anchor, in the order of ``anchors``."""
-        out = self.anchor_out(F.gelu(self.anchor_map(maps.full)))
+    def rpn(self, maps: FeatureMaps) -> RPNOutput:
+        """Score every anchor, in the order of ``anchors``."""
+        out = self.rpn_head(F.gelu(self.rpn_conv(maps.patches)))
         cells = out.permute(0, 2, 3, 1).reshape(len(out), -1, 5).float()
-        return Anchored(cells[..., 0], cells[..., 1:])
+        return RPNOutput(cells[..., 0], cells[..., 1:])
 
 
 def _geometry(boxes: Float[Tensor, "images boxes 4"]) -> Float[Tensor, "images boxes geometry"]:
-    """Corners and size of a box, plain and as waves."""
+    """Fourier features of corners and size."""
     return fourier_features(torch.cat([boxes, boxes[..., 2:] - boxes[..., :2]], dim=2))

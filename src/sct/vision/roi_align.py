@@ -1,39 +1,40 @@
-"""What lies in a box of a feature map, in a fixed number of cells, by torch's own operators."""
+"""RoIAlign as two matrix products, in plain PyTorch."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-_POINTS = 2
-"""Points of a cell's side at which the map is read."""
+_SAMPLING_RATIO = 2
+"""Sampling points along each side of an output cell."""
 
 
 def roi_align(
-    maps: Float[Tensor, "images channels rows columns"], boxes: Float[Tensor, "images boxes 4"], cells: int
+    maps: Float[Tensor, "images channels rows columns"], boxes: Float[Tensor, "images boxes 4"], output_size: int
 ) -> Float[Tensor, "images boxes channels cells cells"]:
-    """Mean of the map in each of ``cells`` x ``cells`` cells of each box, interpolated between the map's own points.
+    """Average the bilinearly interpolated map in each of ``output_size`` x ``output_size`` cells of each box.
 
-    ``boxes`` are relative to their images, from 0 to 1. Interpolation along one side does not depend on the other, so
-    it is two products of matrices: no gradient is gathered from thousands of places at once.
+    ``boxes`` are relative to their images, from 0 to 1. Bilinear interpolation is separable, so each axis is one matrix
+    product, whose gradient needs no scatter.
     """
     rows, columns = maps.shape[-2:]
-    down = _shares(boxes[..., 1], boxes[..., 3], rows, cells).to(maps.dtype)
-    across = _shares(boxes[..., 0], boxes[..., 2], columns, cells).to(maps.dtype)
-    read = torch.einsum("pbjx,pcyx->pbjyc", across, maps)
-    return torch.einsum("pbiy,pbjyc->pbcij", down, read)
+    vertical = _interpolation_weights(boxes[..., 1], boxes[..., 3], rows, output_size).to(maps.dtype)
+    horizontal = _interpolation_weights(boxes[..., 0], boxes[..., 2], columns, output_size).to(maps.dtype)
+    pooled = torch.einsum("pbjx,pcyx->pbjyc", horizontal, maps)
+    return torch.einsum("pbiy,pbjyc->pbcij", vertical, pooled)
 
 
-def _shares(
+def _interpolation_weights(
     start: Float[Tensor, "images boxes"], stop: Float[Tensor, "images boxes"], size: int, cells: int
 ) -> Float[Tensor, "images boxes cells size"]:
-    """How much each point of one side of the map counts in each cell.
+    """Weight of each point along one axis of the map in each cell of a box.
 
-    >>> _shares(torch.tensor([[0.0]]), torch.tensor([[1.0]]), size=4, cells=2).tolist()
+    >>> _interpolation_weights(torch.tensor([[0.0]]), torch.tensor([[1.0]]), size=4, cells=2).tolist()
     [[[[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]]]]
     """
-    steps = (torch.arange(cells * _POINTS, device=start.device, dtype=start.dtype) + 0.5) / (cells * _POINTS)
-    # The map's own points are the centres of its cells; beyond the first and the last it goes on as there.
-    places = ((start[..., None] + steps * (stop - start)[..., None]) * size - 0.5).clamp(0, size - 1)
-    near = 1 - (places[..., None] - torch.arange(size, device=start.device)).abs()
-    shares: Tensor = near.clamp(min=0).unflatten(-2, (cells, _POINTS)).mean(-2)
-    return shares
+    count = cells * _SAMPLING_RATIO
+    steps = (torch.arange(count, device=start.device, dtype=start.dtype) + 0.5) / count
+    # Map values are at cell centres; beyond the first and the last they are repeated.
+    points = ((start[..., None] + steps * (stop - start)[..., None]) * size - 0.5).clamp(0, size - 1)
+    weights = (1 - (points[..., None] - torch.arange(size, device=start.device)).abs()).clamp(min=0)
+    averaged: Tensor = weights.unflatten(-2, (cells, _SAMPLING_RATIO)).mean(-2)
+    return averaged
