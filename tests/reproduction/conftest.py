@@ -1,30 +1,29 @@
-"""Two rows, trained once for all tests of tables."""
+"""Two rows, trained once for all tests."""
 
 import shutil
 
 import pytest
 
-from sct.reproduction.table import reproduce
-from tests.reproduction.tiny_data import tiny_dataset
-from tests.reproduction.tiny_rows import TABLE, request_in
+from sct.reproduction.evaluate_rows import reproduce
+from tests.reproduction.helpers import TABLE, make_config, write_tiny_dataset
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    return tiny_dataset(tmp_path_factory.mktemp("reproduction") / "tiny")
+    return write_tiny_dataset(tmp_path_factory.mktemp("reproduction") / "tiny")
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, data):
-    """Both rows, trained at the same time."""
-    folder, said = tmp_path_factory.mktemp("trained"), []
-    made = reproduce(TABLE, request_in(folder, data, jobs=2), said.append)
-    assert made.failures() == {}
-    return folder, made, said
+    """Folder, result and log lines of both rows, trained and captioned by two jobs."""
+    folder, lines = tmp_path_factory.mktemp("trained"), []
+    result = reproduce(TABLE, make_config(folder, data, jobs=2), lines.append)
+    assert result.failures() == {}
+    return folder, result, lines
 
 
 @pytest.fixture
 def copy(trained, tmp_path):
-    """The runs, for a test to spoil."""
+    """A copy of the run directories, to modify."""
     shutil.copytree(trained[0] / "runs", tmp_path / "runs", symlinks=True)
     return tmp_path

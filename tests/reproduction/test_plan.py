@@ -1,141 +1,158 @@
-"""Which recipes make a row, with what over them, under which names."""
+"""Recipes, overrides and names of the runs behind each row."""
 
 from pathlib import Path
 
 import pytest
 
 from sct.errors import InputError
-from sct.reproduction.plan import number_of_seeds, planned_run
+from sct.reproduction.plan import ReproductionConfig, num_seeds, plan_run
 from sct.reproduction.published import TABLES, RowKey
-from sct.reproduction.runs import LOG, REPORT, Workplace, missing_runs
-from sct.training.captioner.config import load_recipe
-from sct.training.sorter.config import load_sorter_recipe
-from tests.reproduction.made_rows import RECIPES
+from sct.reproduction.runs import LOG, REPORT, RunPaths
+from sct.training.captioner.config import CaptionerRecipe
+from sct.training.sorter.config import SorterRecipe
+from tests.reproduction.helpers import RECIPES
 
 KEYS = sorted({row.key for table in TABLES.values() if table.name != "table1" for row in table.rows()})
 
 
 @pytest.fixture
-def place(tmp_path):
-    return Workplace(data=Path("some_data"), runs=tmp_path / "runs", recipes=RECIPES)
-
-
-def lineage(run):
-    return [] if run is None else [*lineage(run.start), run]
+def paths(tmp_path):
+    return RunPaths(ReproductionConfig(data=Path("some_data"), runs=tmp_path / "runs", recipes=RECIPES))
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: "-".join(filter(None, key)))
-def test_every_row_has_recipes_that_load_and_make_it(key, place):
+def test_every_row_has_recipes_that_load(key, paths):
     for seed in (1, 2):
-        runs = lineage(planned_run(key, seed))
+        runs = plan_run(key, seed).chain()
         if not key.stage:
             [run] = runs
-            assert load_sorter_recipe(place.recipe(run), place.planned_settings(run)).kind == key.system
+            assert SorterRecipe.load(paths.recipe_file(run), paths.overrides(run)).kind == key.system
             continue
-        loaded = [load_recipe(place.recipe(run), place.planned_settings(run)) for run in runs]
-        assert loaded[0].model.variant == key.system
-        expected = ["words", "cider", "cider_and_nw"][: len(runs)]
-        assert [recipe.objective.stage for recipe in loaded] == expected
-        assert expected[-1].startswith(key.stage) or key.stage == "nouns"
+        loaded = [CaptionerRecipe.load(paths.recipe_file(run), paths.overrides(run)) for run in runs]
+        assert loaded[0].model.variant == ("show_control_tell" if key.system == "ours" else key.system)
+        stages = ["cross_entropy", "cider", "cider_and_nw"][: len(runs)]
+        assert [recipe.objective.stage for recipe in loaded] == [run.kind for run in runs] == stages
+        assert stages[-1] == key.stage
         for before, after in zip(runs, loaded[1:], strict=False):
-            assert after.start == str(place.best(before))
+            assert after.start == str(paths.best(before))
         assert {recipe.seed for recipe in loaded} == {1234 if seed == 1 else 2}
 
 
+@pytest.mark.parametrize(
+    ("system", "data", "rate"),
+    [
+        pytest.param("ours", "coco", 1e-4, id="ours"),
+        pytest.param("controllable_up_down", "coco", 1e-4, id="controllable"),
+        pytest.param("up_down", "coco", 5e-5, id="not controllable"),
+        pytest.param("controllable_up_down", "flickr", 1e-4, id="Flickr"),
+    ],
+)
+def test_learning_rate_of_the_cider_stage(system, data, rate, paths):
+    run = plan_run(RowKey(data, system, "cider"))
+    assert CaptionerRecipe.load(paths.recipe_file(run), paths.overrides(run)).optimizer.learning_rate == rate
+
+
 def test_no_two_rows_share_a_run():
-    names = [run.name for key in KEYS for seed in (1, 2) for run in [planned_run(key, seed)]]
+    names = [plan_run(key, seed).name for key in KEYS for seed in (1, 2)]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(
     ("key", "seed", "name"),
     [
-        pytest.param(RowKey("coco", "ours", "words"), 1, "coco_layout_words", id="ours"),
-        pytest.param(RowKey("coco", "ours", "nouns"), 3, "coco_layout_nouns_seed3", id="a third seed"),
-        pytest.param(RowKey("coco", "fc_2k", "cider"), 1, "coco_layout_fc_2k_cider", id="a rival"),
-        pytest.param(RowKey("flickr", "ours", "words"), 1, "flickr8k_images_words", id="with images"),
-        pytest.param(RowKey("coco", "sinkhorn", ""), 1, "sorter_coco_layout", id="the sorter"),
-        pytest.param(RowKey("flickr", "svm_rank", ""), 2, "sorter_flickr8k_svm_rank_seed2", id="another sorter"),
+        pytest.param(RowKey("coco", "ours", "cross_entropy"), 1, "coco_layout/cross_entropy", id="ours"),
+        pytest.param(RowKey("coco", "ours", "cider_and_nw"), 3, "coco_layout/cider_and_nw_seed3", id="third seed"),
+        pytest.param(RowKey("coco", "fc_2k", "cider"), 1, "coco_layout/cider_fc_2k", id="baseline"),
+        pytest.param(RowKey("flickr", "ours", "cider"), 1, "flickr8k_images/cider", id="with images"),
+        pytest.param(RowKey("coco", "sinkhorn", ""), 1, "sorter/coco_layout", id="Sinkhorn sorter"),
+        pytest.param(RowKey("flickr", "svm_rank", ""), 2, "sorter/flickr8k_svm_rank_seed2", id="another sorter"),
     ],
 )
-def test_runs_have_the_names_of_their_recipes(key, seed, name):
-    assert planned_run(key, seed).name == name
+def test_run_names_extend_the_recipe_paths(key, seed, name):
+    assert plan_run(key, seed).name == name
 
 
-def test_ours_and_its_nearest_rival_are_trained_several_times():
+def test_number_of_seeds():
     systems = ("ours", "controllable_up_down", "fc_2k", "sinkhorn", "class_order")
-    assert [number_of_seeds(system, 3) for system in systems] == [3, 3, 1, 3, 1]
+    assert [num_seeds(system, 3) for system in systems] == [3, 3, 1, 3, 1]
 
 
-def finished(place, run):
-    (place.best(run)).mkdir(parents=True)
+def finish(paths, run):
+    paths.best(run).mkdir(parents=True)
 
 
-def test_only_what_is_missing_is_trained(place):
-    words, cider, nouns = lineage(planned_run(RowKey("coco", "ours", "nouns")))
-    other = planned_run(RowKey("coco", "fc_2k", "words"))
-    assert missing_runs(place, []) == []
-    assert missing_runs(place, [nouns, words, other]) == [[words, cider, nouns], [other]]
-    finished(place, words)
-    assert missing_runs(place, [nouns, words]) == [[cider, nouns]]
-    finished(place, nouns)
-    assert missing_runs(place, [nouns, words]) == []
-    assert missing_runs(place, [cider]) == [[cider]]
+def test_only_missing_runs_are_trained(paths):
+    cross_entropy, cider, cider_and_nw = plan_run(RowKey("coco", "ours", "cider_and_nw")).chain()
+    other = plan_run(RowKey("coco", "fc_2k", "cross_entropy"))
+    assert paths.missing_chains([]) == []
+    assert paths.missing_chains([cider_and_nw, cross_entropy, other]) == [
+        [cross_entropy, cider, cider_and_nw],
+        [other],
+    ]
+    finish(paths, cross_entropy)
+    assert paths.missing_chains([cider_and_nw, cross_entropy]) == [[cider, cider_and_nw]]
+    finish(paths, cider_and_nw)
+    assert paths.missing_chains([cider_and_nw, cross_entropy]) == []
+    assert paths.missing_chains([cider]) == [[cider]]
 
 
-def test_a_run_that_was_cut_off_is_not_taken_for_done(place):
-    run = planned_run(RowKey("coco", "ours", "words"))
-    finished(place, run)
-    assert place.is_done(run), "somebody else's"
-    (place.folder(run) / LOG).touch()
-    assert not place.is_done(run)
-    (place.folder(run) / REPORT).touch()
-    assert place.is_done(run)
+def test_an_interrupted_run_is_not_finished(paths):
+    run = plan_run(RowKey("coco", "ours", "cross_entropy"))
+    finish(paths, run)
+    assert paths.is_finished(run), "trained by hand"
+    (paths.path(run) / LOG).touch()
+    assert not paths.is_finished(run)
+    (paths.path(run) / REPORT).touch()
+    assert paths.is_finished(run)
 
 
-def test_settings_go_to_the_stages_they_are_for(place, tmp_path):
-    settings = ("max_epochs=1", "cider:max_seconds=60", "sorter:max_epochs=2")
-    place = Workplace(data=Path("d"), runs=tmp_path, recipes=RECIPES, settings=settings, accelerator="cpu")
-    words, cider = lineage(planned_run(RowKey("coco", "single_sentinel", "cider")))
-    assert place.planned_settings(words) == [
+def test_overrides_apply_to_their_stage(tmp_path):
+    overrides = ("max_epochs=1", "cider:max_seconds=60", "sorter:max_epochs=2")
+    config = ReproductionConfig(data=Path("d"), runs=tmp_path, recipes=RECIPES, overrides=overrides, device="cpu")
+    paths = RunPaths(config)
+    cross_entropy, cider = plan_run(RowKey("coco", "single_sentinel", "cider")).chain()
+    assert paths.overrides(cross_entropy) == [
         "data=d",
-        f"out={tmp_path}/coco_layout_single_sentinel_words",
+        f"out={tmp_path}/coco_layout/cross_entropy_single_sentinel",
         "model.variant=single_sentinel",
         "max_epochs=1",
         "device.accelerator=cpu",
     ]
-    assert place.planned_settings(cider)[2:-1] == [
-        f"from={tmp_path}/coco_layout_single_sentinel_words/best",
+    assert paths.overrides(cider)[2:-1] == [
+        f"from={tmp_path}/coco_layout/cross_entropy_single_sentinel/best",
         "max_epochs=1",
         "max_seconds=60",
     ]
-    assert (place.time_allowed(words), place.time_allowed(cider)) == (0, 60)
-    sorter = planned_run(RowKey("coco", "svm_rank", ""))
-    assert place.planned_settings(sorter)[2:] == ["kind=svm_rank", "max_epochs=2"]
+    assert (paths.time_budget(cross_entropy), paths.time_budget(cider)) == (0, 60)
+    sorter = plan_run(RowKey("coco", "svm_rank", ""))
+    assert paths.overrides(sorter)[2:] == ["kind=svm_rank", "max_epochs=2"]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"recipes": Path("nowhere")}, "nowhere is no folder: expected the recipes", id="no recipes"),
+        pytest.param(
+            {"recipes": Path("nowhere")}, "nowhere is not a folder, expected the project's recipes", id="recipes"
+        ),
         *(
-            pytest.param(
-                {"settings": (word,)}, f"leave {key}= out, and choose by {option}", id=f"over the plan: {word}"
-            )
-            for word, key, option in [
+            pytest.param({"overrides": (text,)}, f"remove {key}= and use {option} instead", id=text)
+            for text, key, option in [
                 ("seed=7", "seed", "--seeds"),
-                ("words:seed=7", "seed", "--seeds"),
+                ("cross_entropy:seed=7", "seed", "--seeds"),
                 ("out=x", "out", "--runs"),
                 ("cider:from=x", "from", "--runs"),
                 ("data=x", "data", "--data"),
-                ("words:model.variant=ours", "model.variant", "--systems"),
+                ("cross_entropy:model.variant=pos", "model.variant", "--systems"),
                 ("sorter:kind=svm_rank", "kind", "--systems"),
             ]
         ),
-        pytest.param({"runs": Path(__file__)}, "is a file: expected a folder, --runs DIR", id="runs in a file"),
-        pytest.param({"settings": ("late:seed=1",)}, "for the stage 'late': expected words, cider", id="no such stage"),
+        pytest.param({"runs": Path(__file__)}, "is a file, expected a folder: give --runs DIR", id="runs is a file"),
+        pytest.param(
+            {"overrides": ("late:seed=1",)}, "for stage 'late': expected cross_entropy, cider", id="unknown stage"
+        ),
+        pytest.param({"jobs": 0}, "jobs is 0: expected at least 1", id="no jobs"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(changes, message):
+def test_invalid_config(changes, message):
     with pytest.raises(InputError, match=message):
-        Workplace(**{"data": Path("d"), "runs": Path("runs"), "recipes": RECIPES, **changes})
+        ReproductionConfig(**{"data": Path("d"), "recipes": RECIPES, **changes})
