@@ -1,6 +1,6 @@
 """METEOR and SPICE on human captions: what they say, and how long they take cold and warm.
 
-    python benchmarks/java_metrics.py val.parquet [--images 500] [--references 4] [--compare]
+    python benchmarks/speed/java_metrics.py val.parquet [--images 500] [--references 4] [--compare]
 
 FILE is a parquet file with a column of captions; the first caption of each image is judged by the ones after it. Each
 tool is timed from nothing (Java starts, no parse is known), then again in the same process, and SPICE also in a new

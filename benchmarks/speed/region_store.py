@@ -1,6 +1,6 @@
 """How fast a region store is read against the authors' HDF5 file, and how much memory its making takes.
 
-    python benchmarks/region_store.py [--images 1600] [--json]
+    python benchmarks/speed/region_store.py [--images 1600] [--json]
 
 Writes a file of random detections in the authors' layout (100 an image, 1,600 images are 2.3 GB) to a temporary folder,
 converts it in a process of its own whose peak memory is taken, then reads random batches of 100 images both ways:

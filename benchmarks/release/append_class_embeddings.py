@@ -1,7 +1,7 @@
 """Let a network that sees also tell captioners the words for what a region may be called, without training it.
 
-    python benchmarks/with_class_words.py runs/sight_flickr8k/vision.safetensors build/flickr8k build/told.safetensors
-    sct train recipes/default_words.toml examples.vision=build/told.safetensors model.language= out=runs/told_words
+    python benchmarks/release/append_class_embeddings.py runs/sight_flickr8k/vision.safetensors build/flickr8k build/told.safetensors
+    sct train recipes/default_words.toml examples.vision=build/told.safetensors model.init_language_from= out=runs/told_words
 
 A run with ``class_words = true`` writes such a file by itself; captioners are trained with it from the words stage on.
 """
@@ -23,7 +23,7 @@ def add_words(vision: Path, dataset: Path, out: Path) -> None:
     told = with_class_words(eye, nouns_of(Dataset.open(dataset), str(dataset)))
     out.parent.mkdir(parents=True, exist_ok=True)
     told.save(out)
-    vectors = told.network.name_vectors
+    vectors = told.network.class_embeddings
     print(
         f"{out}: {told.feature_size} numbers a region, {vectors.shape[1]} of them by the vectors of "
         f"{int(vectors.any(1).sum())} of {len(vectors)} names"

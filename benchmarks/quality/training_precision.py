@@ -1,6 +1,6 @@
 """Does half precision learn as well as float32? The words stage, three seeds each, by validation CIDEr.
 
-    python benchmarks/precision.py DATASET OUT [--steps 300] [--batch 500]      # on a GPU
+    python benchmarks/quality/training_precision.py DATASET OUT [--steps 300] [--batch 500]      # on a GPU
 
 Every run is the words stage at the paper's sizes, cut short after the same number of steps; batches and learning rate
 are larger than the paper's, to get far in few steps. The spread over the seeds is the noise that the difference of the
@@ -16,7 +16,7 @@ from typing import Literal
 
 import torch
 
-from sct.training.captioner.config import DeviceSettings, OptimiserSettings, Recipe
+from sct.training.captioner.config import DeviceConfig, OptimizerConfig, CaptionerRecipe
 from sct.training.captioner.trainer import train
 
 SEEDS = (1, 2, 3)
@@ -37,7 +37,7 @@ def main() -> None:
     scores: dict[str, list[float]] = {precision: [] for precision in PRECISIONS}
     for seed in SEEDS:
         for precision in PRECISIONS:
-            recipe = Recipe(
+            recipe = CaptionerRecipe(
                 data=str(options.dataset),
                 out=str(options.out / f"{precision}-{seed}"),
                 seed=seed,
@@ -45,8 +45,8 @@ def main() -> None:
                 batch_size=options.batch,
                 validate_every=1000.0,
                 checkpoint_every_seconds=1e6,
-                optimiser=OptimiserSettings(learning_rate=options.learning_rate),
-                device=DeviceSettings(precision=precision),
+                optimizer=OptimizerConfig(learning_rate=options.learning_rate),
+                device=DeviceConfig(precision=precision),
             )
             report = train(recipe)
             assert report.best_score is not None

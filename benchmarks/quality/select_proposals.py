@@ -1,6 +1,6 @@
 """Which of the proposed regions should be talked about when nobody points at any?
 
-    python benchmarks/choosing.py DATA/val.jsonl [--bundle default] [--limit IMAGES]
+    python benchmarks/quality/select_proposals.py DATA/val.jsonl [--bundle default] [--limit IMAGES]
 
 Captions of images alone, by several ways to choose (``sct.captioner.requests.ProposalSelection``), judged by all that people wrote of the
 image: CIDEr-D, BLEU-4, how many words a caption has, and which share of the chosen regions people drew too (IoU 0.5).

@@ -1,6 +1,6 @@
 """The mean of the weights of captioners that came from the same start, as a bundle: a soup of them.
 
-    python benchmarks/average_bundles.py runs/a/best runs/b/best runs/c/best runs/mean
+    python benchmarks/release/average_bundles.py runs/a/best runs/b/best runs/c/best runs/mean
 
 Vocabulary, nouns, sorter and what sees are those of the first; the length power was chosen for other weights and is
 left out. Captioners that learned from different first weights

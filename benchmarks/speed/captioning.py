@@ -1,6 +1,6 @@
 """How long a caption of an image takes, from a cold start on the command line and warm in Python, and its memory.
 
-    python benchmarks/captioning.py IMAGE... [--model default] [--repeats 10]
+    python benchmarks/speed/captioning.py IMAGE... [--model default] [--repeats 10]
 
 Warm, each image is decoded, looked at, its regions detected and chosen, put in order and captioned, as if it were
 new. Run it while nothing else does.

@@ -1,6 +1,6 @@
 """Which orders of an image's region sets the diversity protocol says, and what they are worth: CIDEr, best of 20.
 
-    python benchmarks/diversity_orders.py BUNDLE build/coco_layout [--every 12] [--sets 5] [--metrics C,M]
+    python benchmarks/quality/diversity_orders.py BUNDLE build/coco_layout [--every 12] [--sets 5] [--metrics C,M]
 
 Section 4.4 says little of it, so its readings are compared: orders of the sets and of subsets of them, as
 ``sct evaluate --oracle`` has it; orders of all the sets alone; and orders of what one caption talks about, caption by
@@ -17,8 +17,8 @@ from diversity_pools import SPLIT, Comparison
 
 from sct.captioner.captioner import load
 from sct.data.dataset import Dataset
-from sct.data.features import features_for
-from sct.data.index import mentions_of
+from sct.data.features import make_features
+from sct.data.index import find_mentions
 from sct.data.samples import RegionSets, top_scoring_regions
 from sct.data.table import Table
 from sct.evaluation.oracle import MOST_SETS, RegionPool, region_pools, some_orders
@@ -34,9 +34,9 @@ class OrdersOfCaptions:
 
     def __init__(self, table: Table) -> None:
         """Note what every caption mentions."""
-        mentions, columns = mentions_of(table), table.columns
+        mentions, columns = find_mentions(table), table.columns
         self._table, self._mentions = table, mentions
-        self._regions, self._members = columns["chunk_region"], columns["member"]
+        self._regions, self._members = columns["member_offsets"], columns["member_region"]
         self._first = np.searchsorted(mentions.caption, np.arange(len(columns["auto_grounded"]) + 1))
 
     def __call__(self, pool: RegionPool, most: int) -> list[RegionSets]:
@@ -66,7 +66,7 @@ if __name__ == "__main__":
     captioner, table = load(given.bundle), Dataset.open(given.data).table
     if captioner.config.ignores_control:
         parser.error(f"{given.bundle} knows no control: expected a captioner that does")
-    features = features_for(table, None, captioner.encoder)
+    features = make_features(table, None, captioner.encoder)
     comparison = Comparison(captioner, table, features, tuple(given.metrics.split(",")))
     pools = [pool for pool in region_pools(table, SPLIT) if len(pool.sets) >= given.sets][:: given.every]
     comparison.head()

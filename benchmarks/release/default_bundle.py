@@ -1,6 +1,6 @@
 """Pack a trained bundle as the one that ships: weights in 8 bits, what it scored beside them.
 
-    python benchmarks/default_bundle.py runs/default_sorter/best src/sct/bundles/default EVALUATION... --length-power 1
+    python benchmarks/release/default_bundle.py runs/default_sorter/best src/sct/bundles/default EVALUATION... --length-power 1
 
 The folders after the two bundles are those of ``sct evaluate --out``, one for each control. The length power is that
 which was chosen on validation, the source's own if not given. The model card is written
@@ -25,7 +25,7 @@ def pack(source: Path, folder: Path, evaluations: list[Path], length_penalty: fl
     bundle = load_bundle(source)
     if bundle.sorter is None:
         raise SystemExit(
-            f"{source} has no sorter: expected one, as sct train recipes/sorter_flickr8k_pointer.toml adds"
+            f"{source} has no sorter: expected one, as sct train recipes/sorter/flickr8k_pointer.toml adds"
         )
     power = bundle.length_penalty if length_penalty is None else length_penalty
     scores = [json.loads((evaluation / "scores.json").read_text("utf-8")) for evaluation in evaluations]

@@ -1,6 +1,6 @@
 """Which region sets of an image the diversity protocol starts from, and what they are worth: CIDEr, best of 20.
 
-    python benchmarks/diversity_pools.py BUNDLE build/coco_layout [--every 12] [--metrics C,M]
+    python benchmarks/quality/diversity_pools.py BUNDLE build/coco_layout [--every 12] [--metrics C,M]
 
 Once the sets of the image's controls, once those of all its captions, once these and the image's likeliest regions for
 chunks that have none, as ``sct evaluate --oracle`` has it. The first can be had of images with a control alone, so all
@@ -16,8 +16,9 @@ from pathlib import Path
 
 from sct.captioner.captioner import Captioner, CaptionOptions, load
 from sct.data.dataset import Dataset
-from sct.data.features import Features, features_for
-from sct.data.samples import caption_text, samples_of, top_scoring_regions, unordered
+from sct.data.features import Features, make_features
+from sct.data.index import caption_text
+from sct.data.samples import make_samples, sort_region_sets, top_scoring_regions
 from sct.data.table import Table
 from sct.evaluation.diversity import diversity_report
 from sct.evaluation.oracle import (
@@ -63,10 +64,10 @@ class Comparison:
 def pools_of_controls(table: Table) -> list[RegionPool]:
     """Images with the sets of captions whose chunks all have a region."""
     sets: dict[int, dict[tuple[int, ...], None]] = {}
-    for sample in samples_of(table, SPLIT, "sequence"):
+    for sample in make_samples(table, SPLIT, "sequence"):
         sets.setdefault(sample.image, {}).update(dict.fromkeys(sample.control))
     return [
-        replace(pool, sets=unordered(table, pool.image, tuple(sets[pool.image])))
+        replace(pool, sets=sort_region_sets(table, pool.image, tuple(sets[pool.image])))
         for pool in region_pools(table, SPLIT)
         if pool.image in sets
     ]
@@ -89,7 +90,7 @@ if __name__ == "__main__":
     parser.add_argument("--metrics", default="C")
     given = parser.parse_args()
     captioner, table = load(given.bundle), Dataset.open(given.data).table
-    features = features_for(table, None, captioner.encoder)
+    features = make_features(table, None, captioner.encoder)
     comparison = Comparison(captioner, table, features, tuple(given.metrics.split(",")))
     all_pools = region_pools(table, SPLIT)
     of_controls = pools_of_controls(table)[:: max(1, given.every // 3)]

@@ -1,7 +1,7 @@
 r"""The appendix's table of sorters on a prepared dataset, and how far people agree with each other on it.
 
     sct prepare coco-layout/ build/coco_layout
-    python benchmarks/sorters.py recipes/sorter_coco_layout.toml --out build/sorters/coco_layout \
+    python benchmarks/quality/sorters.py recipes/sorter/coco_layout.toml --out build/sorters/coco_layout \
         [--data build/coco_layout] [--seeds 3] [--kinds ...] [--detections FILE.npz] [--json] [KEY=VALUE ...]
 
 Every sorter is trained as ``sct train`` does it: the best epoch is chosen on a tenth of the training images, the val
@@ -11,9 +11,9 @@ split is scored once. A sorter that stands in ``--out`` already is not trained a
 The row ``probability`` needs a detector's scores. Boxes that people drew have none, but where there are images a
 detector may be asked how sure it is of what is there:
 
-    python benchmarks/efficientdet.py flickr8k-entities/train.jsonl flickr8k-entities/val.jsonl \
+    python benchmarks/quality/efficientdet.py flickr8k-entities/train.jsonl flickr8k-entities/val.jsonl \
         build/detections.npz --min-score 0.05 --weights efficientdet-lite2.tflite    # its head says where to get it
-    python benchmarks/sorters.py recipes/sorter_flickr8k.toml --out build/sorters/flickr8k \
+    python benchmarks/quality/sorters.py recipes/sorter/flickr8k.toml --out build/sorters/flickr8k \
         --detections build/detections.npz
 
 A box has the score of the surest detection, of whatever class, that overlaps it by IoU 0.5 or more, and 0 where none
@@ -51,7 +51,7 @@ from sct.language.word_vectors import WordVectors
 from sct.regions.boxes import box_iou
 from sct.sorting import OrderScores, ProbabilityOrder, load_sorter, order_scores
 from sct.sorting.batches import CaptionControls, caption_controls
-from sct.training.sorter.config import load_sorter_recipe
+from sct.training.sorter.config import SorterRecipe
 from sct.training.sorter.data import BEST, SCORES, VALIDATION, SortingData, score_sorter
 from sct.training.sorter.trainer import train_sorter
 
@@ -88,7 +88,7 @@ def run(recipe: Path, changes: Mapping[str, str], out: Path, name: str, seed: in
     if not (folder / SCORES).exists():
         settings = {"out": str(folder), "seed": str(seed), **KINDS[name], **changes}
         words = [f"{key}={value}" for key, value in settings.items()]
-        if not train_sorter(load_sorter_recipe(recipe, words), resume=folder.exists()).finished:
+        if not train_sorter(SorterRecipe.load(recipe, words), resume=folder.exists()).finished:
             raise KeyboardInterrupt  # it was asked to stop, and so is everything else
     found: dict[str, Any] = json.loads((folder / SCORES).read_text())
     return found
@@ -111,8 +111,8 @@ def detected_scores(table: Table, detections: Path) -> Float[np.ndarray, " regio
     scores = np.zeros(len(table.columns["region_box"]), np.float32)
     by_image = np.argsort(found["image_of_box"], kind="stable")
     ends = np.searchsorted(found["image_of_box"], np.arange(len(row_of_name) + 1), sorter=by_image)
-    first_region = table.columns["image_region"].astype(np.int64)
-    for image, name in enumerate(table.files):
+    first_region = table.columns["region_offsets"].astype(np.int64)
+    for image, name in enumerate(table.image_files):
         row = row_of_name.get(name)
         if row is None:
             raise InputError(f"{detections} holds nothing of image {name!r}: expected all images of the dataset")
@@ -135,7 +135,7 @@ def scores_of_ties(table: Table, controls: CaptionControls, vectors: WordVectors
 
 def surely_seen(table: Table, controls: CaptionControls) -> str:
     """How many region sets have a detection at all, and how many controls have sets of equal scores, for people."""
-    starts, scores = table.columns["image_region"].astype(np.int64), table.columns["region_score"]
+    starts, scores = table.columns["region_offsets"].astype(np.int64), table.columns["region_score"]
     seen = [
         [float(scores[starts[image] + np.array(members)].max()) for members in control]
         for image, control in zip(controls.images.tolist(), controls.controls, strict=True)
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--detections", type=Path, metavar="FILE.npz", help="scores for the row probability")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    data = options.data or load_sorter_recipe(options.recipe).data
+    data = options.data or SorterRecipe.load(options.recipe).data
     changes = {"data": data, **dict(word.split("=", 1) for word in options.settings)}
     kinds = options.kinds or [kind for kind in KINDS if kind != "probability" or options.detections]
     of_probability, table = changes, Dataset.open(Path(data)).table

@@ -1,7 +1,7 @@
 """Learning curves of runs, drawn from their journals.
 
     pip install matplotlib
-    python benchmarks/curves.py OUT.png runs/coco_layout_words runs/coco_layout_cider runs/coco_layout_nouns
+    python benchmarks/quality/learning_curves.py OUT.png runs/coco_layout_words runs/coco_layout_cider runs/coco_layout_nouns
 
 The stages stand side by side, each from its own step 0: losses or rewards of training above, validation CIDEr and NW
 below.
@@ -10,7 +10,7 @@ below.
 import argparse
 from pathlib import Path
 
-from sct.training.metric_logger import read_journal
+from sct.training.metric_logger import read_metrics
 
 PANELS: dict[str, list[tuple[str, ...]]] = {
     "train": [("words", "shifts"), ("cider", "greedy_cider"), ("nouns", "greedy_nouns")],
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+")
     options = parser.parse_args()
     rows = [(kind, names) for kind, panels in PANELS.items() for names in panels]
-    journals = [list(read_journal(run)) for run in options.runs]
+    journals = [list(read_metrics(run)) for run in options.runs]
     rows = [
         (kind, names)
         for kind, names in rows

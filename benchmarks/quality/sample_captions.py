@@ -1,6 +1,6 @@
 """Some predictions of a file, drawn at random, as a Markdown table.
 
-python benchmarks/sample_captions.py predictions.jsonl [--number 30] [--seed 1]
+python benchmarks/quality/sample_captions.py predictions.jsonl [--number 30] [--seed 1]
 """
 
 import argparse

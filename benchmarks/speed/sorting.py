@@ -1,7 +1,7 @@
 """Time to put 1,000 controls of 10 region sets in order, from tables of regions to orders with their probabilities.
 
-    python benchmarks/sorting.py [--threads 2] [--runs 15] [--json]
-    python benchmarks/sorting.py --agreement build/coco_layout [--threads 2] [--json]
+    python benchmarks/speed/sorting.py [--threads 2] [--runs 15] [--json]
+    python benchmarks/speed/sorting.py --agreement build/coco_layout [--threads 2] [--json]
 
 Four cases of the paper's network, and the pointer network. Without features the network sees class and geometry. With
 2,048 features either the controls are those of 200 images of 10 regions, five captions each, as in evaluation, where
@@ -128,7 +128,7 @@ def agreement(data: Path) -> dict[str, Agreement]:
     dataset = Dataset.open(data)
     if dataset.nouns is None:
         raise InputError(f"{data} has no noun vectors: prepare it again")
-    nouns = dataset.nouns.known()
+    nouns = dataset.nouns.with_vectors()
     vectors = WordVectors(nouns.vectors_name, {noun: row for row, noun in enumerate(nouns.nouns)}, nouns.units)
     table = dataset.table
     layout = LayoutFeatures(LayoutEncoder(table.classes, FEATURES), table)

@@ -1,8 +1,8 @@
 """Do captions in half precision, or with weights of 8 bits, say what float32 says? Asked of a trained captioner.
 
-    python benchmarks/agreement.py export DATASET data.npz           # a dataset of COCO layout, made by sct prepare
-    python benchmarks/agreement.py train data.npz weights.safetensors --seconds 200     # on a GPU
-    python benchmarks/agreement.py compare data.npz weights.safetensors [--dtype float16 | --int8]
+    python benchmarks/quality/precision_agreement.py export DATASET data.npz           # a dataset of COCO layout, made by sct prepare
+    python benchmarks/quality/precision_agreement.py train data.npz weights.safetensors --seconds 200     # on a GPU
+    python benchmarks/quality/precision_agreement.py compare data.npz weights.safetensors [--dtype float16 | --int8]
 
 Regions are what COCO's boxes tell: a random projection of class and geometry to 1,280 features. The training is plain
 cross-entropy on words and shifts, only long enough for captions to be sentences with a sure choice of words.
@@ -22,7 +22,7 @@ from sct.data.dataset import Dataset
 from sct.decoding.beam import beam_search
 from sct.decoding.config import SearchConfig
 from sct.decoding.output import Decoded
-from sct.language.shift_targets import shift_targets, slots
+from sct.language.shift_targets import fill_regions, shift_targets
 from sct.language.vocabulary import BOS, EOS, PAD, UNK
 from sct.models.config import CaptionerConfig
 from sct.models.fast_cell import FastDecoder
@@ -56,7 +56,7 @@ def export(dataset_folder: Path, out: Path, num_examples: int) -> None:
         labels = [label if label is None or label < len(chunks) else None for label in caption.chunk_of_word]
         ids = [numbers.get(word, UNK) for word in caption.words]
         tokens[filled, : len(ids) + 2] = [BOS, *ids, EOS]
-        slot[filled, : len(ids)] = [s or 0 for s in slots(labels)]
+        slot[filled, : len(ids)] = [s or 0 for s in fill_regions(labels)]
         slot[filled, len(ids) :] = slot[filled, len(ids) - 1] if ids else 0
         shift[filled, : len(ids)] = shift_targets(labels)
         for number, chunk in enumerate(chunks):

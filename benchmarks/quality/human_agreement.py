@@ -1,6 +1,6 @@
 """How far a control decides a caption: what a second person says under the same one, judged as captioners are.
 
-    python benchmarks/second_person.py runs/NAME/evaluation/sequence-val/predictions.jsonl...
+    python benchmarks/quality/human_agreement.py runs/NAME/evaluation/sequence-val/predictions.jsonl...
 
 Some samples have captions of several people. Each of these in turn is judged by the others, and so is what each
 system says, by the very same ones. Beside it stands what people say of the same image under another control: about as

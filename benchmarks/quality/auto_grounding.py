@@ -1,7 +1,7 @@
 """How well does the builder ground captions? Measured where people have grounded them.
 
-    python benchmarks/grounding.py classes DETECTIONS.jsonl   # made by benchmarks/efficientdet.py
-    python benchmarks/grounding.py transfer DATA.jsonl --sample 100 --seed 1
+    python benchmarks/quality/auto_grounding.py classes DETECTIONS.jsonl   # made by benchmarks/quality/efficientdet.py
+    python benchmarks/quality/auto_grounding.py transfer DATA.jsonl --sample 100 --seed 1
 
 ``classes``: the first caption of each image is grounded by the class index on the detections, and compared with its
 human boxes: an associated mention is right when one of its regions overlaps a human box by IoU 0.5 or more.
@@ -110,7 +110,7 @@ def transfer_table(parsed: Sequence[Parsed], vectors: WordVectors) -> Iterator[s
                     counts["returned"] += bool(regions)
                     counts["returned right"] += bool(regions) and set(regions) == set(anchor.regions)
                 for anchor in anchors:
-                    detected = present.get(CLASS_OF_NOUN.get(anchor.chunk.base, ""))
+                    detected = present.get(CLASS_OF_NOUN.get(anchor.chunk.lemma, ""))
                     if detected:
                         counts["judged"] += 1
                         counts["agrees"] += item.overlap(detected, anchor.regions)

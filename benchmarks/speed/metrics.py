@@ -1,6 +1,6 @@
 """Whether BLEU, ROUGE-L and CIDEr-D equal the official tool, how much faster they are, and how their cost grows.
 
-    python benchmarks/metrics.py FOLDER [--rounds 5] [--json]
+    python benchmarks/speed/metrics.py FOLDER [--rounds 5] [--json]
 
 FOLDER holds COCO's captions: ``train.parquet``, ``restval.parquet`` and ``val.parquet`` with a column of captions. The
 first caption of each image is judged by its others. The official tool is the package pycocoevalcap, its tokeniser
@@ -44,7 +44,7 @@ from sct.metrics.interface import Score
 from sct.metrics.rouge import rouge_l
 
 NAMES = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr-D")
-STEPS = ("tokenise", "BLEU", "ROUGE-L", "CIDEr-D")
+STEPS = ("tokenize_with_spans", "BLEU", "ROUGE-L", "CIDEr-D")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 TOLERANCE, RATIO_EXPECTED = 1e-6, 10
 
@@ -143,7 +143,7 @@ def ours(groups: Groups) -> tuple[list[Score], dict[str, float]]:
     """Judge captions from text on."""
     tokenizer._texts_of_piece.clear()
     clock = Clock()
-    with clock.step("tokenise"):
+    with clock.step("tokenize_with_spans"):
         pairs = pair([captions[0] for captions in groups], [captions[1:] for captions in groups])
     return our_scores(pairs, clock), clock.seconds
 
@@ -192,7 +192,7 @@ def compare(groups: Groups, rounds: int) -> tuple[list[Equality], dict[str, floa
     their_best, our_best = dict.fromkeys(STEPS, np.inf), dict.fromkeys(STEPS, np.inf)
     for _ in range(rounds):
         clock = Clock()
-        with clock.step("tokenise"):
+        with clock.step("tokenize_with_spans"):
             words = official.words(groups)
         theirs = official.scores(words, clock)
         mine, our_seconds = ours(groups)

@@ -1,6 +1,6 @@
 """Do captions name as many things as people's? Shares of captions with as many nouns as a reference, fewer, and more.
 
-    python benchmarks/noun_counts.py build/coco_layout/nouns.safetensors evaluation/NAME/predictions.jsonl...
+    python benchmarks/quality/noun_counts.py build/coco_layout/nouns.safetensors evaluation/NAME/predictions.jsonl...
 
 Nouns are those of a dataset's noun table; a caption is compared with each of its references.
 """

@@ -1,6 +1,6 @@
 """A server under load: 50 people at once against one request at a time, answers a second, waits, errors and memory.
 
-    python benchmarks/serving.py --model BUNDLE [--seconds 120] [--clients 50] [--controls 19] [--images N] [--json]
+    python benchmarks/speed/serving.py --model BUNDLE [--seconds 120] [--clients 50] [--controls 19] [--images N] [--json]
 
 Each client does what a person at the page does: it sends an image nobody has sent before, asks for a caption of what
 is detected, and then changes the control ``--controls`` times, each time as soon as the answer is there: a harsher load

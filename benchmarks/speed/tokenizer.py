@@ -1,6 +1,6 @@
 """How often the tokeniser differs from the official Java tool, and how long each takes.
 
-    python benchmarks/tokeniser.py PATH... [--captions 25010] [--jar FILE] [--show 3]
+    python benchmarks/speed/tokenizer.py PATH... [--captions 25010] [--jar FILE] [--show 3]
 
 PATH is a parquet file with a column of captions, a JSONL file whose lines hold ``captions``, or a folder of such files.
 The Java tool comes with the package pycocoevalcap and needs ``java`` on the path; it is run as that package runs it,
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sct.errors import InputError
-from sct.language.tokenizer import tokenise, words_of
+from sct.language.tokenizer import tokenize_with_spans, tokenize
 
 JAR_IN_PACKAGE = Path("tokenizer") / "stanford-corenlp-3.4.1.jar"
 # As in pycocoevalcap/tokenizer/ptbtokenizer.py, capitals included: they match nothing, the tokens are lower case.
@@ -147,8 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise InputError("there is no java on the path: install a Java runtime, version 8 or later")
     captions = [caption for file in files_in(options.paths) for caption in captions_of(file)][: options.captions]
 
-    our_seconds = timed(words_of, captions)
-    place_seconds = timed(tokenise, captions)
+    our_seconds = timed(tokenize, captions)
+    place_seconds = timed(tokenize_with_spans, captions)
     start = time.perf_counter()
     lines = official_lines(captions, jar)
     java_seconds = time.perf_counter() - start
@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     differences = [
         Difference(kind=kind_of_difference(theirs, ours), caption=caption, official=theirs, ours=ours)
         for caption, theirs, ours in zip(
-            captions, map(without_punctuation, lines), map(words_of, captions), strict=True
+            captions, map(without_punctuation, lines), map(tokenize, captions), strict=True
         )
         if theirs != ours
     ]
@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(f"                                  {name:<9}{' | '.join(words).replace(NO_BREAK, ' ')}")
     print(f"Java alone          {java_seconds:>10.2f} s")
     print(f"Java and dropping   {official_seconds:>10.2f} s")
-    for name, seconds in (("words_of", our_seconds), ("tokenise", place_seconds)):
+    for name, seconds in (("tokenize", our_seconds), ("tokenize_with_spans", place_seconds)):
         ratios = f"{java_seconds / seconds:.1f} and {official_seconds / seconds:.1f} times as fast"
         print(f"{name:<20}{seconds:>10.2f} s  {ratios}")
 

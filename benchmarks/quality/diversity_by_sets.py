@@ -1,6 +1,6 @@
 """The best of 20 captions by CIDEr (section 4.4), for images of one region set, of two, and so on.
 
-    python benchmarks/diversity_by_sets.py runs/NAME/evaluation/diversity-val/predictions.jsonl...
+    python benchmarks/quality/diversity_by_sets.py runs/NAME/evaluation/diversity-val/predictions.jsonl...
 
 Permutations of region sets are what our captions of an image differ by, and one set has one order. The sets are those that
 the captions of an image talk about, and one for chunks without a region. Beside the figure stands how many different

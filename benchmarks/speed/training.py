@@ -1,6 +1,6 @@
 """Milliseconds a step and captions a second of training: words, and self-critical with CIDEr and nouns.
 
-    python benchmarks/training.py [--device cuda] [--batches 100 500 1000] [--precisions bf16-mixed 32-true]
+    python benchmarks/speed/training.py [--device cuda] [--batches 100 500 1000] [--precisions bf16-mixed 32-true]
 
 Random captions and controls at the sizes the authors' code was measured at on one H200: 2,600 words, 1,280 features,
 the paper's layers, 20 steps, sets of up to 20 regions. There their words stage took 110 ms for a batch of 100 (38.6 ms
@@ -20,13 +20,13 @@ import torch
 from lightning_fabric import Fabric
 
 from sct.data.examples import Examples
-from sct.language.vocabulary import BEGIN, END, PAD
+from sct.language.vocabulary import BOS, EOS, PAD
 from sct.models.config import CaptionerConfig
 from sct.models.show_control_tell import build_show_control_tell
 from sct.training.captioner.config import Objective
 from sct.training.captioner.dataloader import DeviceDataLoader, RegionTable
 from sct.training.captioner.objectives import RewardObjective, WordsObjective
-from sct.training.cuda_graph_step import LossModule, TrainingStep, make_optimiser
+from sct.training.cuda_graph_step import LossModule, TrainingStep, make_optimizer
 from sct.training.rewards import AlignmentReward, CiderReward, NgramWeights, TokenSequences
 
 WORDS, FEATURES, STEPS, SLOTS, MEMBERS, IMAGES, REGIONS = 2600, 1280, 20, 4, 20, 2000, 36
@@ -42,9 +42,9 @@ def random_examples(rng: np.random.Generator) -> Examples:
     steps = np.arange(STEPS)
     is_word = steps < num_words[:, None]
     words = np.full((count, STEPS + 1), PAD, np.uint16)
-    words[:, 0] = BEGIN
+    words[:, 0] = BOS
     words[:, 1:][is_word] = 4 + np.minimum(rng.zipf(1.3, is_word.sum()) - 1, WORDS - 5)
-    words[np.arange(count), num_words + 1] = END
+    words[np.arange(count), num_words + 1] = EOS
     num_slots = rng.integers(1, SLOTS + 1, count)
     slots = np.minimum(steps * num_slots[:, None] // num_words[:, None], num_slots[:, None] - 1)
     shifts = np.zeros_like(slots)
@@ -95,7 +95,7 @@ def measure(stage: str, batch: int, precision: Precision, device: torch.device, 
         )
     fabric = Fabric(accelerator=device.type, devices=1, precision=precision)
     learner = LossModule(network, objective)
-    optimiser = make_optimiser(network.to(device), device)
+    optimiser = make_optimizer(network.to(device), device)
     wrapped, optimiser = fabric.setup(learner, optimiser)
     step = TrainingStep(learner, wrapped, optimiser, fabric.backward, clip_norm=5.0, record=device.type == "cuda")
     times: list[float] = []

@@ -1,8 +1,8 @@
 """How many of the boxes that people ground captions on are among the first proposals for an image?
 
-    python benchmarks/proposals.py DATA/val.jsonl --shapes DATA/train.jsonl
-    python benchmarks/proposals.py DATA/val.jsonl --efficientdet efficientdet-lite2.tflite    # as in efficientdet.py
-    python benchmarks/proposals.py DATA/val.jsonl --bundle default
+    python benchmarks/quality/proposal_recall.py DATA/val.jsonl --shapes DATA/train.jsonl
+    python benchmarks/quality/proposal_recall.py DATA/val.jsonl --efficientdet efficientdet-lite2.tflite    # as in efficientdet.py
+    python benchmarks/quality/proposal_recall.py DATA/val.jsonl --bundle default
 
 Options add up: one row for each proposer, and one for each two of them together. Images lie in ``images`` beside the
 grounded JSONL file. A box is found when a proposal overlaps it by IoU 0.5 or more; boxes count once in each image,

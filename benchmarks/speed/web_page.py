@@ -1,6 +1,6 @@
 """How long the page takes to say something else when the control changes, in a real browser with a real bundle.
 
-    python benchmarks/studio.py [--model default] [--changes 12] [--screenshots DIR]
+    python benchmarks/speed/web_page.py [--model default] [--changes 12] [--screenshots DIR]
 
 Starts ``sct serve``, opens the page in headless Chromium, loads a sample, and adds regions one by one as a person
 would; the time is from the change until the caption that stands there belongs to it. Needs the dev extra and

@@ -1,6 +1,6 @@
 """Time of the rewards on the device: CIDEr-D and noun alignment of 100 samples, against one reference each.
 
-    python benchmarks/rewards.py [--device cuda] [--batch 100] [--documents 600000] [--json]
+    python benchmarks/speed/rewards.py [--device cuda] [--batch 100] [--documents 600000] [--json]
 
 The data is made up: words of 2,600 by Zipf's law, captions of 8 to 20 words, a document frequency table over 600,000 of
 them, samples that are references with some words changed. One word in three is a noun, with a random vector.
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sct.language.vocabulary import END, PAD
+from sct.language.vocabulary import EOS, PAD
 from sct.training.rewards import (
     AlignmentReferences,
     AlignmentReward,
@@ -60,7 +60,7 @@ def make_world(documents: int, batch: int) -> World:
     tokens = np.where(changed, words[generator.integers(documents, size=batch)], words[rows])
     places = np.arange(TIME)
     ends = np.minimum(lengths[rows] + generator.integers(-2, 3, size=batch), TIME)[:, None]
-    tokens = np.where(places < ends, tokens, np.where(places == ends, END, PAD))
+    tokens = np.where(places < ends, tokens, np.where(places == ends, EOS, PAD))
     nouns = 4 + np.flatnonzero(generator.random(NUM_WORDS - 4) < 1 / 3)
     return World(
         TokenSequences(torch.from_numpy(words), torch.from_numpy(lengths)),
@@ -162,7 +162,7 @@ def plain_alignment(candidate: Sequence[int], reference: Sequence[int], vectors:
 
 def plain_words(tokens: Sequence[int]) -> list[int]:
     """Words before the end, one of several equal ones in a row."""
-    words = [word for word in tokens[: tokens.index(END) if END in tokens else None] if word != PAD]
+    words = [word for word in tokens[: tokens.index(EOS) if EOS in tokens else None] if word != PAD]
     return [word for place, word in enumerate(words) if place == 0 or word != words[place - 1]]
 
 
