@@ -205,7 +205,9 @@ def test_detect(captioner, photo):
     assert captioner.detect(photo, limit=1) == found[:1]
     assert captioner.detect_images([]) == []
     again = captioner.caption(photo, [found[2], found[0]])
-    assert [each.regions[0] for each in again.control.region_sets] == [found[2], found[0]], "proposals can be passed as regions"
+    assert [each.regions[0] for each in again.control.region_sets] == [found[2], found[0]], (
+        "proposals can be passed as regions"
+    )
     with pytest.raises(InputError, match="limit is 0"):
         captioner.detect(photo, limit=0)
 

@@ -1,4 +1,4 @@
-"""The public face on a bundle of a small untrained network: records, options, refusals."""
+"""The public API on a bundle with a small random model: captions, options, errors."""
 
 import json
 import subprocess
@@ -57,12 +57,12 @@ def control(*sizes, ordered=True):
     return Control(tuple(RegionSet(tuple(region(next(seeds)) for _ in range(size))) for size in sizes), ordered=ordered)
 
 
-def test_says_a_grounded_caption(captioner):
+def test_captions_are_grounded(captioner):
     caption = captioner.caption_regions(control(1, 3), options=CaptionOptions(cover=True, max_length=9))
     assert caption.text == " ".join(word.text for word in caption.words)
     assert set(caption.text.split()) <= {*WORDS, "<unk>"}
     assert [word.region_set for word in caption.words] == sorted(word.region_set for word in caption.words)
-    assert {word.region_set for word in caption.words} == {0, 1}, "both sets are talked about"
+    assert {word.region_set for word in caption.words} == {0, 1}, "both sets are described"
     for word in caption.words:
         assert len(word.attention) == (1, 3)[word.region_set]
         assert sum(word.attention) + word.sentinel_weight == pytest.approx(1, abs=1e-5)
@@ -71,14 +71,14 @@ def test_says_a_grounded_caption(captioner):
     assert json.loads(json.dumps(caption.as_dict()))["text"] == caption.text
 
 
-def test_what_is_said_after_the_control_is_grounded_nowhere(bundle, tmp_path):
-    network = build_show_control_tell(replace(load_bundle(bundle).captioner.config, end_slot=True))
-    network.load_state_dict(load_bundle(bundle).captioner.state_dict())
-    save_bundle(tmp_path / "sees end", network, load_bundle(bundle).vocabulary)
+def test_words_in_the_end_slot_are_not_grounded(bundle, tmp_path):
+    network = build_show_control_tell(replace(load_bundle(bundle).model.config, end_slot=True))
+    network.load_state_dict(load_bundle(bundle).model.state_dict())
+    save_bundle(tmp_path / "end slot", network, load_bundle(bundle).vocabulary)
     options = CaptionOptions(cover=True, min_length=8, max_length=9, n_best=5)
-    [captions] = sct.load(tmp_path / "sees end").caption_batch([RegionRequest(control(1, 3))], options)
+    [captions] = sct.load(tmp_path / "end slot").caption_batch([RegionRequest(control(1, 3))], options)
     after = [[word.sentinel_weight == 1 for word in caption.words] for caption in captions]
-    assert any(map(any, after)), "some words are said with nothing to look at"
+    assert any(map(any, after)), "some words are generated in the end slot"
     for caption, is_after in zip(captions, after, strict=True):
         assert is_after == sorted(is_after)
         for word in caption.words:
@@ -87,7 +87,7 @@ def test_what_is_said_after_the_control_is_grounded_nowhere(bundle, tmp_path):
         assert all(not any(is_after[slice(*chunk.words)]) for chunk in caption.chunks)
 
 
-def test_a_caption_in_a_batch_is_the_caption_alone(captioner):
+def test_a_batch_equals_single_requests(captioner):
     requests = [
         RegionRequest(control(1)),
         RegionRequest(control(2, 1, 4)),
@@ -105,8 +105,8 @@ def test_a_caption_in_a_batch_is_the_caption_alone(captioner):
     assert captioner.caption_batch([], options) == []
 
 
-def test_words_can_be_banned_and_required(captioner):
-    options = CaptionOptions(banned=("man", "the"), required=("horse", "rides"), n_best=3, min_length=4)
+def test_banned_and_required_words(captioner):
+    options = CaptionOptions(banned_words=("man", "the"), required_words=("horse", "rides"), n_best=3, min_length=4)
     [captions] = captioner.caption_batch([RegionRequest(control(1, 1))], options)
     for caption in captions:
         said = caption.text.split()
@@ -115,7 +115,7 @@ def test_words_can_be_banned_and_required(captioner):
         assert len(said) >= 3
 
 
-def test_int8_says_nearly_the_same(bundle, captioner):
+def test_int8_log_prob_is_close(bundle, captioner):
     small = sct.load(bundle, precision="int8")
     best = captioner.caption_regions(control(2, 1))
     assert small.caption_regions(control(2, 1)).log_prob == pytest.approx(best.log_prob, rel=0.05)
@@ -125,7 +125,7 @@ def test_int8_says_nearly_the_same(bundle, captioner):
     ("make", "message"),
     [
         pytest.param(lambda: control(1, 1, ordered=False), "the bundle has no sorter", id="a set without a sorter"),
-        pytest.param(lambda: Control.of_boxes([(0, 0, 5, 5)]), "has no feature: expected 6", id="no feature"),
+        pytest.param(lambda: Control.of_boxes([(0, 0, 5, 5)]), "has no feature, expected 6", id="no feature"),
         pytest.param(
             lambda: Control((RegionSet((Region(Box(0, 0, 5, 5), feature=np.zeros(4)),)),)),
             r"\(4,\)",
@@ -138,7 +138,7 @@ def test_int8_says_nearly_the_same(bundle, captioner):
         ),
     ],
 )
-def test_refuses_a_control_it_cannot_use(captioner, make, message):
+def test_bad_controls_are_refused(captioner, make, message):
     with pytest.raises(InputError, match=message):
         captioner.caption_regions(make())
 
@@ -146,7 +146,9 @@ def test_refuses_a_control_it_cannot_use(captioner, make, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param({"banned": ("okapi",)}, "'okapi' is not in the vocabulary", id="an unknown word"),
+        pytest.param(
+            {"banned_words": ("okapi",)}, "'okapi' is not among the 12 words of the vocabulary", id="an unknown word"
+        ),
         pytest.param({"cover": True, "max_length": 2}, "region sets", id="too short to cover"),
         pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
         pytest.param({"n_best": 9}, "n_best is 9", id="more than a beam holds"),
@@ -157,12 +159,12 @@ def test_refuses_a_control_it_cannot_use(captioner, make, message):
         ),
         pytest.param(
             {"length_penalty": 1.0, "reference_search": True},
-            "knows no guarantees and no length_penalty",
+            "has no constraints and no length_penalty",
             id="the authors'",
         ),
     ],
 )
-def test_refuses_options_that_clash(captioner, options, message):
+def test_bad_options_are_refused(captioner, options, message):
     with pytest.raises(InputError, match=message):
         captioner.caption_regions(control(1, 1), options=CaptionOptions(**options))
 
@@ -170,12 +172,12 @@ def test_refuses_options_that_clash(captioner, options, message):
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        pytest.param({"precision": "float16"}, "expected float32 or int8", id="half precision on a CPU"),
-        pytest.param({"device": "gpu"}, "device 'gpu' is unknown", id="an unknown device"),
-        pytest.param({"device": "meta"}, "device 'meta' is not at hand", id="a device that holds nothing"),
+        pytest.param({"precision": "float16"}, "use float32 or int8", id="half precision on a CPU"),
+        pytest.param({"device": "gpu"}, "device is 'gpu', expected cpu or cuda", id="an unknown device"),
+        pytest.param({"device": "meta"}, "device 'meta' is not available", id="a device that holds nothing"),
     ],
 )
-def test_refuses_what_it_cannot_run_on(bundle, choices, message):
+def test_bad_devices_and_precisions_are_refused(bundle, choices, message):
     with pytest.raises(InputError, match=message):
         sct.load(bundle, **choices)
 
@@ -184,40 +186,44 @@ def test_refuses_what_it_cannot_run_on(bundle, choices, message):
     ("call", "message"),
     [
         pytest.param(
-            "sct.CaptionOptions(max_length=5.5)", "max_length is 5.5: expected a whole number", id="half a word"
+            "sct.CaptionOptions(max_length=5.5)", "max_length is 5.5, expected a whole number", id="half a word"
         ),
-        pytest.param("sct.CaptionOptions(banned='man')", "banned is 'man': expected a tuple of words", id="one word"),
-        pytest.param("sct.load({bundle!r}, precision='fp16')", "precision 'fp16': expected float32", id="precision"),
+        pytest.param(
+            "sct.CaptionOptions(banned_words='man')", "banned_words is 'man', expected a tuple of words", id="one word"
+        ),
+        pytest.param("sct.load({bundle!r}, precision='fp16')", "precision is 'fp16', expected float32", id="precision"),
     ],
 )
-def test_refuses_values_of_the_wrong_kind(bundle, call, message):
-    """In a process of its own, where no type checker of the tests stands before the code."""
+def test_values_of_wrong_type_are_refused(bundle, call, message):
+    """In a subprocess, without the run-time type checker of the tests."""
     code = f"import sct\ntry:\n    {call.format(bundle=str(bundle))}\nexcept sct.InputError as error:\n    print(error)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert message in found.stdout
 
 
-def test_the_default_bundle_is_the_one_that_ships(bundle, tmp_path, monkeypatch):
+def test_default_bundle(bundle, tmp_path, monkeypatch):
     monkeypatch.setattr("sct.captioner.bundle.DEFAULT_FOLDER", bundle)
     expected = sct.load(bundle).caption_regions(control(1))
     assert [sct.load().caption_regions(control(1)), sct.load("default").caption_regions(control(1))] == [expected] * 2
     monkeypatch.setattr("sct.captioner.bundle.DEFAULT_FOLDER", tmp_path / "nowhere")
-    with pytest.raises(InputError, match="came without its default bundle: install it again, or name the folder"):
+    with pytest.raises(
+        InputError, match="the default bundle is missing from this installation: install sct again, or name"
+    ):
         sct.load()
 
 
-def test_a_missing_bundle_is_named(tmp_path):
+def test_the_error_names_a_missing_bundle(tmp_path):
     with pytest.raises(InputError, match="nowhere"):
         sct.load(tmp_path / "nowhere")
 
 
-def test_the_face_has_no_other_names():
+def test_the_package_has_no_other_names():
     with pytest.raises(AttributeError, match="no attribute 'captoiner'"):
         sct.captoiner  # noqa: B018
 
 
-def test_the_authors_weights_get_the_authors_search(tmp_path):
-    """A reference bundle captions as the released code: beams are never frozen, zero rows do not count in the mean."""
+def test_reference_mode_uses_the_authors_search(tmp_path):
+    """Finished beams are not frozen, and zero rows do not count in the mean, as in the released code."""
     vocabulary = Vocabulary.from_counts({word: 50 - place for place, word in enumerate(WORDS)})
     torch.manual_seed(5)
     sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
@@ -237,7 +243,7 @@ def test_the_authors_weights_get_the_authors_search(tmp_path):
     assert said.log_prob == pytest.approx(found.scores[0, 0].item(), abs=1e-4)
 
 
-def test_a_region_named_twice_is_there_once(captioner):
+def test_shared_features_are_collated_once(captioner):
     twice = region(1)
     request = RegionRequest(Control((RegionSet((twice,)), RegionSet((twice, region(2))))), (twice,))
     inputs = collate_requests([request], captioner.config)
@@ -245,44 +251,44 @@ def test_a_region_named_twice_is_there_once(captioner):
     assert inputs.set_rows[0, :, 0].tolist() == [0, 0]
 
 
-def test_the_unknown_word_can_be_banned(captioner):
-    [captions] = captioner.caption_batch([RegionRequest(control(1, 2))], CaptionOptions(banned=("<unk>",), n_best=5))
+def test_unk_can_be_banned(captioner):
+    [captions] = captioner.caption_batch(
+        [RegionRequest(control(1, 2))], CaptionOptions(banned_words=("<unk>",), n_best=5)
+    )
     assert all("<unk>" not in caption.text for caption in captions)
 
 
 @pytest.fixture(scope="module")
 def lengthy(bundle):
-    """The same bundle, but for its own length power."""
+    """The same bundle with a length penalty."""
     known = load_bundle(bundle)
     folder = bundle.with_name("lengthy")
-    save_bundle(folder, known.captioner, known.vocabulary, length_penalty=1.0)
+    save_bundle(folder, known.model, known.vocabulary, length_penalty=1.0)
     return sct.load(folder)
 
 
 @pytest.mark.parametrize(
     ("own", "asked", "used"),
     [
-        pytest.param(0.0, {}, 0.0, id="neither says anything"),
+        pytest.param(0.0, {}, 0.0, id="none"),
         pytest.param(1.0, {}, 1.0, id="the bundle's own"),
-        pytest.param(0.0, {"length_penalty": 1.0}, 1.0, id="asked for"),
-        pytest.param(1.0, {"length_penalty": 0.0}, 0.0, id="none is asked for"),
+        pytest.param(0.0, {"length_penalty": 1.0}, 1.0, id="options"),
+        pytest.param(1.0, {"length_penalty": 0.0}, 0.0, id="options switch it off"),
         pytest.param(1.0, {"reference_search": True}, 0.0, id="the authors' search has none"),
     ],
 )
-def test_captions_are_ranked_by_the_bundles_own_length_power_unless_another_is_asked_for(
-    captioner, lengthy, own, asked, used
-):
-    speaker = lengthy if own else captioner
-    assert speaker.length_penalty == own
+def test_length_penalty_of_options_or_else_of_the_bundle(captioner, lengthy, own, asked, used):
+    ranked = lengthy if own else captioner
+    assert ranked.length_penalty == own
     options = CaptionOptions(**asked)
-    assert speaker.resolve_length_penalty(options) == used
-    said = speaker.caption_regions(control(2, 1), options=options)
+    assert ranked.resolve_length_penalty(options) == used
+    said = ranked.caption_regions(control(2, 1), options=options)
     assert said == captioner.caption_regions(control(2, 1), options=replace(options, length_penalty=used))
     if not options.reference_search:
-        assert len(said.words) == (20 if used else 0), "it falls silent at once unless long captions are favoured"
+        assert len(said.words) == (20 if used else 0), "without a penalty the empty caption is best"
 
 
-def test_a_caption_tells_how_likely_it_is_whatever_it_was_ranked_by(lengthy):
+def test_log_prob_excludes_the_length_penalty(lengthy):
     request = RegionRequest(control(2, 1))
     decoded = lengthy.search(collate_requests([request], lengthy.config))
     [[caption]] = lengthy.caption_batch([request])
@@ -290,12 +296,12 @@ def test_a_caption_tells_how_likely_it_is_whatever_it_was_ranked_by(lengthy):
     assert caption.log_prob == pytest.approx(20 * decoded.scores[0, 0].item(), rel=1e-5)
 
 
-def test_a_gpu_keeps_the_searches_of_the_last_settings_alone(bundle):
+def test_cuda_graph_searches_are_kept_in_an_lru_cache(bundle):
     captioner = sct.load(bundle)
     first, *others = (SearchConfig(early_stop=False, length_penalty=number / 10) for number in range(20))
-    kept = captioner._recorded(first)
+    kept = captioner._cuda_graph_search(first)
     for settings in others:
-        captioner._recorded(settings)
-        assert captioner._recorded(first) is kept, "it was asked for again"
-    assert captioner._recorded(others[0]) is not captioner._recorded(others[1])
-    assert len(captioner._graphed) == 8
+        captioner._cuda_graph_search(settings)
+        assert captioner._cuda_graph_search(first) is kept, "most recently used"
+    assert captioner._cuda_graph_search(others[0]) is not captioner._cuda_graph_search(others[1])
+    assert len(captioner._graph_searches) == 8

@@ -11,8 +11,8 @@ from tests.models.random_captioners import random_captioner, random_inputs
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a GPU, and there is none")
 
 
-def test_refuses_to_stop_early():
-    with pytest.raises(InputError, match="give settings with early_stop=False"):
+def test_early_stop_is_redecoder():
+    with pytest.raises(InputError, match="use early_stop=False"):
         CudaGraphSearch(FastDecoder(random_captioner()), SearchConfig())
 
 
@@ -20,7 +20,7 @@ def test_refuses_to_stop_early():
     ("size", "rounded"),
     [(0, 0), (1, 1), (15, 15), (16, 16), (17, 18), (31, 32), (33, 36), (100, 104), (1000, 1024), (1025, 1152)],
 )
-def test_sizes_are_round_up_to_four_leading_bits(size, rounded):
+def test_sizes_are_rounded_up_to_four_significant_bits(size, rounded):
     assert _round_up(size) == rounded
 
 
@@ -34,8 +34,8 @@ def test_rounding_up_wastes_at_most_an_eighth():
     assert len({more for more in rounded if 1024 < more <= 2048}) == 8
 
 
-def memory(rows: int, examples: int, slots: int, members: int) -> ControlBatch:
-    """As another batch may have left it: full of garbage."""
+def garbage(rows: int, examples: int, slots: int, members: int) -> ControlBatch:
+    """Static input full of NaN and stale rows, as an earlier batch may leave it."""
     return ControlBatch(
         torch.full((rows, 6), torch.nan),
         torch.full((examples, 6), torch.nan),
@@ -51,47 +51,46 @@ def sizes(inputs: ControlBatch) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize("more", [(0, 0, 0, 0), (2, 3, 1, 2)], ids=["no room left", "room left"])
-def test_copies_a_batch_into_recorded_memory(more):
+def test_copy_into_static_input(more):
     inputs = random_inputs()
     rows, examples, slots, members = sizes(inputs)
-    static = memory(*(size + extra for size, extra in zip(sizes(inputs), more, strict=True)))
+    static = garbage(*(size + extra for size, extra in zip(sizes(inputs), more, strict=True)))
     _copy_into(static, inputs)
     assert torch.equal(static.regions[:rows], inputs.regions)
     assert torch.equal(static.image[:examples], inputs.image)
     assert torch.equal(static.set_rows[:examples, :slots, :members], inputs.set_rows)
     assert torch.equal(static.set_mask[:examples, :slots, :members], inputs.set_mask)
     assert torch.equal(static.num_slots[:examples], inputs.num_slots)
-    # What is left over: no member is real, none is of an earlier batch, and there is one set to stay on.
+    # Padding: no valid members, no stale rows, one region set per example.
     assert static.set_mask.sum() == inputs.set_mask.sum()
     assert static.set_rows.max() < rows
     assert (static.num_slots[examples:] == 1).all()
 
 
-@pytest.mark.parametrize("variant", ["ours", "no_visual_sentinel"])
-def test_recorded_memory_says_what_the_batch_says(variant):
-    """Though numbers that are none were left there."""
-    fused, inputs = FastDecoder(random_captioner(variant=variant)), random_inputs()
-    static = memory(*(size + 2 for size in sizes(inputs)))
+@pytest.mark.parametrize("variant", ["show_control_tell", "no_visual_sentinel"])
+def test_static_input_decodes_like_the_batch(variant):
+    decoder, inputs = FastDecoder(random_captioner(variant=variant)), random_inputs()
+    static = garbage(*(size + 2 for size in sizes(inputs)))
     static.image.zero_()
     _copy_into(static, inputs)
     settings = SearchConfig(max_length=6, early_stop=False)
-    expected = beam_search(fused, fused.init_state(inputs), settings)
-    found = beam_search(fused, fused.init_state(static), settings)
+    expected = beam_search(decoder, decoder.init_state(inputs), settings)
+    found = beam_search(decoder, decoder.init_state(static), settings)
     assert torch.equal(found.words[: len(expected.words)], expected.words)
     assert torch.allclose(found.scores[: len(expected.words)], expected.scores, atol=1e-5)
 
 
 @needs_cuda
 @pytest.mark.parametrize("mode", ["paper", "reference"])
-def test_finds_what_the_search_finds_for_batches_in_turn(mode):
-    fused = FastDecoder(random_captioner(mode=mode).cuda())
+def test_equals_the_search_for_batches_of_many_shapes(mode):
+    decoder = FastDecoder(random_captioner(mode=mode).cuda())
     settings = SearchConfig(max_length=8, n_best=3, early_stop=False)
-    graphed = CudaGraphSearch(fused, settings)
-    # Sizes that are recorded, come again, share a recording (17 and 18), and shrink.
+    graph_search = CudaGraphSearch(decoder, settings)
+    # Shapes that are captured, reused, share a capture (17 and 18), and shrink.
     for seed, num_examples in enumerate([1, 3, 1, 18, 17, 18, 2, 40, 33]):
         inputs = random_inputs(seed, num_examples, num_rows=3 + num_examples).to("cuda")
-        found = graphed(inputs)
-        expected = beam_search(fused, fused.init_state(inputs), settings)
+        found = graph_search(inputs)
+        expected = beam_search(decoder, decoder.init_state(inputs), settings)
         assert torch.equal(found.words, expected.words)
         assert torch.equal(found.shifts, expected.shifts)
         assert torch.equal(found.token_mask, expected.token_mask)
@@ -99,10 +98,10 @@ def test_finds_what_the_search_finds_for_batches_in_turn(mode):
 
 
 @needs_cuda
-def test_a_result_is_not_overwritten_by_the_next():
-    fused = FastDecoder(random_captioner().cuda())
-    graphed = CudaGraphSearch(fused, SearchConfig(max_length=8, early_stop=False))
-    first = graphed(random_inputs(1).to("cuda"))
+def test_results_are_not_overwritten_by_the_next_call():
+    decoder = FastDecoder(random_captioner().cuda())
+    graph_search = CudaGraphSearch(decoder, SearchConfig(max_length=8, early_stop=False))
+    first = graph_search(random_inputs(1).to("cuda"))
     kept = first.words.clone()
-    graphed(random_inputs(2).to("cuda"))
+    graph_search(random_inputs(2).to("cuda"))
     assert torch.equal(first.words, kept)

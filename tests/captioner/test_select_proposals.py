@@ -1,4 +1,4 @@
-"""What is chosen of proposals: the best, no thing twice, nothing far worse."""
+"""Proposal selection: maximum number, class-aware NMS and relative score threshold."""
 
 import pytest
 
@@ -13,28 +13,26 @@ def proposal(x, name="man", score=0.9, width=10):
 
 
 @pytest.mark.parametrize(
-    ("proposals", "choice", "kept"),
+    ("proposals", "selection", "kept"),
     [
-        pytest.param([], {}, [], id="nothing was found"),
+        pytest.param([], {}, [], id="no proposals"),
         pytest.param([proposal(0)], {}, [0], id="one"),
         pytest.param([proposal(20 * place) for place in range(6)], {}, [0, 1, 2], id="three at most"),
         pytest.param([proposal(20 * place) for place in range(6)], {"max_regions": 1}, [0], id="one at most"),
         # 5 of 15 columns are shared: 0.33; 6 of 14: 0.43; 8 of 12: 0.67.
-        pytest.param([proposal(0), proposal(5)], {}, [0, 1], id="two of a name beside each other"),
-        pytest.param([proposal(0), proposal(4)], {}, [0], id="a thing seen twice"),
-        pytest.param([proposal(0), proposal(4, "dog")], {}, [0, 1], id="a dog before a man"),
-        pytest.param([proposal(0), proposal(2, "dog")], {}, [0], id="another name for the same box"),
-        pytest.param([proposal(0), proposal(2, None)], {}, [0], id="no name for the same box"),
-        pytest.param([proposal(0, score=0.5), proposal(20, score=0.24)], {}, [0], id="far worse than the best"),
-        pytest.param([proposal(0, score=0.5), proposal(20, score=0.25)], {}, [0, 1], id="not that much worse"),
+        pytest.param([proposal(0), proposal(5)], {}, [0, 1], id="same class, IoU below the threshold"),
+        pytest.param([proposal(0), proposal(4)], {}, [0], id="same class, IoU above the threshold"),
+        pytest.param([proposal(0), proposal(4, "dog")], {}, [0, 1], id="other class, IoU below the threshold"),
+        pytest.param([proposal(0), proposal(2, "dog")], {}, [0], id="other class, IoU above the threshold"),
+        pytest.param([proposal(0), proposal(2, None)], {}, [0], id="no class, IoU above the threshold"),
+        pytest.param([proposal(0, score=0.5), proposal(20, score=0.24)], {}, [0], id="score below the threshold"),
+        pytest.param([proposal(0, score=0.5), proposal(20, score=0.25)], {}, [0, 1], id="score at the threshold"),
         pytest.param([proposal(0, score=None), proposal(20, score=None)], {}, [0, 1], id="no scores"),
-        pytest.param(
-            [proposal(0), proposal(4), proposal(8)], {}, [0, 2], id="what was left out keeps nothing else out"
-        ),
+        pytest.param([proposal(0), proposal(4), proposal(8)], {}, [0, 2], id="suppressed proposals suppress nothing"),
     ],
 )
-def test_chooses(proposals, choice, kept):
-    assert select_proposals(proposals, ProposalSelection(**choice)) == tuple(proposals[place] for place in kept)
+def test_select_proposals(proposals, selection, kept):
+    assert select_proposals(proposals, ProposalSelection(**selection)) == tuple(proposals[place] for place in kept)
 
 
 @pytest.mark.parametrize(

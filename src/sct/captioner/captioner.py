@@ -280,7 +280,7 @@ def load(folder: str | Path = "default", *, device: str = "cpu", precision: Prec
     torch_device = _check_device(device)  # before anything is loaded
     bundle = load_bundle(Path(folder))
     return Captioner(
-        bundle.captioner,
+        bundle.model,
         bundle.vocabulary,
         encoder=bundle.encoder,
         sorter=bundle.sorter,

@@ -1,4 +1,4 @@
-"""Registry of model variants: from a config, or a config and a state dict, to a model."""
+"""Registry of model variants; builds models from a config, or from a config and a state dict."""
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -34,18 +34,18 @@ def _show_control_tell() -> ModelSpec:
 
 
 MODELS: dict[str, Callable[[], ModelSpec]] = {
-    "ours": _show_control_tell,
+    "show_control_tell": _show_control_tell,
     "single_sentinel": _show_control_tell,
     "no_visual_sentinel": _show_control_tell,
-    "controllable_lstm": _baseline("controllable_lstm", "ControllableLstm"),
+    "controllable_lstm": _baseline("controllable_lstm", "ControllableLSTM"),
     "controllable_up_down": _baseline("up_down", "UpDown"),
-    "fc_2k": _baseline("fc_2k", "Fc2k"),
+    "fc_2k": _baseline("fc_2k", "FC2K"),
     "up_down": _baseline("up_down", "UpDown"),
-    "neural_baby_talk": _baseline("neural_baby_talk", "BabyTalk", "BabyTalkConfig"),
-    "ag_cvae": _baseline("ag_cvae", "AgCvae", "AgCvaeConfig"),
-    "pos": _baseline("pos", "PosCaptioner", "PosConfig"),
+    "neural_baby_talk": _baseline("neural_baby_talk", "NeuralBabyTalk", "NeuralBabyTalkConfig"),
+    "ag_cvae": _baseline("ag_cvae", "AGCVAE", "AGCVAEConfig"),
+    "pos": _baseline("pos", "POSCaptioner", "POSConfig"),
 }
-"""Loader of each variant's spec; baselines are imported on first use, so that captioning does not wait for them."""
+"""Loader of each variant's spec; baselines are imported on first use, which keeps captioning's start-up short."""
 
 
 def model_spec(variant: str) -> ModelSpec:
@@ -70,57 +70,53 @@ _FLOAT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def state_dict_shapes(config: CaptionerConfig) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of all weights of such a captioner."""
-    return {name: tuple(weight.shape) for name, weight in _on_meta(config).state_dict().items()}
+    """Names and shapes of a model's weights."""
+    return {name: tuple(weight.shape) for name, weight in _build_on_meta(config).state_dict().items()}
 
 
 def build_from_state_dict(config: CaptionerConfig, weights: Mapping[str, Tensor]) -> CaptionModel:
-    """The captioner with these weights, in float32 and ready to caption; they must have passed ``check_state_dict``."""
-    captioner = _on_meta(config)
-    captioner.load_state_dict({name: weight.float() for name, weight in weights.items()}, strict=True, assign=True)
-    return captioner.eval()
+    """Model with these weights in float32, in evaluation mode; call ``check_state_dict`` first."""
+    model = _build_on_meta(config)
+    model.load_state_dict({name: weight.float() for name, weight in weights.items()}, strict=True, assign=True)
+    return model.eval()
 
 
 def check_state_dict(weights: Mapping[str, object], expected: Shapes, source: object) -> None:
-    """Refuse weights that are too few, too many, of the wrong shape, or no finite numbers."""
+    """Raise if weights are missing, unexpected, of another shape or dtype, or not finite."""
     if missing := expected.keys() - weights.keys():
-        raise InputError(
-            f"{source} lacks {_named(missing)}: expected all {len(expected)} weights of such a captioner; get it again"
-        )
+        raise InputError(f"{source} lacks {_name_weights(missing)}, expected {len(expected)} weights: get it again")
     if extra := weights.keys() - expected.keys():
         raise InputError(
-            f"{source} has {_named(extra)}, which no such captioner has: expected {len(expected)} weights and no more; "
-            "check that it is the right file"
+            f"{source} has {_name_weights(extra)}, expected the {len(expected)} weights of such a model only: check "
+            "that it is the right file"
         )
     for name, shape in expected.items():
         weight = weights[name]
         if not (isinstance(weight, Tensor) and weight.dtype in _FLOAT_DTYPES and weight.layout == torch.strided):
             kind = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
-            raise InputError(
-                f"the weight {name} of {source} is of kind {kind}: expected a dense tensor of real numbers"
-            )
+            raise InputError(f"the weight {name} of {source} is of type {kind}, expected a dense floating-point tensor")
         if tuple(weight.shape) != shape:
             raise InputError(
-                f"the weight {name} of {source} has shape {tuple(weight.shape)}: expected {shape}, to fit the others; "
-                "check that all files belong together"
+                f"the weight {name} of {source} has shape {tuple(weight.shape)}, expected {shape}: check that all files "
+                "belong together"
             )
         if weight.is_meta or not _is_finite(weight):
             raise InputError(
-                f"the weight {name} of {source} holds values that are not finite (NaN, infinity, or none at all): "
-                "expected numbers; its training went wrong, take an earlier checkpoint"
+                f"the weight {name} of {source} has values that are not finite: its training diverged, take an earlier "
+                "checkpoint"
             )
 
 
 def _is_finite(weight: Tensor) -> bool:
-    """Whether all values are; what is not shows in their sum, which is many times faster to find than each of them."""
+    """Whether all values are finite; checks the sum first, which is many times faster."""
     return bool(torch.isfinite(weight.sum(dtype=torch.float32))) or bool(torch.isfinite(weight).all())
 
 
-def _on_meta(config: CaptionerConfig) -> CaptionModel:
+def _build_on_meta(config: CaptionerConfig) -> CaptionModel:
     with torch.device("meta"), SkipInit():
         return build_model(config)
 
 
-def _named(names: Iterable[str]) -> str:
+def _name_weights(names: Iterable[str]) -> str:
     first, *rest = sorted(names)
     return f"{first} and {len(rest)} more weights" if rest else f"the weight {first}"

@@ -25,6 +25,7 @@ from sct.sorting.sorter import ControlSorter
 from sct.storage.artifacts import sha256_file
 from sct.storage.atomic import atomic_write
 from sct.storage.safe_pickle import safe_torch_load
+from sct.storage.state_dict import check_state_dict
 from sct.storage.toml import TomlValue, toml_text
 
 FORMAT = "show-control-and-tell sorter"
@@ -120,24 +121,7 @@ def _vectors(weights: dict[str, Tensor], name: str, path: Path) -> WordVectors:
 def with_weights(network: Network, weights: Mapping[str, Tensor], source: object) -> Network:
     """The network with these weights, in float32 and ready to sort; too few, too many or others are refused."""
     expected = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
-    for name in sorted(expected.keys() | weights.keys()):
-        if name not in weights:
-            raise InputError(
-                f"{source} lacks the weight {name}: expected all {len(expected)} of such a sorter; get it again"
-            )
-        if name not in expected:
-            raise InputError(
-                f"{source} has the weight {name}, which no such sorter has: check that it is the right file"
-            )
-        if tuple(weights[name].shape) != expected[name]:
-            raise InputError(
-                f"the weight {name} of {source} has shape {tuple(weights[name].shape)}: expected {expected[name]}, to fit "
-                "the others; check that all files belong together"
-            )
-        if not (weights[name].is_floating_point() and bool(torch.isfinite(weights[name]).all())):
-            raise InputError(
-                f"the weight {name} of {source} holds what is no finite number: take an earlier checkpoint"
-            )
+    check_state_dict(weights, expected, source)
     network.load_state_dict({name: weight.float() for name, weight in weights.items()}, strict=True)
     return network.eval()
 
