@@ -1,10 +1,9 @@
-"""Learning curves of runs, drawn from their journals.
+"""Plot training and validation metrics of runs.
 
     pip install matplotlib
-    python benchmarks/quality/learning_curves.py OUT.png runs/coco_layout_words runs/coco_layout_cider runs/coco_layout_nouns
+    python benchmarks/quality/learning_curves.py OUT.png runs/coco_layout/{cross_entropy,cider,cider_and_nw}
 
-The stages stand side by side, each from its own step 0: losses or rewards of training above, validation CIDEr and NW
-below.
+One column per run, each with its own steps; losses or rewards above, validation CIDEr and NW below.
 """
 
 import argparse
@@ -16,33 +15,32 @@ PANELS: dict[str, list[tuple[str, ...]]] = {
     "train": [("words", "shifts"), ("cider", "greedy_cider"), ("nouns", "greedy_nouns")],
     "validation": [("C",), ("NW",)],
 }
+"""Metrics that share a panel, by the kind of log line."""
 
 
 def main() -> None:
-    """Draw one image of all runs."""
-    from matplotlib import pyplot  # noqa: PLC0415  what it costs to draw is no cost of training
+    """Plot all runs into one figure."""
+    from matplotlib import pyplot  # noqa: PLC0415  not a dependency of sct
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("runs", type=Path, nargs="+")
     options = parser.parse_args()
-    rows = [(kind, names) for kind, panels in PANELS.items() for names in panels]
-    journals = [list(read_metrics(run)) for run in options.runs]
+    logs = [list(read_metrics(run)) for run in options.runs]
     rows = [
         (kind, names)
-        for kind, names in rows
-        if any(line["kind"] == kind and names[0] in line for journal in journals for line in journal)
+        for kind, panels in PANELS.items()
+        for names in panels
+        if any(line["kind"] == kind and names[0] in line for log in logs for line in log)
     ]
-    # Stages have scales of their own: rewards of the second one are not losses of the first.
-    figure, axes = pyplot.subplots(
-        len(rows), len(journals), squeeze=False, figsize=(4 * len(journals), 2.2 * len(rows))
-    )
-    for column, (run, journal) in enumerate(zip(options.runs, journals, strict=True)):
+    # Axes are not shared: rewards of a later stage are not comparable with losses of the first.
+    figure, axes = pyplot.subplots(len(rows), len(logs), squeeze=False, figsize=(4 * len(logs), 2.2 * len(rows)))
+    for column, (run, log) in enumerate(zip(options.runs, logs, strict=True)):
         axes[0][column].set_title(run.name)
         axes[-1][column].set_xlabel("step")
         for row, (kind, names) in enumerate(rows):
             for name in names:
-                points = [(line["step"], line[name]) for line in journal if line["kind"] == kind and name in line]
+                points = [(line["step"], line[name]) for line in log if line["kind"] == kind and name in line]
                 if points:
                     style = "-o" if kind == "validation" else "-"
                     axes[row][column].plot(*zip(*points, strict=True), style, label=name, markersize=3, linewidth=1)

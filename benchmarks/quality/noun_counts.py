@@ -1,4 +1,4 @@
-"""Do captions name as many things as people's? Shares of captions with as many nouns as a reference, fewer, and more.
+"""Number of nouns of captions and references: shares of captions with as many, fewer and more.
 
     python benchmarks/quality/noun_counts.py build/coco_layout/nouns.safetensors evaluation/NAME/predictions.jsonl...
 
@@ -19,13 +19,16 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nouns", type=Path)
     parser.add_argument("predictions", type=Path, nargs="+")
-    arguments = parser.parse_args()
-    table = NounTable.load(arguments.nouns)
-    print("| captions | nouns | a reference's | as many | fewer | more |\n| --- | ---: | ---: | ---: | ---: | ---: |")
-    for path in arguments.predictions:
+    options = parser.parse_args()
+    table = NounTable.load(options.nouns)
+    print("| captions | nouns | reference nouns | as many | fewer | more |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+    for path in options.predictions:
         lines = read_predictions(path)
         nouns = extract_nouns(pair([line.prediction for line in lines], [line.references for line in lines]), table)
-        said, expected = nouns.num_candidate_nouns(), nouns.references.lengths()
-        shares = (100 * np.mean(test) for test in (said == expected, said < expected, said > expected))
+        num_nouns, num_expected = nouns.num_candidate_nouns(), nouns.references.lengths()
+        shares = (
+            100 * np.mean(test)
+            for test in (num_nouns == num_expected, num_nouns < num_expected, num_nouns > num_expected)
+        )
         cells = " | ".join(f"{share:.1f} %" for share in shares)
-        print(f"| {path.parent} | {said.mean():.2f} | {expected.mean():.2f} | {cells} |")
+        print(f"| {path.parent} | {num_nouns.mean():.2f} | {num_expected.mean():.2f} | {cells} |")

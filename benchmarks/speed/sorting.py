@@ -32,19 +32,10 @@ from sct.data.dataset import Dataset
 from sct.data.features import Features, ImageFeatures, LayoutFeatures
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
-from sct.sorting import (
-    PointerConfig,
-    PointerNetwork,
-    PointerSorter,
-    SinkhornSorter,
-    Sorter,
-    SorterConfig,
-    SorterInputs,
-    SortingNetwork,
-    SortingTable,
-    reconstruction_loss,
-)
-from sct.sorting.batches import caption_controls
+from sct.sorting.batches import ControlTable, extract_caption_controls
+from sct.sorting.interface import Sorter, SorterInputs
+from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSorter
+from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter, reconstruction_loss
 from sct.training.sorter.data import TRAINING, VALIDATION, SortingData, score_sorter
 from sct.vision.layout import LayoutEncoder
 
@@ -57,7 +48,7 @@ def random_inputs(num_regions: int, feature_size: int | None) -> SorterInputs:
     random = np.random.default_rng(0)
     images = num_regions // SETS
     members = np.concatenate([random.permutation(SETS) + SETS * (control % images) for control in range(CONTROLS)])
-    table = SortingTable(
+    table = ControlTable(
         class_names=tuple(f"class {number}" for number in range(CLASSES)),
         class_vectors=random.normal(size=(CLASSES, WORDS)).astype(np.float32),
         region_class=random.integers(CLASSES, size=num_regions),
@@ -85,8 +76,8 @@ def cases() -> Mapping[str, tuple[Sorter, SorterInputs]]:
     """Sorters of random weights, which take as long as any."""
     torch.manual_seed(0)
     distinct = CONTROLS * SETS
-    bare = SinkhornSorter(SortingNetwork(SorterConfig(visual_size=None)).eval())
-    full = SinkhornSorter(SortingNetwork(SorterConfig(visual_size=FEATURES)).eval())
+    bare = SinkhornSorter(SinkhornNetwork(SinkhornConfig(visual_size=None)).eval())
+    full = SinkhornSorter(SinkhornNetwork(SinkhornConfig(visual_size=FEATURES)).eval())
     rounded = SinkhornSorter(full.network, precision="int8")
     pointer = PointerSorter(PointerNetwork(PointerConfig(visual_size=None)).eval(), beam_size=1)
     return {
@@ -132,7 +123,7 @@ def agreement(data: Path) -> dict[str, Agreement]:
     vectors = WordVectors(nouns.vectors_name, {noun: row for row, noun in enumerate(nouns.nouns)}, nouns.units)
     table = dataset.table
     layout = LayoutFeatures(LayoutEncoder(table.classes, FEATURES), table)
-    train, val = caption_controls(table, TRAINING), caption_controls(table, VALIDATION)
+    train, val = extract_caption_controls(table, TRAINING), extract_caption_controls(table, VALIDATION)
     some = train.some(np.random.default_rng(0).permutation(len(train))[:LEARNED_FROM])
     found = {}
     kinds: dict[str, Features] = {"class and box": layout, "the same, long-tailed": LongTailed(layout)}
@@ -142,10 +133,10 @@ def agreement(data: Path) -> dict[str, Agreement]:
     return found
 
 
-def trained(data: SortingData, word_size: int) -> SortingNetwork:
+def trained(data: SortingData, word_size: int) -> SinkhornNetwork:
     """A network after some epochs, as ``sct train`` does them."""
     torch.manual_seed(0)
-    network, random = SortingNetwork(SorterConfig(word_size=word_size, visual_size=FEATURES)), np.random.default_rng(0)
+    network, random = SinkhornNetwork(SinkhornConfig(word_size=word_size, visual_size=FEATURES)), np.random.default_rng(0)
     optimiser = torch.optim.Adam(network.parameters(), lr=5e-4)
     for _ in range(EPOCHS):
         for batch in data.batches(100, random, random.permutation(len(data))):
@@ -156,7 +147,7 @@ def trained(data: SortingData, word_size: int) -> SortingNetwork:
     return network.eval()
 
 
-def compared(network: SortingNetwork, data: SortingData) -> Agreement:
+def compared(network: SinkhornNetwork, data: SortingData) -> Agreement:
     """Permutations in float32 beside those in 8 bits."""
     sorters = SinkhornSorter(network), SinkhornSorter(network, precision="int8")
     same = [

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sct.errors import InputError
-from sct.language.tokenizer import tokenize_with_spans, tokenize
+from sct.language.tokenizer import tokenize, tokenize_with_spans
 
 JAR_IN_PACKAGE = Path("tokenizer") / "stanford-corenlp-3.4.1.jar"
 # As in pycocoevalcap/tokenizer/ptbtokenizer.py, capitals included: they match nothing, the tokens are lower case.
