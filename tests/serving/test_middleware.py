@@ -1,8 +1,8 @@
-"""Who may ask, and what every answer bears."""
+"""Authentication, origin checks and security headers."""
 
 import pytest
 
-from tests.serving.studio_model import opened_app, photo
+from tests.serving.helpers import open_app, photo
 
 PHOTO = photo()
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -11,11 +11,11 @@ LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", "/v1/health"), ("GET", "/nowhere"), ("PUT", "/v1/caption"), ("POST", "/v1/detect"), ("GET", "/")],
-    ids=["answer", "404", "405", "415", "page"],
+    ids=["200", "404", "405", "415", "page"],
 )
-def test_every_answer_bears_what_keeps_a_page_in_its_place(method, path):
-    with opened_app() as studio:
-        headers = studio.ask(method, path).headers
+def test_security_headers(method, path):
+    with open_app() as client:
+        headers = client.request(method, path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
@@ -31,69 +31,71 @@ def test_every_answer_bears_what_keeps_a_page_in_its_place(method, path):
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        pytest.param({}, 401, id="none"),
-        pytest.param({"authorization": "Bearer wrong"}, 401, id="another"),
+        pytest.param({}, 401, id="missing"),
+        pytest.param({"authorization": "Bearer wrong"}, 401, id="wrong"),
         pytest.param({"authorization": "Bearer"}, 401, id="empty"),
         pytest.param({"authorization": "Basic secret"}, 401, id="another scheme"),
-        pytest.param({"authorization": "Bearer s\u00e9cret"}, 401, id="no ASCII"),
-        pytest.param({"authorization": "Bearer secret"}, 200, id="the right one"),
-        pytest.param({"authorization": "bearer secret"}, 200, id="small letters"),
+        pytest.param({"authorization": "Bearer s\u00e9cret"}, 401, id="not ASCII"),
+        pytest.param({"authorization": "Bearer secret"}, 200, id="correct"),
+        pytest.param({"authorization": "bearer secret"}, 200, id="lower-case scheme"),
     ],
 )
-def test_a_token_is_wanted(headers, status):
-    with opened_app(token="secret") as studio:
+def test_token(headers, status):
+    with open_app(token="secret") as client:
         encoded = {name: value.encode("latin-1") for name, value in headers.items()}
-        answer = studio.post("/v1/detect", files={"image": PHOTO}, headers=encoded)
-        assert answer.status_code == status
+        response = client.post("/v1/detect", files={"image": PHOTO}, headers=encoded)
+        assert response.status_code == status
         if status == 401:
-            assert answer.headers["www-authenticate"] == "Bearer"
-            assert "Authorization: Bearer" in answer.json()["error"]
+            assert response.headers["www-authenticate"] == "Bearer"
+            assert "Authorization: Bearer" in response.json()["error"]
         for path in ("/v1/metrics", "/v1/openapi.json"):
-            assert studio.get(path, headers=encoded).status_code == status
-        assert studio.get("/v1/health").status_code == 200
+            assert client.get(path, headers=encoded).status_code == status
+        assert client.get("/v1/health").status_code == 200
 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        pytest.param({}, 200, id="no page"),
-        pytest.param({"origin": "http://localhost"}, 200, id="its own page"),
+        pytest.param({}, 200, id="no origin"),
+        pytest.param({"origin": "http://localhost"}, 200, id="same origin"),
         pytest.param({"origin": "http://localhost:9"}, 403, id="another port"),
-        pytest.param({"origin": "https://example.org"}, 403, id="another page"),
-        pytest.param({"origin": "null"}, 403, id="a page without origin"),
-        pytest.param({"origin": "http://[bad"}, 403, id="no address"),
-        pytest.param({"host": "example.org"}, 403, id="a name that was made to lead here"),
-        pytest.param({"host": "example.org", "origin": "http://example.org"}, 403, id="the same with its page"),
-        pytest.param({"host": "127.0.0.1:8765", "origin": "http://127.0.0.1:8765"}, 200, id="by its number"),
-        pytest.param({"host": "[::1]:8765"}, 200, id="by its long number"),
-        pytest.param({"host": "["}, 403, id="no host"),
+        pytest.param({"origin": "https://example.org"}, 403, id="another host"),
+        pytest.param({"origin": "null"}, 403, id="null origin"),
+        pytest.param({"origin": "http://[bad"}, 403, id="malformed origin"),
+        pytest.param({"host": "example.org"}, 403, id="DNS rebinding"),
+        pytest.param({"host": "example.org", "origin": "http://example.org"}, 403, id="DNS rebinding, same origin"),
+        pytest.param({"host": "127.0.0.1:8765", "origin": "http://127.0.0.1:8765"}, 200, id="IPv4"),
+        pytest.param({"host": "[::1]:8765"}, 200, id="IPv6"),
+        pytest.param({"host": "["}, 403, id="malformed host"),
     ],
 )
-def test_pages_of_others_are_refused(headers, status):
-    with opened_app(hosts=LOOPBACK) as studio:
-        assert studio.get("/v1/health", headers=headers).status_code == status
-        assert studio.post("/v1/detect", files={"image": PHOTO}, headers=headers).status_code == status
+def test_host_and_origin(headers, status):
+    with open_app(hosts=LOOPBACK) as client:
+        assert client.get("/v1/health", headers=headers).status_code == status
+        assert client.post("/v1/detect", files={"image": PHOTO}, headers=headers).status_code == status
 
 
-def test_opened_to_the_network_any_host_will_do():
-    with opened_app() as studio:
-        assert studio.get("/v1/health", headers={"host": "studio.example.org"}).status_code == 200
-        answer = studio.get("/v1/health", headers={"host": "studio.example.org", "origin": "http://other.example.org"})
-        assert answer.status_code == 403
+def test_any_host_is_allowed_without_a_host_list():
+    with open_app() as client:
+        assert client.get("/v1/health", headers={"host": "client.example.org"}).status_code == 200
+        response = client.get(
+            "/v1/health", headers={"host": "client.example.org", "origin": "http://other.example.org"}
+        )
+        assert response.status_code == 403
 
 
-def test_a_preflight_is_refused():
-    with opened_app() as studio:
+def test_preflight_is_rejected():
+    with open_app() as client:
         headers = {"origin": "http://example.org", "access-control-request-method": "POST"}
-        answer = studio.ask("OPTIONS", "/v1/caption", headers=headers)
-        assert answer.status_code == 403
-        assert "access-control-allow-origin" not in answer.headers
+        response = client.request("OPTIONS", "/v1/caption", headers=headers)
+        assert response.status_code == 403
+        assert "access-control-allow-origin" not in response.headers
 
 
-def test_a_server_that_stops_takes_nothing_new():
-    with opened_app() as studio:
-        studio.app.state.desk.is_stopping = True
-        answer = studio.post("/v1/detect", files={"image": PHOTO})
-        assert answer.status_code == 503
-        assert answer.headers["retry-after"] == "5"
-        assert studio.get("/v1/health").json()["status"] == "stopping"
+def test_stopping_server_rejects_requests():
+    with open_app() as client:
+        client.app.state.service.is_stopping = True
+        response = client.post("/v1/detect", files={"image": PHOTO})
+        assert response.status_code == 503
+        assert response.headers["retry-after"] == "5"
+        assert client.get("/v1/health").json()["status"] == "stopping"

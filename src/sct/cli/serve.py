@@ -1,4 +1,4 @@
-"""``sct serve``: the studio in a browser, and the same over HTTP."""
+"""``sct serve``: the web page and the HTTP API."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,56 +9,52 @@ from sct.errors import InputError
 
 
 def serve_command(
-    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any that is free.")] = 8765,
-    model: Annotated[Path, typer.Option(help="Folder of a bundle, or the word default.")] = Path("default"),
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8765,
+    model: Annotated[Path, typer.Option(help="Bundle folder, or the word default.")] = Path("default"),
     token: Annotated[
-        str | None, typer.Option(envvar="SCT_TOKEN", help="What requests must bear; others may see a command line.")
+        str | None,
+        typer.Option(envvar="SCT_TOKEN", help="Bearer token; the variable is not visible in the process list."),
     ] = None,
-    no_token: Annotated[bool, typer.Option("--no-token", help="Let anybody on the network use it.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Cores that the model uses; all if not given.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Requests that are answered together, at most.")] = 32,
-    waiting: Annotated[int, typer.Option(min=1, help="Requests at once; one more is told to come back (429).")] = 64,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long a request may take.")] = 30.0,
-    upload: Annotated[int, typer.Option(min=1, help="Most megabytes of an image.")] = 10,
-    megapixels: Annotated[float, typer.Option(min=0.01, max=150, help="Most pixels of an image, in millions.")] = 40.0,
-    memory: Annotated[int, typer.Option(min=0, help="Megabytes for what was seen of recent images.")] = 128,
+    no_token: Annotated[bool, typer.Option("--no-token", help="Serve the network without a token.")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of the model; default: all.")] = None,
+    max_batch: Annotated[int, typer.Option(min=1, help="Requests per batch.")] = 32,
+    max_queue: Annotated[int, typer.Option(min=1, help="Requests in flight; further ones get a 429.")] = 64,
+    request_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds per request.")] = 30.0,
+    max_image_mb: Annotated[int, typer.Option(min=1, help="Maximum size of an image file, in megabytes.")] = 10,
+    max_megapixels: Annotated[float, typer.Option(min=0.01, max=150, help="Maximum pixels, in millions.")] = 40.0,
+    cache_mb: Annotated[int, typer.Option(min=0, help="Size of the cache of encoded images, in megabytes.")] = 128,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[
-        Literal["float32", "float16", "int8"], typer.Option(help="Of the captioner: float16 for GPUs, int8 for CPUs.")
+        Literal["float32", "float16", "int8"], typer.Option(help="Precision of the decoder: float16 GPU, int8 CPU.")
     ] = "float32",
 ) -> None:
-    """Open the studio for a browser, and captions, detection and scores over HTTP for programs.
+    """Serve captions, detection and scores over HTTP, and a web page for them.
 
-    Only this machine can reach it, unless --host says otherwise. Images stay in memory. Ctrl-C or SIGTERM stops it
-    once what is in flight is answered.
+    Listens on this machine only, unless --host is given. Images stay in memory. Ctrl-C or SIGTERM stops the server
+    after the requests in flight.
     """
     try:
         from sct.serving.server import StudioServer, is_loopback, listen  # noqa: PLC0415
     except ImportError as error:
-        raise InputError(
-            f"the server cannot be imported ({error}): pip install 'show-control-and-tell[serve]'"
-        ) from error
-    from sct.serving.config import MEGABYTE, ServerSettings  # noqa: PLC0415
+        raise InputError(f"cannot import the server ({error}): pip install 'show-control-and-tell[serve]'") from error
+    from sct.serving.config import MEGABYTE, ServerConfig  # noqa: PLC0415
 
     is_private = is_loopback(host)
     if not is_private and token is None and not no_token:
-        raise InputError(
-            f"--host {host} opens the server to the network: give --token or SCT_TOKEN, or say --no-token to let "
-            "anybody use it"
-        )
-    settings = ServerSettings(
-        image_bytes=upload * MEGABYTE,
-        megapixels=megapixels,
-        seconds=seconds,
-        waiting=waiting,
-        waiting_bytes=max(256, 4 * upload) * MEGABYTE,
-        batch=batch,
-        memory_bytes=memory * MEGABYTE,
+        raise InputError(f"--host {host} serves the network: give --token or SCT_TOKEN, or --no-token to serve anybody")
+    config = ServerConfig(
+        max_image_bytes=max_image_mb * MEGABYTE,
+        max_megapixels=max_megapixels,
+        request_timeout=request_timeout,
+        max_queue=max_queue,
+        max_queue_bytes=max(256, 4 * max_image_mb) * MEGABYTE,
+        max_batch=max_batch,
+        cache_bytes=cache_mb * MEGABYTE,
         token=token,
         hosts=frozenset(("localhost", "127.0.0.1", "::1", host)) if is_private else None,
     )
-    with listen(host, port) as taken:  # before anything slow: a port that is in use is told at once
+    with listen(host, port) as listener:  # first, so that a port in use is reported at once
         import torch  # noqa: PLC0415
 
         from sct.captioner.captioner import load  # noqa: PLC0415
@@ -66,10 +62,9 @@ def serve_command(
 
         if threads is not None:
             torch.set_num_threads(threads)
-        app = make_app(load(model, device=device, precision=precision), settings)
-        app.state.desk.warm_up()
-        server = StudioServer(app)
-        shown = f"[{host}]" if ":" in host else host
-        hint = "" if token is None else "#token=YOUR_TOKEN"
-        print(f"sct: http://{shown}:{taken.getsockname()[1]}/{hint} (Ctrl-C stops)", flush=True)
-        server.run(sockets=[taken])
+        app = make_app(load(model, device=device, precision=precision), config)
+        app.state.service.warm_up()
+        url_host = f"[{host}]" if ":" in host else host
+        fragment = "" if token is None else "#token=YOUR_TOKEN"
+        print(f"sct: http://{url_host}:{listener.getsockname()[1]}/{fragment} (Ctrl-C stops)", flush=True)
+        StudioServer(app).run(sockets=[listener])

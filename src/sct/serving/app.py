@@ -1,6 +1,6 @@
-"""The application: routes, what they take and give, and how they are described."""
+"""The FastAPI application: routes, error responses and OpenAPI."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,165 +13,171 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from sct._version import __version__
 from sct.captioner.captioner import Captioner
-from sct.captioner.grounded_caption import GroundedCaption
 from sct.errors import InputError
+from sct.regions.images import LoadedImage
 from sct.regions.records import Control
 from sct.serving import schemas
-from sct.serving.config import ServerSettings
+from sct.serving.config import ServerConfig
 from sct.serving.counters import Counters, resident_bytes
-from sct.serving.glances import Glance
-from sct.serving.inference import AlternativesTask, CaptionTask, DetectTask
+from sct.serving.inference import AlternativesTask, CaptionTask, DetectTask, TaskResult
 from sct.serving.middleware import APIError, SecurityMiddleware, error_response
-from sct.serving.schemas import describe_bodies
-from sct.serving.service import InferenceService, Subject
+from sct.serving.service import INTERNAL_ERROR, InferenceService
 from sct.serving.static_files import PAGE, page_routes, read_page
+from sct.vision.interface import EncodedImage
 
-_ROUTES = ("/v1/caption", "/v1/ways", "/v1/detect", "/v1/score", "/v1/health", "/v1/metrics", "/v1/openapi.json", "/")
-_TOLD_EVERYWHERE = {
-    401: "A token is expected.",
-    403: "From a page of another origin, or for another host.",
+_ROUTES = (
+    "/v1/caption", "/v1/alternatives", "/v1/detect", "/v1/score", "/v1/health", "/v1/metrics", "/v1/openapi.json", "/",
+)  # fmt: skip
+_COMMON_ERRORS = {
+    401: "Missing or wrong token.",
+    403: "Request from a page of another origin, or for another host.",
     503: "The server is stopping.",
 }
-_TOLD_OF_WORK = {
-    **_TOLD_EVERYWHERE,
-    400: "The body is no JSON, or no form.",
-    408: "The body came too slowly.",
+_SCORE_ERRORS = {
+    **_COMMON_ERRORS,
+    400: "Malformed JSON or form.",
+    408: "The body arrived too slowly.",
     413: "Too many bytes or pixels.",
-    415: "Another kind of body, or no image of a known kind.",
-    422: "A field, a box or an image is not as it should be.",
-    429: "Too many wait already; Retry-After tells when to come back.",
-    500: "A fault of the server.",
-    504: "No answer in time.",
+    415: "Unsupported content type or image format.",
+    422: "Invalid field, box or image.",
+    429: "Too many requests in flight; see Retry-After.",
+    500: "Internal error.",
+    504: "Timeout.",
 }
-_TOLD_OF_IMAGES = {**_TOLD_OF_WORK, 404: "The image of this id is not in memory: send it."}
+_IMAGE_ERRORS = {**_SCORE_ERRORS, 404: "The image of this id is not cached: send its bytes."}
 
 
-def make_app(captioner: Captioner, settings: ServerSettings | None = None, *, page: Path = PAGE) -> FastAPI:
-    """An application with threads of its own, which end with its lifespan; ``app.state.desk`` is told to stop."""
-    settings = settings or ServerSettings()
+def make_app(captioner: Captioner, config: ServerConfig | None = None, *, page: Path = PAGE) -> FastAPI:
+    """Build the application; its threads end with its lifespan, or with ``app.state.service.stop()``."""
+    config = config or ServerConfig()
     counters = Counters()
-    desk = InferenceService(captioner, settings, counters)
+    service = InferenceService(captioner, config, counters)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        desk.stop()
+        service.stop()
 
     app = FastAPI(
         title="Show, Control and Tell",
         version=__version__,
-        summary="Captions whose noun chunks are each grounded on a region you point at.",
+        summary="Controllable image captioning: captions whose noun chunks are grounded on the given regions.",
         openapi_url="/v1/openapi.json",
-        docs_url=None,  # these pages would be fetched from elsewhere
+        docs_url=None,  # these pages would load scripts from other hosts
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.desk = desk
-    _add_work(app, desk, captioner)
-    _add_watching(app, desk, captioner)
+    app.state.service = service
+    _add_inference_routes(app, service, captioner)
+    _add_status_routes(app, service, captioner)
     app.router.routes.extend(page_routes(read_page(page)))
-    _add_errors(app)
+    _add_error_handlers(app)
     app.add_middleware(
-        SecurityMiddleware, settings=settings, counters=counters, routes=_ROUTES, is_stopping=lambda: desk.is_stopping
+        SecurityMiddleware,
+        config=config,
+        counters=counters,
+        routes=_ROUTES,
+        is_stopping=lambda: service.is_stopping,
     )
-    _describe(app)
+    _extend_openapi(app)
     return app
 
 
-def _add_work(app: FastAPI, desk: InferenceService, captioner: Captioner) -> None:
+def _add_inference_routes(app: FastAPI, service: InferenceService, captioner: Captioner) -> None:
+    ngram_size = captioner.default_no_repeat_ngram_size
+    has_sorter = captioner.sorter is not None
+
     @app.post(
         "/v1/caption",
-        response_model=schemas.CaptionsAnswer,
-        responses=_told(_TOLD_OF_IMAGES),
+        response_model=schemas.CaptionsResponse,
+        responses=_responses(_IMAGE_ERRORS, "/v1/caption"),
         summary="Caption an image",
     )
     async def caption(request: Request) -> Response:
-        """Captions that talk about the regions that are pointed at, each noun chunk grounded on one, best first."""
-        deadline = desk.deadline()
-        with desk.taken(request):
-            message, subject = await desk.asked(request, schemas.CaptionMessage, deadline)
-            control = _checked(message, subject, captioner)
-            options = message.options(captioner.default_no_repeat_ngram_size)
-            task = CaptionTask(subject.image, subject.glance, control, options, message.n_best)
-            answer = await desk.answered(request, task, deadline)
-        return _captions(answer.glance, answer.captions)
+        """Captions of the given or detected regions, best first."""
+        with service.admit(request) as deadline:
+            params, image = await service.parse_request(request, schemas.CaptionParams, deadline)
+            control = params.to_control()
+            if control is not None:
+                _check_control(control, image, has_sorter=has_sorter)
+            task = CaptionTask(image, control, params.to_options(ngram_size, params.n_best))
+            return _captions_response(await service.run(request, task, deadline))
 
     @app.post(
-        "/v1/ways",
-        response_model=schemas.CaptionsAnswer,
-        responses=_told(_TOLD_OF_IMAGES),
-        summary="Other ways to say it",
+        "/v1/alternatives",
+        response_model=schemas.CaptionsResponse,
+        responses=_responses(_IMAGE_ERRORS, "/v1/alternatives"),
+        summary="Alternative captions",
     )
-    async def ways(request: Request) -> Response:
-        """Captions of other orders of the region sets and of subsets of them, the best first."""
-        deadline = desk.deadline()
-        with desk.taken(request):
-            message, subject = await desk.asked(request, schemas.WaysMessage, deadline)
-            control = _checked(message, subject, captioner)
-            assert control is not None
-            options = message.options(captioner.default_no_repeat_ngram_size)
-            task = AlternativesTask(subject.image, subject.glance, control, options, message.number)
-            answer = await desk.answered(request, task, deadline)
-        return _captions(answer.glance, answer.captions)
+    async def alternatives(request: Request) -> Response:
+        """Captions of other orders of the region sets and of their subsets, best first."""
+        with service.admit(request) as deadline:
+            params, image = await service.parse_request(request, schemas.AlternativesParams, deadline)
+            control = params.to_control()
+            _check_control(control, image, has_sorter=has_sorter)
+            task = AlternativesTask(image, control, params.to_options(ngram_size), params.limit)
+            return _captions_response(await service.run(request, task, deadline))
 
     @app.post(
         "/v1/detect",
-        response_model=schemas.DetectAnswer,
-        responses=_told(_TOLD_OF_IMAGES),
-        summary="Find regions",
+        response_model=schemas.DetectResponse,
+        responses=_responses(_IMAGE_ERRORS, "/v1/detect"),
+        summary="Detect regions",
     )
     async def detect(request: Request) -> Response:
-        """Regions that are worth talking about, the best first."""
-        deadline = desk.deadline()
-        with desk.taken(request):
-            message, subject = await desk.asked(request, schemas.DetectMessage, deadline)
-            answer = await desk.answered(request, DetectTask(subject.image, subject.glance, message.limit), deadline)
+        """Proposals of the vision encoder, highest score first."""
+        with service.admit(request) as deadline:
+            params, image = await service.parse_request(request, schemas.DetectParams, deadline)
+            result = await service.run(request, DetectTask(image, params.limit), deadline)
         regions = [
             {"box": [round(side, 2) for side in region.box], "class": region.class_name, "score": region.score}
-            for region in answer.regions
+            for region in result.regions
         ]
-        return JSONResponse({"image": _image(answer.glance), "regions": regions})
+        return JSONResponse({"image": _image_record(result.image), "regions": regions})
 
     @app.post(
         "/v1/score",
-        response_model=schemas.ScoreAnswer,
-        responses=_told(_TOLD_OF_WORK),
-        summary="Judge captions",
+        response_model=schemas.ScoreResponse,
+        responses=_responses(_SCORE_ERRORS, "/v1/score"),
+        summary="Score captions",
     )
     async def score(request: Request) -> Response:
-        """Metrics of captions by their references, in the units of the paper's tables; those that need no Java."""
-        with desk.taken(request):
-            return JSONResponse(await desk.scored(request, desk.deadline()))
+        """Metrics of captions against references, in the units of the paper's tables; those that need no Java."""
+        with service.admit(request) as deadline:
+            return JSONResponse(await service.score(request, deadline))
 
 
-def _add_watching(app: FastAPI, desk: InferenceService, captioner: Captioner) -> None:
+def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Captioner) -> None:
     limits = {
-        **{name: getattr(desk.settings, name) for name in ("image_bytes", "megapixels", "json_bytes", "seconds")},
-        "region_sets": schemas.REGION_SETS,
-        "boxes": schemas.BOXES,
-        "beam": schemas.BEAM,
+        "image_bytes": service.config.max_image_bytes,
+        "megapixels": service.config.max_megapixels,
+        "json_bytes": service.config.max_json_bytes,
+        "request_timeout": service.config.request_timeout,
+        "region_sets": schemas.MAX_REGION_SETS,
+        "boxes": schemas.MAX_BOXES,
+        "beam_size": schemas.MAX_BEAM_SIZE,
         "max_length": schemas.MAX_LENGTH,
-        "number": schemas.NUMBER,
-        "regions": schemas.REGIONS,
-        "predictions": schemas.PREDICTIONS,
+        "alternatives": schemas.MAX_ALTERNATIVES,
+        "regions": schemas.MAX_REGIONS,
+        "predictions": schemas.MAX_PREDICTIONS,
     }
     model = {
-        "words": len(captioner.vocabulary),
-        "can_see": captioner.vision is not None,
-        "can_sort": captioner.sorter is not None,
+        "vocabulary_size": len(captioner.vocabulary),
+        "has_vision": captioner.vision is not None,
+        "has_sorter": captioner.sorter is not None,
     }
 
     @app.get(
         "/v1/health",
-        response_model=schemas.HealthAnswer,
-        responses=_told({403: _TOLD_EVERYWHERE[403]}),
-        summary="Whether it works",
+        response_model=schemas.HealthResponse,
+        responses=_responses({403: _COMMON_ERRORS[403]}, "/v1/health"),
+        summary="Status, model and limits",
     )
     async def health() -> Response:
-        """Whether the server works, what its model can do, and all limits; needs no token."""
+        """Status of the server, capabilities of its model and all limits; needs no token."""
         return JSONResponse(
             {
-                "status": "stopping" if desk.is_stopping else "ok",
+                "status": "stopping" if service.is_stopping else "ok",
                 "version": __version__,
                 "model": model,
                 "metrics": list(schemas.METRICS),
@@ -180,86 +186,85 @@ def _add_watching(app: FastAPI, desk: InferenceService, captioner: Captioner) ->
         )
 
     gauges = {
-        "sct_in_flight": ("Requests that are not answered yet.", lambda: desk.num_taken),
-        "sct_waiting": ("Requests that wait for the model.", lambda: desk.num_waiting),
-        "sct_memory_images": ("Images of which is kept what was seen.", lambda: len(desk.memory)),
-        "sct_memory_bytes": ("What that takes up.", lambda: desk.memory.num_bytes),
-        "process_resident_memory_bytes": ("Memory of the server.", resident_bytes),
+        "sct_requests_in_flight": ("Requests without a response.", lambda: service.in_flight),
+        "sct_queue_length": ("Requests that wait for the model.", lambda: service.queue_length),
+        "sct_image_cache_images": ("Encoded images in the cache.", lambda: len(service.cache)),
+        "sct_image_cache_bytes": ("Size of the image cache.", lambda: service.cache.num_bytes),
+        "process_resident_memory_bytes": ("Resident memory of the server.", resident_bytes),
     }
 
     @app.get(
         "/v1/metrics",
         response_class=PlainTextResponse,
         responses={
-            **_told(_TOLD_EVERYWHERE),
-            200: {"content": {"text/plain": {"example": "# TYPE sct_waiting gauge\nsct_waiting 0\n"}}},
+            **_responses(_COMMON_ERRORS),
+            200: {"content": {"text/plain": {"example": "# TYPE sct_queue_length gauge\nsct_queue_length 0\n"}}},
         },
-        summary="Counters for Prometheus",
+        summary="Prometheus metrics",
     )
     async def metrics() -> Response:
-        """Counters in the text format of Prometheus."""
+        """Counters in the Prometheus text format."""
         return PlainTextResponse(
-            desk.counters.text(gauges), headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"}
+            service.counters.text(gauges), headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
 
-def _add_errors(app: FastAPI) -> None:
-    async def refused(_: Request, refusal: Exception) -> Response:
-        assert isinstance(refusal, APIError)
-        return refusal.response()
+def _add_error_handlers(app: FastAPI) -> None:
+    async def handle_api_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, APIError)
+        return error.response()
 
-    async def bad_input(_: Request, error: Exception) -> Response:
+    async def handle_input_error(_: Request, error: Exception) -> Response:
         return error_response(422, str(error))
 
-    async def no_such_thing(request: Request, error: Exception) -> Response:
+    async def handle_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        what = f"{request.method[:20]} {request.url.path[:100]}"
-        told = {404: "there is no such route", 405: "this route takes another method"}
-        return error_response(error.status_code, f"{what}: {told.get(error.status_code, error.detail)}", error.headers)
+        reason = {404: "no such route", 405: "method not allowed"}.get(error.status_code, error.detail)
+        message = f"{request.method[:20]} {request.url.path[:100]}: {reason}"
+        return error_response(error.status_code, message, error.headers)
 
-    async def fault(_: Request, __: Exception) -> Response:
-        return error_response(500, "a fault of the server; its log tells more")
+    async def handle_exception(_: Request, __: Exception) -> Response:
+        return error_response(500, INTERNAL_ERROR)
 
-    app.add_exception_handler(APIError, refused)
-    app.add_exception_handler(InputError, bad_input)
-    app.add_exception_handler(HTTPException, no_such_thing)
-    app.add_exception_handler(Exception, fault)
-
-
-def _told(meanings: dict[int, str]) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": schemas.ErrorAnswer, "description": text} for code, text in sorted(meanings.items())}
+    app.add_exception_handler(APIError, handle_api_error)
+    app.add_exception_handler(InputError, handle_input_error)
+    app.add_exception_handler(HTTPException, handle_http_exception)
+    app.add_exception_handler(Exception, handle_exception)
 
 
-def _checked(
-    message: schemas.CaptionMessage | schemas.WaysMessage, subject: Subject, captioner: Captioner
-) -> Control | None:
-    """What is pointed at, refused here where it would spoil what others ask."""
-    control = message.pointed()
-    if control is None:
-        return None
-    control.check_inside(subject.image.width, subject.image.height)
-    if not control.ordered and captioner.sorter is None and len(control.region_sets) > 1:
-        raise InputError("ordered is false, and the model has no sorter: give the region sets in order")
-    return control
+def _check_control(control: Control, image: LoadedImage | EncodedImage, *, has_sorter: bool) -> None:
+    """Reject an invalid control before it is batched with other requests."""
+    control.check_inside(image.width, image.height)
+    if not control.ordered and not has_sorter and len(control.region_sets) > 1:
+        raise InputError("ordered is false, but the model has no sorter: give the region sets in order")
 
 
-def _image(glance: Glance) -> dict[str, Any]:
-    return {"id": glance.id, "width": glance.width, "height": glance.height}
+def _image_record(image: EncodedImage) -> dict[str, Any]:
+    return {"id": image.name, "width": image.width, "height": image.height}
 
 
-def _captions(glance: Glance, captions: Sequence[GroundedCaption]) -> Response:
-    return JSONResponse({"image": _image(glance), "captions": [caption.as_dict() for caption in captions]})
+def _captions_response(result: TaskResult) -> Response:
+    captions = [caption.as_dict() for caption in result.captions]
+    return JSONResponse({"image": _image_record(result.image), "captions": captions})
 
 
-def _describe(app: FastAPI) -> None:
-    """Describe bodies too, which the framework does not read and so knows nothing of."""
+def _responses(errors: dict[int, str], example_of: str | None = None) -> dict[int | str, dict[str, Any]]:
+    """Describe the error responses of a route, and an example of its response, for OpenAPI."""
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"model": schemas.ErrorResponse, "description": text} for status, text in sorted(errors.items())
+    }
+    if example_of is not None:
+        responses[200] = {"content": {"application/json": {"example": schemas.RESPONSE_EXAMPLES[example_of]}}}
+    return responses
+
+
+def _extend_openapi(app: FastAPI) -> None:
+    """Make ``app.openapi`` describe request bodies as well."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            described = get_openapi(
-                title=app.title, version=app.version, summary=app.summary, routes=app.routes, tags=app.openapi_tags
-            )
-            app.openapi_schema = describe_bodies(described)
+            document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            app.openapi_schema = schemas.add_request_bodies(document)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -1,7 +1,4 @@
-"""Side work in threads, no more of it than may wait.
-
-One thread for the one model: it answers together what waits together.
-"""
+"""Dynamic batching of requests for the model, and a bounded thread pool for other work."""
 
 import asyncio
 import logging
@@ -16,174 +13,174 @@ from typing import Generic, ParamSpec, TypeVar
 from sct.errors import InputError
 from sct.serving.counters import Counters
 
-Taken = ParamSpec("Taken")
-Given = TypeVar("Given")
+_log = logging.getLogger(__name__)
+
+Params = ParamSpec("Params")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class QueueFull(Exception):  # noqa: N818
+    """The queue has reached its limit."""
+
+
+class ServerStopping(Exception):  # noqa: N818
+    """No further tasks are accepted."""
+
+
+class InternalError(Exception):
+    """Internal error; see the server log."""
 
 
 class BoundedExecutor:
-    """Runs functions in a few threads; what nobody waits for any more, and has not begun, is never run."""
+    """Thread pool with a bounded queue; calls cancelled before they start are skipped."""
 
-    def __init__(self, name: str, *, threads: int, most: int) -> None:
-        """``most``: functions that run or wait."""
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._most, self._taken = most, 0
+    def __init__(self, name: str, *, threads: int, max_calls: int) -> None:
+        """``max_calls``: running and queued calls together."""
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._max_calls, self._num_calls = max_calls, 0
         self._lock = threading.Lock()
 
-    async def run(self, function: Callable[Taken, Given], *args: Taken.args, **kwargs: Taken.kwargs) -> Given:
-        """Run a function and wait for what it gives."""
+    async def run(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        """Call a function in a thread and return its result."""
         with self._lock:
-            if self._taken >= self._most:
-                raise Full
-            self._taken += 1
-        future = self._threads.submit(function, *args, **kwargs)
-        future.add_done_callback(self._leave)
+            if self._num_calls >= self._max_calls:
+                raise QueueFull
+            self._num_calls += 1
+        future = self._pool.submit(function, *args, **kwargs)
+        future.add_done_callback(self._release)
         return await asyncio.wrap_future(future)
 
-    def _leave(self, _: "Future[Given]") -> None:
+    def _release(self, _: "Future[Result]") -> None:
         with self._lock:
-            self._taken -= 1
+            self._num_calls -= 1
 
     def stop(self) -> None:
-        """Finish what runs and end the threads."""
-        self._threads.shutdown(cancel_futures=True)
-
-
-_log = logging.getLogger(__name__)
-
-Asked = TypeVar("Asked")
-Found = TypeVar("Found")
-
-
-class Full(Exception):  # noqa: N818
-    """As many wait as may."""
-
-
-class Stopped(Exception):  # noqa: N818
-    """Nothing more is taken on."""
-
-
-class Fault(Exception):  # noqa: N818
-    """The work failed for a reason that is none of who asked; the log tells more."""
+        """Finish running calls, cancel queued ones and end the threads."""
+        self._pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Job(Generic[Asked, Found]):
-    task: Asked
+class _Job(Generic[Task, Result]):
+    task: Task
     deadline: float
-    """By the clock of ``time.monotonic``; what is later is not begun."""
-    future: "Future[Found]" = field(default_factory=Future)
+    """In ``time.monotonic`` seconds; later jobs are not started."""
+    future: "Future[Result]" = field(default_factory=Future)
 
 
-class Worker(Generic[Asked, Found]):
-    """Collects tasks and hands them to ``answer``, some at a time, in a thread of its own.
+class DynamicBatcher(Generic[Task, Result]):
+    """Queues tasks and runs them in batches in one thread.
 
-    While the model works on some, others gather; the first that finds it idle waits a moment for company. Tasks that
-    need something heavy done first let light ones pass: only a few such things are done at a time.
+    Tasks queue while a batch runs; when idle, the first task waits up to ``max_delay`` for others. A batch encodes at
+    most ``max_new_images`` images; tasks that would exceed it are overtaken by those that need no encoding.
     """
 
     def __init__(
         self,
-        answer: Callable[[Sequence[Asked]], Sequence[Found | InputError]],
+        run_batch: Callable[[Sequence[Task]], Sequence[Result | InputError]],
         counters: Counters,
         *,
-        most_waiting: int,
-        batch: int,
-        patience: float,
-        heavy_part: Callable[[Asked], str | None] = lambda _: None,
-        most_heavy: int = 1,
+        max_queue: int,
+        max_batch: int,
+        max_delay: float,
+        encode_key: Callable[[Task], str | None] = lambda _: None,
+        max_new_images: int = 1,
     ) -> None:
-        """Start the thread; ``stop`` ends it. ``heavy_part`` names what is to be done first; tasks may share it."""
-        self._heavy_part, self._most_heavy = heavy_part, most_heavy
-        self._answer, self._counters = answer, counters
-        self._most, self._batch, self._patience = most_waiting, batch, patience
-        self._jobs: deque[_Job[Asked, Found]] = deque()
+        """Start the thread; ``stop`` ends it.
+
+        ``encode_key`` returns the id of the image that a task needs encoded, if any; tasks may share it.
+        """
+        self._encode_key, self._max_new_images = encode_key, max_new_images
+        self._run_batch, self._counters = run_batch, counters
+        self._max_queue, self._max_batch, self._max_delay = max_queue, max_batch, max_delay
+        self._jobs: deque[_Job[Task, Result]] = deque()
         self._changed = threading.Condition()
         self.is_stopping = False
-        self._thread = threading.Thread(target=self._run, name="sct model", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="sct model", daemon=True)
         self._thread.start()
 
-    def submit(self, task: Asked, deadline: float) -> "Future[Found]":
-        """Let a task wait for its turn; cancelling the future before takes it away again."""
-        job: _Job[Asked, Found] = _Job(task, deadline)
+    def submit(self, task: Task, deadline: float) -> "Future[Result]":
+        """Queue a task; cancelling the future before the task starts removes it."""
+        job: _Job[Task, Result] = _Job(task, deadline)
         with self._changed:
             if self.is_stopping:
-                raise Stopped
-            if len(self._jobs) >= self._most:
-                raise Full
+                raise ServerStopping
+            if len(self._jobs) >= self._max_queue:
+                raise QueueFull
             self._jobs.append(job)
             self._changed.notify_all()
         return job.future
 
     @property
-    def num_waiting(self) -> int:
-        """Tasks whose turn has not come."""
+    def queue_length(self) -> int:
+        """Number of queued tasks."""
         return len(self._jobs)
 
     @property
-    def num_heavy(self) -> int:
-        """Different heavy things that are to be done for them."""
+    def num_new_images(self) -> int:
+        """Number of different images that queued tasks need encoded."""
         with self._changed:
-            return len({self._heavy_part(job.task) for job in self._jobs} - {None})
+            return len({self._encode_key(job.task) for job in self._jobs} - {None})
 
     def stop(self) -> None:
-        """Take nothing more, finish what waits, and end the thread."""
+        """Accept no more tasks, finish the queue and end the thread."""
         with self._changed:
             self.is_stopping = True
             self._changed.notify_all()
         self._thread.join()
 
-    def _run(self) -> None:
-        while jobs := self._next_jobs():
-            self._work(jobs)
+    def _loop(self) -> None:
+        while jobs := self._next_batch():
+            self._process(jobs)
 
-    def _next_jobs(self) -> list[_Job[Asked, Found]]:
-        """Wait for work; nothing at all means that the thread is to end."""
+    def _next_batch(self) -> list[_Job[Task, Result]]:
+        """Wait for the next batch; empty when the thread should end."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self.is_stopping)
-            if not self.is_stopping and self._patience:
-                self._changed.wait_for(lambda: len(self._jobs) >= self._batch or self.is_stopping, self._patience)
+            if not self.is_stopping and self._max_delay:
+                self._changed.wait_for(lambda: len(self._jobs) >= self._max_batch or self.is_stopping, self._max_delay)
             return self._take()
 
-    def _take(self) -> list[_Job[Asked, Found]]:
-        """Those whose turn it is; the rest stay in their order."""
-        taken: list[_Job[Asked, Found]] = []
-        left: deque[_Job[Asked, Found]] = deque()
-        heavy: set[str] = set()
+    def _take(self) -> list[_Job[Task, Result]]:
+        """Remove the jobs of one batch from the queue."""
+        batch: list[_Job[Task, Result]] = []
+        remaining: deque[_Job[Task, Result]] = deque()
+        new_images: set[str] = set()
         for job in self._jobs:
-            part = self._heavy_part(job.task)
-            is_more = part is not None and part not in heavy
-            if len(taken) == self._batch or (is_more and len(heavy) == self._most_heavy):
-                left.append(job)
+            key = self._encode_key(job.task)
+            is_new = key is not None and key not in new_images
+            if len(batch) == self._max_batch or (is_new and len(new_images) == self._max_new_images):
+                remaining.append(job)
                 continue
-            taken.append(job)
-            if part is not None:
-                heavy.add(part)
-        self._jobs = left
-        return taken
+            batch.append(job)
+            if key is not None:
+                new_images.add(key)
+        self._jobs = remaining
+        return batch
 
-    def _work(self, jobs: Sequence[_Job[Asked, Found]]) -> None:
-        now = time.monotonic()
-        due: list[_Job[Asked, Found]] = []
+    def _process(self, jobs: Sequence[_Job[Task, Result]]) -> None:
+        start = time.monotonic()
+        active: list[_Job[Task, Result]] = []
         for job in jobs:
-            if job.deadline < now:
+            if job.deadline < start:
                 job.future.cancel()
             if job.future.set_running_or_notify_cancel():
-                due.append(job)
+                active.append(job)
             else:
-                self._counters.cancelled()
-        if not due:
+                self._counters.add_cancelled()
+        if not active:
             return
         try:
-            answers = self._answer([job.task for job in due])
-        except Exception:  # the thread must outlive any fault, and whoever waits must be told of it
-            _log.exception("%d requests failed", len(due))
-            for job in due:
-                job.future.set_exception(Fault())
+            results = self._run_batch([job.task for job in active])
+        except Exception:  # the thread must survive any error, and callers must be notified
+            _log.exception("%d requests failed", len(active))
+            for job in active:
+                job.future.set_exception(InternalError())
             return
         finally:
-            self._counters.batch(len(due), time.monotonic() - now)
-        for job, answer in zip(due, answers, strict=True):
-            if isinstance(answer, InputError):
-                job.future.set_exception(answer)
+            self._counters.add_batch(len(active), time.monotonic() - start)
+        for job, result in zip(active, results, strict=True):
+            if isinstance(result, InputError):
+                job.future.set_exception(result)
             else:
-                job.future.set_result(answer)
+                job.future.set_result(result)

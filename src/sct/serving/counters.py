@@ -1,4 +1,4 @@
-"""What a server did so far, as text that Prometheus reads."""
+"""Request and inference counters in the Prometheus text format."""
 
 import os
 import threading
@@ -7,31 +7,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-_REQUESTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+_LATENCY_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_BATCH_BUCKETS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 @dataclass(slots=True)
 class _Histogram:
-    """How many values are at most as large as each bound; all values together."""
+    """A Prometheus histogram: cumulative bucket counts, sum and count."""
 
     bounds: Sequence[float]
     total: float = 0.0
     count: int = 0
-    at_most: list[int] = field(init=False)
+    bucket_counts: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.at_most = [0] * len(self.bounds)
+        self.bucket_counts = [0] * len(self.bounds)
 
-    def add(self, value: float) -> None:
+    def observe(self, value: float) -> None:
         self.total += value
         self.count += 1
-        for place, bound in enumerate(self.bounds):
-            self.at_most[place] += value <= bound
+        for index, bound in enumerate(self.bounds):
+            self.bucket_counts[index] += value <= bound
 
     def lines(self, name: str, labels: str = "") -> Iterator[str]:
         comma = f"{labels}," if labels else ""
-        for bound, count in zip(self.bounds, self.at_most, strict=True):
+        for bound, count in zip(self.bounds, self.bucket_counts, strict=True):
             yield f'{name}_bucket{{{comma}le="{bound:g}"}} {count}'
         yield f'{name}_bucket{{{comma}le="+Inf"}} {self.count}'
         braces = f"{{{labels}}}" if labels else ""
@@ -40,79 +40,76 @@ class _Histogram:
 
 
 class Counters:
-    """Counts, for any thread."""
+    """Thread-safe counters of one server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, int]] = Counter()
-        self._seconds: dict[str, _Histogram] = {}
-        self._batches = _Histogram(_REQUESTS)
-        self._work_seconds = self._look_seconds = 0.0
-        self._looks = self._cancelled = 0
+        self._latency: dict[str, _Histogram] = {}
+        self._batch_size = _Histogram(_BATCH_BUCKETS)
+        self._inference_seconds = self._encode_seconds = 0.0
+        self._images_encoded = self._cancelled = 0
 
-    def request(self, route: str, status: int, seconds: float) -> None:
-        """A request was answered; ``route`` is one of a fixed number, so that strangers cannot add lines."""
+    def add_request(self, route: str, status: int, seconds: float) -> None:
+        """Count a response; ``route`` is one of a fixed set, so that clients cannot add time series."""
         with self._lock:
             self._requests[route, status] += 1
-            self._seconds.setdefault(route, _Histogram(_SECONDS)).add(seconds)
+            self._latency.setdefault(route, _Histogram(_LATENCY_BUCKETS)).observe(seconds)
 
-    def batch(self, requests: int, seconds: float) -> None:
-        """Some requests were answered together."""
+    def add_batch(self, size: int, seconds: float) -> None:
+        """Count a batch of requests."""
         with self._lock:
-            self._batches.add(requests)
-            self._work_seconds += seconds
+            self._batch_size.observe(size)
+            self._inference_seconds += seconds
 
-    def looked(self, images: int, seconds: float) -> None:
-        """New images were looked at."""
+    def add_encoded(self, images: int, seconds: float) -> None:
+        """Count encoded images."""
         with self._lock:
-            self._looks += images
-            self._look_seconds += seconds
+            self._images_encoded += images
+            self._encode_seconds += seconds
 
-    def cancelled(self) -> None:
-        """A request was given up by who sent it, or for its time, before it was its turn."""
+    def add_cancelled(self) -> None:
+        """Count a request that was cancelled or timed out in the queue."""
         with self._lock:
             self._cancelled += 1
 
     def seconds_per_request(self) -> float:
-        """How long the model works for one, so far."""
+        """Return the mean inference time per request."""
         with self._lock:
-            return self._work_seconds / self._batches.total if self._batches.total else 0.0
+            return self._inference_seconds / self._batch_size.total if self._batch_size.total else 0.0
 
-    def seconds_per_look(self) -> float:
-        """How long a look at a new image takes, so far."""
+    def seconds_per_image(self) -> float:
+        """Return the mean time to encode an image."""
         with self._lock:
-            return self._look_seconds / self._looks if self._looks else 0.0
+            return self._encode_seconds / self._images_encoded if self._images_encoded else 0.0
 
     def text(self, gauges: Mapping[str, tuple[str, Callable[[], float]]]) -> str:
-        """All of it; ``gauges`` are asked now, each with what it tells."""
+        """Return all counters; ``gauges`` maps a name to its help text and a function of its current value."""
         with self._lock:
             lines = ["# HELP sct_requests_total Requests by route and status.", "# TYPE sct_requests_total counter"]
             lines += [
                 f'sct_requests_total{{route="{route}",status="{status}"}} {count}'
                 for (route, status), count in sorted(self._requests.items())
             ]
-            lines += [
-                "# HELP sct_request_seconds From the first byte to the answer.",
-                "# TYPE sct_request_seconds histogram",
-            ]
-            for route, histogram in sorted(self._seconds.items()):
+            lines += ["# HELP sct_request_seconds Request latency.", "# TYPE sct_request_seconds histogram"]
+            for route, histogram in sorted(self._latency.items()):
                 lines += histogram.lines("sct_request_seconds", f'route="{route}"')
-            lines += ["# HELP sct_batch_requests Requests answered together.", "# TYPE sct_batch_requests histogram"]
-            lines += self._batches.lines("sct_batch_requests")
-            for name, told, value in (
-                ("sct_work_seconds_total", "How long the model worked.", self._work_seconds),
-                ("sct_look_seconds_total", "Of that, for looks at new images.", self._look_seconds),
-                ("sct_looks_total", "Images that were looked at.", self._looks),
-                ("sct_cancelled_total", "Requests given up before it was their turn.", self._cancelled),
+            lines += ["# HELP sct_batch_size Requests per batch.", "# TYPE sct_batch_size histogram"]
+            lines += self._batch_size.lines("sct_batch_size")
+            for name, help_text, value in (
+                ("sct_inference_seconds_total", "Time of batched inference.", self._inference_seconds),
+                ("sct_encode_seconds_total", "Part of it that encoded images.", self._encode_seconds),
+                ("sct_images_encoded_total", "Images encoded.", self._images_encoded),
+                ("sct_requests_cancelled_total", "Requests cancelled or timed out in the queue.", self._cancelled),
             ):
-                lines += [f"# HELP {name} {told}", f"# TYPE {name} counter", f"{name} {value:.10g}"]
-        for name, (told, ask) in gauges.items():
-            lines += [f"# HELP {name} {told}", f"# TYPE {name} gauge", f"{name} {ask():.15g}"]
+                lines += [f"# HELP {name} {help_text}", f"# TYPE {name} counter", f"{name} {value:.10g}"]
+        for name, (help_text, read) in gauges.items():
+            lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge", f"{name} {read():.15g}"]
         return "\n".join(lines) + "\n"
 
 
 def resident_bytes() -> float:
-    """Memory of this process; 0 where the system does not tell."""
+    """Return the resident memory of this process; 0 where /proc does not exist."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:

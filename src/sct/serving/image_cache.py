@@ -1,49 +1,46 @@
-"""The images that were looked at last, as far as they fit."""
+"""LRU cache of encoded images, bounded in bytes."""
 
 import threading
 from collections import OrderedDict
 
-from sct.serving.glances import Glance
+from sct.vision.interface import EncodedImage
 
 
-class Memory:
-    """Keeps what was seen of images, by their ids; the one that was asked for longest ago goes first.
+class ImageCache:
+    """Thread-safe LRU cache of encoded images by name, which is the id of an uploaded image."""
 
-    Any thread may use it.
-    """
-
-    def __init__(self, most_bytes: int) -> None:
-        """``most_bytes``: what all of it may take up; an image that takes more alone is not kept."""
-        self._most, self._bytes = most_bytes, 0
-        self._glances: OrderedDict[str, Glance] = OrderedDict()
+    def __init__(self, max_bytes: int) -> None:
+        """``max_bytes``: total size; an image larger than that is not cached."""
+        self._max_bytes, self._num_bytes = max_bytes, 0
+        self._images: OrderedDict[str, EncodedImage] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, image_id: str) -> Glance | None:
-        """What was seen of an image, if it is still known."""
+    def get(self, image_id: str) -> EncodedImage | None:
+        """Return a cached image and mark it as recently used."""
         with self._lock:
-            found = self._glances.get(image_id)
-            if found is not None:
-                self._glances.move_to_end(image_id)
-            return found
+            image = self._images.get(image_id)
+            if image is not None:
+                self._images.move_to_end(image_id)
+            return image
 
-    def keep(self, glance: Glance) -> None:
-        """Remember an image, and forget others where it needs their place."""
+    def add(self, image: EncodedImage) -> None:
+        """Cache an image, evicting the least recently used ones."""
         with self._lock:
-            before = self._glances.pop(glance.id, None)
-            if before is not None:
-                self._bytes -= before.num_bytes
-            if glance.num_bytes > self._most:
+            replaced = self._images.pop(image.name, None)
+            if replaced is not None:
+                self._num_bytes -= replaced.num_bytes
+            if image.num_bytes > self._max_bytes:
                 return
-            self._glances[glance.id] = glance
-            self._bytes += glance.num_bytes
-            while self._bytes > self._most:
-                self._bytes -= self._glances.popitem(last=False)[1].num_bytes
+            self._images[image.name] = image
+            self._num_bytes += image.num_bytes
+            while self._num_bytes > self._max_bytes:
+                self._num_bytes -= self._images.popitem(last=False)[1].num_bytes
 
     @property
     def num_bytes(self) -> int:
-        """What all of it takes up."""
-        return self._bytes
+        """Total size of the cached images."""
+        return self._num_bytes
 
     def __len__(self) -> int:
-        """How many images are known."""
-        return len(self._glances)
+        """Return the number of cached images."""
+        return len(self._images)

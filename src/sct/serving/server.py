@@ -1,4 +1,4 @@
-"""A port, and an application behind it until it is told to stop."""
+"""Listening sockets and the HTTP server."""
 
 import ipaddress
 import signal
@@ -10,30 +10,28 @@ from fastapi import FastAPI
 
 from sct.errors import InputError
 
-_SECONDS_TO_FINISH = 60
+_SHUTDOWN_TIMEOUT = 60
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port of a host; 0 takes any that is free."""
+    """Return a listening socket; port 0 picks a free one."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        taken = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise InputError(
-            f"host {host!r} is unknown ({error}): expected a name or an address of this machine"
-        ) from error
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        raise InputError(f"unknown host {host!r} ({error}), expected a name or address of this machine") from error
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        taken.bind((host, port))
+        listener.bind((host, port))
     except (OSError, OverflowError) as error:
-        taken.close()
-        raise InputError(f"port {port} of {host} cannot be taken ({error}): expected a free one, see --port") from error
-    taken.listen(2048)
-    return taken
+        listener.close()
+        raise InputError(f"cannot listen on port {port} of {host} ({error}): choose a free one with --port") from error
+    listener.listen(2048)
+    return listener
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host.
+    """Return whether a host is reachable from this machine only.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -47,10 +45,10 @@ def is_loopback(host: str) -> bool:
 
 
 class StudioServer(uvicorn.Server):
-    """Serves an application; a signal lets it finish what is in flight and refuse what comes after."""
+    """Uvicorn server that, on a signal, finishes requests in flight and rejects new ones."""
 
     def __init__(self, app: FastAPI) -> None:
-        """Prepare; ``run`` with the sockets to listen to."""
+        """Configure the server; call ``run(sockets=[...])``."""
         self._app = app
         super().__init__(
             uvicorn.Config(
@@ -63,11 +61,11 @@ class StudioServer(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+                timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
             )
         )
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Stop; a second Ctrl-C stops at once. Unlike its parent it does not raise the signal again at the end."""
+        """Stop gracefully, or at once on a second Ctrl-C; does not re-raise the signal as the base class does."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = self._app.state.desk.is_stopping = True
+        self.should_exit = self._app.state.service.is_stopping = True

@@ -1,4 +1,4 @@
-"""The page's files, read once: afterwards no request comes near the file system."""
+"""The files of the web page, read into memory at startup; requests do not touch the file system."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 PAGE = Path(__file__).parent / "web"
-_TYPES = {
+_MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".ico": "image/x-icon",
@@ -24,32 +24,31 @@ _TYPES = {
     ".webp": "image/webp",
     ".woff2": "font/woff2",
 }
-"""What a page is made of; a file with another ending is not served."""
+"""Media types by extension; other files are not served."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A file as it is sent."""
+    """A file of the page."""
 
     content: bytes
     media_type: str
-    tag: str
-    """Changes with the content."""
+    etag: str
 
-    def answer(self, request: Request) -> Response:
-        """The file, or the word that the browser has it already."""
-        # "no-cache" lets a browser keep it, and makes it ask whether it is still the same.
-        headers = {"etag": self.tag, "cache-control": "no-cache"}
-        if self.tag in request.headers.get("if-none-match", ""):
+    def response(self, request: Request) -> Response:
+        """Return the file, or 304 if the client has it."""
+        # "no-cache" allows caching but requires revalidation
+        headers = {"etag": self.etag, "cache-control": "no-cache"}
+        if self.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(self.content, media_type=self.media_type, headers=headers)
 
 
 def read_page(folder: Path = PAGE) -> dict[str, PageFile]:
-    """Files of a page by their paths on the server; ``index.html`` is "/" too."""
+    """Return the files of a page by URL path; ``index.html`` is also "/"."""
     files: dict[str, PageFile] = {}
     for path in sorted(folder.rglob("*")):
-        media_type = _TYPES.get(path.suffix.lower())
+        media_type = _MEDIA_TYPES.get(path.suffix.lower())
         if media_type is None or not path.is_file():
             continue
         content = path.read_bytes()
@@ -62,12 +61,12 @@ def read_page(folder: Path = PAGE) -> dict[str, PageFile]:
 
 
 def page_routes(files: dict[str, PageFile]) -> list[Route]:
-    """A route for each file: an address that is none of them is not looked for anywhere."""
+    """Return one route per file."""
     return [Route(path, _endpoint(file), methods=["GET"], include_in_schema=False) for path, file in files.items()]
 
 
 def _endpoint(file: PageFile):  # type: ignore[no-untyped-def]
-    async def answer(request: Request) -> Response:
-        return file.answer(request)
+    async def serve(request: Request) -> Response:
+        return file.response(request)
 
-    return answer
+    return serve

@@ -5,25 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.web.studio_parts import DESKTOP, PHONE
-
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (the dev extra has it)")
 from playwright.sync_api import Page, expect
 
-from tests.serving.web.otters import answer_sensibly
-from tests.serving.web.page_in_use import (
+from tests.serving.web.page import (
     BOX,
     CHIP,
     CHUNK,
+    DESKTOP,
+    PHONE,
     PHOTOS,
     PILL,
     WORD,
-    at,
-    boxes_of,
-    names_in_control,
+    chip_names,
+    computed_style,
+    control_boxes,
+    mock_api,
     open_sample,
-    settle,
-    style_of,
+    to_screen,
+    wait_for_caption,
 )
 
 
@@ -41,10 +41,10 @@ def press(page: Page, *keys: str) -> None:
 
 
 def test_keys_alone_are_enough(open_page):
-    opened = open_page(None)
-    page = opened.page
-    answer_sensibly(page)
-    opened.go()
+    session = open_page(None)
+    page = session.page
+    mock_api(page)
+    session.go()
     tab_to(page, ".sample")
     press(page, "Enter")
     page.wait_for_selector(PILL)
@@ -55,41 +55,41 @@ def test_keys_alone_are_enough(open_page):
     expect(page.get_by_role("button", name="Add rock")).to_be_focused()
     press(page, "ArrowRight", "Enter")  # water
     expect(page.locator(CHIP)).to_have_count(2)
-    expect(page.locator("#told")).to_have_text("water added as region 2")
-    expect(page.locator("#spoken")).to_have_text("a brown otter rests on the dark water")
+    expect(page.locator("#announcement")).to_have_text("water added as region 2")
+    expect(page.locator("#caption-announcement")).to_have_text("a brown otter rests on the dark water")
 
     tab_to(page, ".chip-name", back=True)
     press(page, "ArrowUp", "ArrowUp", " ", "ArrowDown", " ")  # lifted, carried, put down
-    settle(page)
-    assert names_in_control(page) == ["water", "otter"]
-    expect(page.locator("#told")).to_have_text("Put down: otter, place 2 of 2")
+    wait_for_caption(page)
+    assert chip_names(page) == ["water", "otter"]
+    expect(page.locator("#announcement")).to_have_text("Put down: otter, place 2 of 2")
     expect(page.get_by_role("button", name="Region 2 of 2: otter")).to_be_focused()
     press(page, "Control+ArrowUp")
-    settle(page)
-    assert names_in_control(page) == ["otter", "water"]
+    wait_for_caption(page)
+    assert chip_names(page) == ["otter", "water"]
 
     press(page, "Enter")  # to its box on the image
-    expect(page.locator(f"{BOX}[data-place='0']")).to_be_focused()
-    start = boxes_of(page)[0]
+    expect(page.locator(f"{BOX}[data-position='0']")).to_be_focused()
+    start = control_boxes(page)[0]
     press(page, "ArrowRight", "ArrowRight", "ArrowDown", "Shift+ArrowLeft", "Control+ArrowUp")
-    moved = boxes_of(page)[0]
+    moved = control_boxes(page)[0]
     assert moved == pytest.approx([start[0] + 12.8, start[1] + 5.4, start[2] + 6.4, start[3] + 5.4])
-    expect(page.locator("#told")).to_have_text(re.compile(r"left \d+%, top \d+%, \d+% wide, \d+% high"))
+    expect(page.locator("#announcement")).to_have_text(re.compile(r"left \d+%, top \d+%, \d+% wide, \d+% high"))
 
     tab_to(page, "[data-focus=new-box]", back=True)
     press(page, "Enter")  # in the middle, and at once ready to be moved
-    expect(page.locator(f"{BOX}[data-place='2']")).to_be_focused()
+    expect(page.locator(f"{BOX}[data-position='2']")).to_be_focused()
     press(page, "Delete")
     expect(page.locator(BOX)).to_have_count(2)
-    expect(page.locator(f"{BOX}[data-place='1']")).to_be_focused()
+    expect(page.locator(f"{BOX}[data-position='1']")).to_be_focused()
     press(page, "Control+z")
     expect(page.locator(BOX)).to_have_count(3)
 
     tab_to(page, WORD)
     press(page, "ArrowRight")
-    expect(page.locator(".look")).to_contain_text("at region 1")
-    expect(page.locator(f"{BOX}.lit")).to_have_attribute("data-place", "0")
-    opened.image_path("keys-on-a-word")
+    expect(page.locator(".attention")).to_contain_text("at region 1")
+    expect(page.locator(f"{BOX}.highlighted")).to_have_attribute("data-position", "0")
+    session.screenshot("keys-on-a-word")
 
     tab_to(page, ".chip-name")
     press(page, "Home", "m", "ArrowDown", "Enter")  # merge the first with the second
@@ -131,23 +131,23 @@ def test_the_focus_can_be_seen_wherever_it_is(otters):
 )
 def test_nothing_is_found_against_it_by_axe(open_page, viewport, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    opened = open_page(None, color_scheme=scheme, viewport=viewport)
+    session = open_page(None, color_scheme=scheme, viewport=viewport)
     name = f"{'phone' if viewport is PHONE else 'desktop'}-{scheme}"
-    answer_sensibly(opened.page)
-    opened.go()
-    opened.page.wait_for_selector(".sample")
-    assert _found(axe, opened.page) == []
-    opened.image_path(f"start-{name}")
-    page = open_sample(opened)
-    opened.image_path(f"proposals-{name}")
+    mock_api(session.page)
+    session.go()
+    session.page.wait_for_selector(".sample")
+    assert _found(axe, session.page) == []
+    session.screenshot(f"start-{name}")
+    page = open_sample(session)
+    session.screenshot(f"proposals-{name}")
     for _ in range(3):
         page.locator(PILL).first.click()
     page.get_by_role("button", name="Another way to say it").click()
-    expect(page.locator(".ways .other")).to_have_count(4)
+    expect(page.locator(".alternatives .other")).to_have_count(4)
     page.mouse.move(1, 1)
-    settle(page)
+    wait_for_caption(page)
     assert _found(axe, page) == []
-    opened.image_path(f"captioned-{name}")
+    session.screenshot(f"captioned-{name}")
     page.evaluate("document.getElementById('keys').showModal()")
     assert _found(axe, page) == []
 
@@ -169,7 +169,7 @@ def test_every_control_has_a_name(otters):
 
 def test_colours_follow_the_system_and_the_switch(open_page):
     def ground(page):
-        red, green, blue, *_ = re.findall(r"[\d.]+", style_of(page, "body", "backgroundColor"))
+        red, green, blue, *_ = re.findall(r"[\d.]+", computed_style(page, "body", "backgroundColor"))
         return float(red) + float(green) + float(blue)
 
     dark = open_page(color_scheme="dark").page
@@ -187,28 +187,28 @@ def test_colours_follow_the_system_and_the_switch(open_page):
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1920])
 def test_nothing_sticks_out_at_any_width(open_page, width):
-    opened = open_page(None, viewport={"width": width, "height": 844})
-    answer_sensibly(opened.page)
-    opened.go()
-    page = open_sample(opened)
+    session = open_page(None, viewport={"width": width, "height": 844})
+    mock_api(session.page)
+    session.go()
+    page = open_sample(session)
     for _ in range(4):
         page.locator(PILL).first.click()
-    settle(page)
+    wait_for_caption(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    opened.image_path(f"width-{width}")
+    session.screenshot(f"width-{width}")
 
 
 def test_a_finger_taps_drags_a_grip_and_scrolls(open_page):
-    opened = open_page(None, viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
-    answer_sensibly(opened.page)
-    opened.go()
-    opened.page.locator(".sample").first.tap()
-    page = opened.page
+    session = open_page(None, viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
+    mock_api(session.page)
+    session.go()
+    session.page.locator(".sample").first.tap()
+    page = session.page
     page.wait_for_selector(PILL)
-    page.touchscreen.tap(*at(page, 0.6, 0.5))
-    page.touchscreen.tap(*at(page, 0.2, 0.9))
+    page.touchscreen.tap(*to_screen(page, 0.6, 0.5))
+    page.touchscreen.tap(*to_screen(page, 0.2, 0.9))
     expect(page.locator(CHUNK)).to_have_count(2)
-    before = names_in_control(page)
+    before = chip_names(page)
     page.locator(CHIP).last.scroll_into_view_if_needed()
     finger = page.context.new_cdp_session(page)
     grips = [page.locator(".grip").nth(place).bounding_box() for place in (0, 1)]
@@ -221,21 +221,21 @@ def test_a_finger_taps_drags_a_grip_and_scrolls(open_page):
     for step in range(1, 6):
         touch("touchMove", (x, y + step * (grips[1]["y"] - grips[0]["y"] + 30) / 5))
     touch("touchEnd")
-    expect(page.locator("#told")).to_contain_text("moved to place 2 of 2")
-    assert names_in_control(page) == before[::-1]
-    settle(page)
+    expect(page.locator("#announcement")).to_contain_text("moved to place 2 of 2")
+    assert chip_names(page) == before[::-1]
+    wait_for_caption(page)
 
     page.get_by_role("button", name="New box").click()  # a tap so soon after a drag is taken for a part of it
     expect(page.locator(".stage")).to_have_attribute("data-mode", "draw")
     page.locator(".stage").scroll_into_view_if_needed()
-    (x1, y1), (x2, y2) = at(page, 0.1, 0.1), at(page, 0.4, 0.4)
+    (x1, y1), (x2, y2) = to_screen(page, 0.1, 0.1), to_screen(page, 0.4, 0.4)
     touch("touchStart", (x1, y1))
     for step in range(1, 6):
         touch("touchMove", (x1 + step * (x2 - x1) / 5, y1 + step * (y2 - y1) / 5))
     touch("touchEnd")
     expect(page.locator(CHIP)).to_have_count(3)
-    settle(page)
-    opened.image_path("phone-touched")
+    wait_for_caption(page)
+    session.screenshot("phone-touched")
 
 
 def test_samples_are_those_of_the_examples():

@@ -221,7 +221,7 @@ def test_a_state_is_never_changed_in_place(compute):
             };
             let state = frozen(initialState());
             const act = (type, more) => (state = frozen(reduce(state, { type, ...more })));
-            act("opened", { image: { name: "p", width: 100, height: 50, url: "u", sample: "s", hash: null } });
+            act("imageOpened", { image: { name: "p", width: 100, height: 50, url: "u", sample: "s", hash: null } });
             act("looked", { hash: "h", proposals: [] });
             act("added", { box: [0, 0, 10, 10], name: "a" });
             act("added", { box: [0, 0, 20, 20], name: "b" });

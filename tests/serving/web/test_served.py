@@ -9,151 +9,151 @@ from sct.drawing.palette import PALETTE
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (the dev extra has it)")
 from playwright.sync_api import expect
 
-from tests.serving.web.page_in_use import (
+from tests.serving.web.page import (
     BOX,
     CHIP,
     CHUNK,
     PHOTOS,
     PILL,
-    Opened,
-    at,
-    boxes_of,
+    PageSession,
+    caption_text,
+    computed_style,
+    control_boxes,
     drag,
     open_sample,
-    settle,
-    style_of,
-    text_of,
+    to_screen,
+    wait_for_caption,
 )
 
 
 def test_nothing_is_there_before_a_image_is(open_page):
-    opened = open_page()
-    expect(opened.page).to_have_title("Show, Control and Tell")
-    expect(opened.page.locator(".sample")).to_have_count(3)
-    expect(opened.page.locator(".stage")).to_have_count(0)
-    opened.image_path("start-light")
+    session = open_page()
+    expect(session.page).to_have_title("Show, Control and Tell")
+    expect(session.page.locator(".sample")).to_have_count(3)
+    expect(session.page.locator(".stage")).to_have_count(0)
+    session.screenshot("start-light")
 
 
 def test_a_click_on_a_proposal_adds_it_and_the_caption_follows(open_page):
     page = open_sample(open_page())
     assert page.locator(".proposal").count() == page.locator(PILL).count() > 2
-    page.mouse.click(*at(page, 0.25, 0.75))
-    settle(page)
-    first = text_of(page)
+    page.mouse.click(*to_screen(page, 0.25, 0.75))
+    wait_for_caption(page)
+    first = caption_text(page)
     assert first
-    page.mouse.click(*at(page, 0.75, 0.75))
+    page.mouse.click(*to_screen(page, 0.75, 0.75))
     expect(page.locator(CHIP)).to_have_count(2)
-    settle(page)
-    assert text_of(page) != first
-    assert boxes_of(page) == [[0, 180, 320, 360], [320, 180, 640, 360]]
+    wait_for_caption(page)
+    assert caption_text(page) != first
+    assert control_boxes(page) == [[0, 180, 320, 360], [320, 180, 640, 360]]
 
 
 def test_a_chunk_wears_the_colour_of_its_region(open_page):
     page = open_sample(open_page())
     page.locator(PILL).first.click()
     page.locator(PILL).first.click()
-    settle(page)
+    wait_for_caption(page)
     for chunk in page.locator(CHUNK).all():
-        place = int(chunk.get_attribute("data-place"))
+        place = int(chunk.get_attribute("data-position"))
         red, green, blue = PALETTE[place]
         worn = chunk.evaluate("element => getComputedStyle(element).backgroundColor")
         assert worn == f"rgb({red}, {green}, {blue})"
-        assert style_of(page, f"{BOX}[data-place='{place}']", "borderTopColor") == worn
-        assert style_of(page, f"{CHIP}[data-place='{place}'] .number", "backgroundColor") == worn
+        assert computed_style(page, f"{BOX}[data-position='{place}']", "borderTopColor") == worn
+        assert computed_style(page, f"{CHIP}[data-position='{place}'] .number", "backgroundColor") == worn
 
 
 def test_another_order_is_another_caption_and_undo_brings_the_first_back(open_page):
     page = open_sample(open_page())
     for _ in range(2):
         page.locator(PILL).first.click()
-    settle(page)
-    before, boxes = text_of(page), boxes_of(page)
+    wait_for_caption(page)
+    before, boxes = caption_text(page), control_boxes(page)
     page.locator(CHIP).nth(0).get_by_role("button", name="Move region 1 later").click()
-    settle(page)
-    after = text_of(page)
+    wait_for_caption(page)
+    after = caption_text(page)
     assert after != before
-    assert boxes_of(page) == boxes[::-1]
+    assert control_boxes(page) == boxes[::-1]
     page.keyboard.press("Control+z")
-    settle(page)
-    assert (text_of(page), boxes_of(page)) == (before, boxes)
+    wait_for_caption(page)
+    assert (caption_text(page), control_boxes(page)) == (before, boxes)
     page.keyboard.press("Control+Shift+z")
-    settle(page)
-    assert (text_of(page), boxes_of(page)) == (after, boxes[::-1])
+    wait_for_caption(page)
+    assert (caption_text(page), control_boxes(page)) == (after, boxes[::-1])
 
 
 def test_the_captioner_may_choose_regions_and_order(open_page):
     page = open_sample(open_page())
     page.get_by_role("button", name="Choose for me").click()
-    settle(page)
+    wait_for_caption(page)
     assert page.locator(CHIP).count() > 1
     page.get_by_text("You choose the order").click()
-    expect(page.locator(".spoken").first).to_have_text(re.compile("said 1st|said 2nd|said 3rd|said 4th"))
+    expect(page.locator(".spoken-order").first).to_have_text(re.compile("said 1st|said 2nd|said 3rd|said 4th"))
 
 
 def test_other_ways_to_say_it_can_be_taken(open_page):
     page = open_sample(open_page())
     for _ in range(3):
         page.locator(PILL).first.click()
-    settle(page)
+    wait_for_caption(page)
     page.get_by_role("button", name="Another way to say it").click()
-    way = page.locator(".ways .other").first
-    note = way.locator(".way").inner_text()
+    way = page.locator(".alternatives .other").first
+    note = way.locator(".order-note").inner_text()
     expected = way.locator(".text").inner_text().removesuffix(note).strip()
     number = page.locator(CHIP).count()
-    before = boxes_of(page)
+    before = control_boxes(page)
     way.click()
-    settle(page)
-    assert boxes_of(page) != before
+    wait_for_caption(page)
+    assert control_boxes(page) != before
     assert page.locator(CHIP).count() <= number
-    assert text_of(page) == expected
-    expect(page.locator(".ways")).to_have_count(0)  # they were ways to say the old control
+    assert caption_text(page) == expected
+    expect(page.locator(".alternatives")).to_have_count(0)  # they were ways to say the old control
 
 
 def test_loading_the_page_again_brings_the_control_back(open_page):
-    opened = open_page()
-    page = open_sample(opened, 1)
+    session = open_page()
+    page = open_sample(session, 1)
     for _ in range(2):
         page.locator(PILL).first.click()
-    drag(page, at(page, 0.35, 0.35), at(page, 0.6, 0.7))
+    drag(page, to_screen(page, 0.35, 0.35), to_screen(page, 0.6, 0.7))
     page.get_by_text("You choose the order").click()
-    page.locator("#option-beam").fill("3")
-    settle(page)
-    before, boxes = text_of(page), boxes_of(page)
-    expect(page).to_have_url(re.compile("beam=3"))  # the address follows a moment after the last change
+    page.locator("#option-beam_size").fill("3")
+    wait_for_caption(page)
+    before, boxes = caption_text(page), control_boxes(page)
+    expect(page).to_have_url(re.compile("beam_size=3"))  # the address follows a moment after the last change
     page.reload()
-    settle(page)
-    assert (text_of(page), boxes_of(page)) == (before, boxes)
-    assert page.locator("#option-beam").input_value() == "3"
+    wait_for_caption(page)
+    assert (caption_text(page), control_boxes(page)) == (before, boxes)
+    assert page.locator("#option-beam_size").input_value() == "3"
     assert page.get_by_role("radio", name="You choose the order").is_checked()
-    elsewhere = open_page(page.url.removeprefix(opened.address + "/")).page
-    settle(elsewhere)
-    assert text_of(elsewhere) == before
+    elsewhere = open_page(page.url.removeprefix(session.address + "/")).page
+    wait_for_caption(elsewhere)
+    assert caption_text(elsewhere) == before
 
 
 def test_a_link_without_its_image_asks_for_it_and_knows_it(open_page):
-    opened = open_page()
-    page = opened.page
+    session = open_page()
+    page = session.page
     page.locator("#file").set_input_files(PHOTOS / "hikers.jpg")
     page.wait_for_selector(PILL)
     page.locator(PILL).first.click()
-    settle(page)
-    before = boxes_of(page)
+    wait_for_caption(page)
+    before = control_boxes(page)
     page.get_by_role("button", name="Copy link").click()
-    expect(page.locator("#told.toast")).to_contain_text("does not hold the image")
+    expect(page.locator("#announcement.toast")).to_contain_text("does not hold the image")
     link = page.evaluate("navigator.clipboard.readText()")
     assert "image=" in link
     assert "sample=" not in link
-    page = open_page(link.removeprefix(opened.address + "/")).page
-    expect(page.locator(".expected")).to_contain_text("hikers.jpg")
+    page = open_page(link.removeprefix(session.address + "/")).page
+    expect(page.locator(".pending-link")).to_contain_text("hikers.jpg")
     page.locator("#file").set_input_files(PHOTOS / "otters.jpg")
-    expect(page.locator("#told.toast")).to_contain_text("another image")
+    expect(page.locator("#announcement.toast")).to_contain_text("another image")
     assert page.locator(CHIP).count() == 0
     page.get_by_role("button", name="Another image").click()
     page.goto("about:blank")
     page.goto(link)
     page.locator("#file").set_input_files(PHOTOS / "hikers.jpg")
-    settle(page)
-    assert boxes_of(page) == before
+    wait_for_caption(page)
+    assert control_boxes(page) == before
 
 
 @pytest.mark.parametrize("way", ["paste", "drop"])
@@ -178,7 +178,7 @@ def test_what_is_no_image_is_told(open_page):
     page = open_page().page
     page.locator("#file").set_input_files({"name": "notes.png", "mimeType": "image/png", "buffer": b"no image"})
     expect(page.get_by_role("alert")).to_contain_text("notes.png is no image")
-    open_sample(Opened(page, "", []))
+    open_sample(PageSession(page, "", []))
 
 
 def test_what_is_too_large_is_sent_smaller(open_page):

@@ -159,7 +159,7 @@ export function createActions({ dispatch, getState, api, requestCaption, schedul
       const key = requestKey(document);
       dispatch({ type: "alternativesRequested", key, sets: document.sets });
       try {
-        const { captions } = await api.alternatives(getState().image, { ...request, number: NUM_ALTERNATIVES });
+        const { captions } = await api.alternatives(getState().image, { ...request, limit: NUM_ALTERNATIVES });
         dispatch({ type: "alternativesReceived", key, captions });
       } catch (error) {
         dispatch({ type: "alternativesFailed", key, error: error.message });

@@ -20,7 +20,7 @@ export function control(state, actions) {
 
 function order(state, actions) {
   const { ordered } = currentDocument(state);
-  const canSort = state.server?.model?.can_sort !== false;
+  const canSort = state.server?.model?.has_sorter !== false;
   const choice = (value, text, can = true) =>
     h(
       "label",

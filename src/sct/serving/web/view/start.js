@@ -31,7 +31,7 @@ export function start(state, actions) {
         h("span", {}, "or drop it anywhere on this page, or paste it"),
       ),
       h("p", { class: "note" }, "It is sent to this server only and never written to disk."),
-      state.server?.model?.can_see === false &&
+      state.server?.model?.has_vision === false &&
         h(
           "p",
           { class: "error" },

@@ -9,25 +9,26 @@ import pytest
 from PIL import Image
 
 from sct.drawing.palette import PALETTE
-from tests.serving.web.studio_parts import SCREENSHOTS
 
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (the dev extra has it)")
 from playwright.sync_api import expect
 
-from tests.serving.web.otters import THINGS, answer_sensibly
-from tests.serving.web.page_in_use import (
+from tests.serving.web.page import (
     BOX,
     CHIP,
     CHUNK,
+    OBJECTS,
     PILL,
+    SCREENSHOTS,
     WORD,
-    at,
-    boxes_of,
+    caption_text,
+    chip_names,
+    control_boxes,
     drag,
-    names_in_control,
+    mock_api,
     open_sample,
-    settle,
-    text_of,
+    to_screen,
+    wait_for_caption,
 )
 
 
@@ -36,15 +37,15 @@ def test_boxes_are_drawn_moved_resized_and_removed_with_a_mouse(otters):
     page.get_by_role("button", name="Clear").click()
     expect(page.locator(".words.empty")).to_be_visible()
     page.get_by_role("button", name="New box").click()
-    drag(page, at(page, 0.5, 0.5), at(page, 0.75, 0.9))
-    settle(page)
-    assert boxes_of(page)[0] == pytest.approx([320, 180, 480, 324], abs=1.5)
-    drag(page, at(page, 0.6, 0.7), at(page, 0.7, 0.6))
-    assert boxes_of(page)[0] == pytest.approx([384, 144, 544, 288], abs=1.5)
-    drag(page, at(page, 0.6, 0.4), at(page, 0.4, 0.2))  # by its corner
-    assert boxes_of(page)[0] == pytest.approx([256, 72, 544, 288], abs=1.5)
-    drag(page, at(page, 0.7, 0.5), at(page, 2.0, -1.0))  # no further than the image
-    assert boxes_of(page)[0] == pytest.approx([352, 0, 640, 216], abs=1.5)
+    drag(page, to_screen(page, 0.5, 0.5), to_screen(page, 0.75, 0.9))
+    wait_for_caption(page)
+    assert control_boxes(page)[0] == pytest.approx([320, 180, 480, 324], abs=1.5)
+    drag(page, to_screen(page, 0.6, 0.7), to_screen(page, 0.7, 0.6))
+    assert control_boxes(page)[0] == pytest.approx([384, 144, 544, 288], abs=1.5)
+    drag(page, to_screen(page, 0.6, 0.4), to_screen(page, 0.4, 0.2))  # by its corner
+    assert control_boxes(page)[0] == pytest.approx([256, 72, 544, 288], abs=1.5)
+    drag(page, to_screen(page, 0.7, 0.5), to_screen(page, 2.0, -1.0))  # no further than the image
+    assert control_boxes(page)[0] == pytest.approx([352, 0, 640, 216], abs=1.5)
     page.keyboard.press("Delete")
     expect(page.locator(BOX)).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
@@ -53,13 +54,13 @@ def test_boxes_are_drawn_moved_resized_and_removed_with_a_mouse(otters):
 
 def test_escape_leaves_a_drag_as_if_it_had_not_been(otters):
     page = otters.page
-    before = boxes_of(page)
-    page.mouse.move(*at(page, 0.6, 0.5))
+    before = control_boxes(page)
+    page.mouse.move(*to_screen(page, 0.6, 0.5))
     page.mouse.down()
-    page.mouse.move(*at(page, 0.5, 0.2), steps=4)
+    page.mouse.move(*to_screen(page, 0.5, 0.2), steps=4)
     page.keyboard.press("Escape")
     page.mouse.up()
-    assert boxes_of(page) == before
+    assert control_boxes(page) == before
 
 
 def test_the_caption_follows_while_a_box_is_on_its_way(otters):
@@ -68,9 +69,9 @@ def test_the_caption_follows_while_a_box_is_on_its_way(otters):
     page.get_by_role("button", name="Add otter, 93% sure").click()
     expect(page.locator(CHUNK)).to_have_text("1a brown otter")
     before = page.locator(".card").count()
-    page.mouse.move(*at(page, 0.6, 0.5))
+    page.mouse.move(*to_screen(page, 0.6, 0.5))
     page.mouse.down()
-    page.mouse.move(*at(page, 0.35, 0.65), steps=4)
+    page.mouse.move(*to_screen(page, 0.35, 0.65), steps=4)
     expect(page.locator(CHUNK)).to_have_text("1a sandy rock")
     assert page.locator(".card").count() == before, "a caption on the way is not kept"
     page.mouse.up()
@@ -79,45 +80,45 @@ def test_the_caption_follows_while_a_box_is_on_its_way(otters):
 
 def test_chips_are_dragged_with_a_mouse(otters):
     page = otters.page
-    assert names_in_control(page) == ["otter", "rock", "water"]
+    assert chip_names(page) == ["otter", "rock", "water"]
     first, last = (page.locator(CHIP).nth(place).bounding_box() for place in (0, 2))
     x = first["x"] + 100
     page.mouse.move(x, first["y"] + 10)
     page.mouse.down()
     page.mouse.move(x, last["y"] + last["height"] - 4, steps=5)
-    assert names_in_control(page) == ["rock", "water", "otter"]
+    assert chip_names(page) == ["rock", "water", "otter"]
     otters.screenshot("dragging-a-chip")
     page.mouse.up()
-    settle(page)
-    assert names_in_control(page) == ["rock", "water", "otter"]
-    assert text_of(page) == "a sandy rock rests on the dark water beside a brown otter"
+    wait_for_caption(page)
+    assert chip_names(page) == ["rock", "water", "otter"]
+    assert caption_text(page) == "a sandy rock rests on the dark water beside a brown otter"
 
 
 def test_pointing_lights_both_ways_and_a_word_tells_where_it_looked(otters):
     page = otters.page
     page.locator(CHUNK).nth(1).locator(WORD).last.hover()
-    expect(page.locator(f"{BOX}.lit")).to_have_attribute("data-place", "1")
-    expect(page.locator(f"{CHIP}.lit .name")).to_have_text("rock")
-    expect(page.locator(".look")).to_contain_text("rock looked 92% at region 2 · 8% textual · moves on 97%")
-    assert float(page.locator(".veil mask rect").last.get_attribute("fill-opacity")) == pytest.approx(0.92)
+    expect(page.locator(f"{BOX}.highlighted")).to_have_attribute("data-position", "1")
+    expect(page.locator(f"{CHIP}.highlighted .name")).to_have_text("rock")
+    expect(page.locator(".attention")).to_contain_text("rock looked 92% at region 2 · 8% textual · moves on 97%")
+    assert float(page.locator(".dimmer mask rect").last.get_attribute("fill-opacity")) == pytest.approx(0.92)
     otters.screenshot("a-word-looks")
-    page.mouse.move(*at(page, 0.6, 0.45))
-    expect(page.locator(f"{CHUNK}.lit")).to_contain_text("a brown otter")
-    expect(page.locator(f"{BOX}.lit")).to_have_attribute("data-place", "0")
+    page.mouse.move(*to_screen(page, 0.6, 0.45))
+    expect(page.locator(f"{CHUNK}.highlighted")).to_contain_text("a brown otter")
+    expect(page.locator(f"{BOX}.highlighted")).to_have_attribute("data-position", "0")
     page.mouse.move(2, 2)
-    expect(page.locator(f"{CHUNK}.lit, {BOX}.lit")).to_have_count(0)
+    expect(page.locator(f"{CHUNK}.highlighted, {BOX}.highlighted")).to_have_count(0)
 
 
 def test_boxes_are_merged_into_one_region_and_split_again(otters):
     page = otters.page
     page.locator(CHIP).nth(0).locator(".chip-name").click()
     page.get_by_role("button", name="Merge").click()
-    page.mouse.click(*at(page, 0.1, 0.6))  # the other otter, which is only proposed
+    page.mouse.click(*to_screen(page, 0.1, 0.6))  # the other otter, which is only proposed
     expect(page.locator(CHIP).first).to_contain_text("2 boxes")
     expect(page.locator(CHUNK).first).to_contain_text("two otters")
-    assert [len(group) for group in otters.asked[-1]["control"]] == [2, 1, 1]
+    assert [len(group) for group in otters.requests[-1]["control"]] == [2, 1, 1]
     page.locator(WORD).nth(1).hover()
-    expect(page.locator(".look")).to_contain_text("(61%, 31%)")
+    expect(page.locator(".attention")).to_contain_text("(61%, 31%)")
     otters.screenshot("a-region-of-two-boxes")
     page.locator(CHIP).nth(0).locator(".chip-name").click()
     page.get_by_role("button", name="Merge").click()
@@ -131,12 +132,12 @@ def test_boxes_are_merged_into_one_region_and_split_again(otters):
 
 def test_options_are_asked_for(otters):
     page = otters.page
-    page.locator("#option-longest").fill("12")
-    page.locator("#option-beam").fill("2")
+    page.locator("#option-max_length").fill("12")
+    page.locator("#option-beam_size").fill("2")
     page.locator("#option-cover").uncheck()
     page.get_by_text("You choose the order").click()
-    expect(page.locator(".spoken").first).to_have_text("said 3rd")
-    asked = {name: otters.asked[-1][name] for name in ("max_length", "beam", "n_best", "cover", "ordered")}
+    expect(page.locator(".spoken-order").first).to_have_text("said 3rd")
+    asked = {name: otters.requests[-1][name] for name in ("max_length", "beam", "n_best", "cover", "ordered")}
     assert asked == {"max_length": 12, "beam": 2, "n_best": 2, "cover": False, "ordered": False}
 
 
@@ -145,7 +146,7 @@ def test_the_next_best_caption_can_be_preferred(otters):
     other = page.locator(".others .other").nth(1)
     expected = other.locator(".text").inner_text()
     other.click()
-    assert text_of(page) == expected
+    assert caption_text(page) == expected
     expect(other).to_have_attribute("aria-pressed", "true")
 
 
@@ -154,21 +155,21 @@ def test_captions_stand_side_by_side_and_come_back(otters):
     assert page.locator(".card").count() == 0, "one caption alone has nothing to stand beside"
     page.locator(CHIP).nth(2).get_by_role("button", name="Remove region 3").click()
     page.locator(CHIP).nth(1).get_by_role("button", name="Move region 2 earlier").click()
-    settle(page)
+    wait_for_caption(page)
     expect(page.locator(".card .text").first).to_have_text("a sandy rock rests on a brown otter")
     otters.screenshot("history")
     page.locator(".card", has_text="the dark water").first.click()
-    settle(page)
-    assert text_of(page) == "a brown otter rests on a sandy rock beside the dark water"
+    wait_for_caption(page)
+    assert caption_text(page) == "a brown otter rests on a sandy rock beside the dark water"
     expect(page.locator(".card[aria-current]")).to_contain_text("the dark water")
 
 
 def test_what_is_taken_away_holds_the_caption(otters):
     page = otters.page
     page.get_by_role("button", name="Copy text").click()
-    expect(page.locator("#told.toast")).to_have_text("Text copied")
+    expect(page.locator("#announcement.toast")).to_have_text("Text copied")
     text = page.evaluate("navigator.clipboard.readText()")
-    assert text == text_of(page)
+    assert text == caption_text(page)
     files = {}
     for kind in ("JSON", "SVG", "PNG"):
         with page.expect_download() as download:
@@ -177,7 +178,7 @@ def test_what_is_taken_away_holds_the_caption(otters):
         files[kind] = Path(download.value.path()).read_bytes()
     content = json.loads(files["JSON"])
     assert (content["text"], content["image"]["width"]) == (text, 640)
-    assert content["chunks"][0]["boxes"] == [list(THINGS["otter"][0])]
+    assert content["chunks"][0]["boxes"] == [list(OBJECTS["otter"][0])]
     drawing = ElementTree.fromstring(files["SVG"])
     lines = [each.text for each in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert {"a brown otter", "rests on", "1", "2", "3"} <= set(lines)
@@ -190,9 +191,9 @@ def test_what_is_taken_away_holds_the_caption(otters):
 
 
 def test_whatever_comes_is_only_ever_text(open_page):
-    opened = open_page(None)
-    page, nasty = opened.page, "<img src=x onerror=alert(1)>"
-    answer_sensibly(page)
+    session = open_page(None)
+    page, nasty = session.page, "<img src=x onerror=alert(1)>"
+    mock_api(page)
     regions = [{"box": [10, 10, 200, 200], "class": nasty, "score": 0.5}]
     page.route(
         "**/v1/detect",
@@ -204,8 +205,8 @@ def test_whatever_comes_is_only_ever_text(open_page):
         "order": None, "control": [[[10, 10, 200, 200]]], "classes": [[nasty]],
     }  # fmt: skip
     page.route("**/v1/caption", lambda r: r.fulfill(json={"image": {"id": nasty}, "captions": [caption]}))
-    opened.go()
-    open_sample(opened).locator(PILL).click()
+    session.go()
+    open_sample(session).locator(PILL).click()
     expect(page.locator(WORD)).to_have_text(nasty)
     expect(page.locator(".chip .name")).to_have_text(nasty)
     assert page.locator("img[src='x']").count() == 0
@@ -222,7 +223,7 @@ def test_a_captioner_that_fails_or_is_busy_is_told_of(otters):
     expect(page.get_by_role("alert")).to_contain_text("a fault of the server")
     answers = [429, 200]
     page.unroute("**/v1/caption")
-    answer_sensibly(page)
+    mock_api(page)
     page.route(
         "**/v1/caption",
         lambda route: (
@@ -235,8 +236,8 @@ def test_a_captioner_that_fails_or_is_busy_is_told_of(otters):
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(CHUNK)).to_have_count(4)
     assert not answers
-    assert len(otters.complaints) == 2, "the browser itself notes both answers"
-    otters.complaints.clear()
+    assert len(otters.errors) == 2, "the browser itself notes both answers"
+    otters.errors.clear()
 
 
 def test_a_token_in_the_address_becomes_a_header_and_leaves_the_address(open_page):
