@@ -1,8 +1,8 @@
-"""What a user gave and what was expected do not agree."""
+"""The error type of all input checks."""
 
 
 class InputError(ValueError):
-    """Bad input, said in one line: what came, what was expected, what to do.
+    """Invalid input. The message is one line: what was found, what was expected, what to do.
 
-    The command line prints it without a traceback and exits with 2.
+    The command line prints it without a traceback and exits with status 2.
     """

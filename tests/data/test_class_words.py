@@ -1,6 +1,6 @@
 from sct.data.corpus_words import class_nouns
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import merge_tables, build_table
+from sct.data.table import build_table, merge_tables
 from sct.regions import Box, Region
 
 
@@ -42,4 +42,4 @@ def test_last_words_of_chunks_are_words_for_their_class_the_commonest_first():
 
 def test_rare_words_and_those_beyond_the_most_are_left_out():
     assert named(min_count=2) == {"dog": ["dog"], "person": ["man"]}
-    assert named(min_count=1, most=1) == {"dog": ["dog"], "person": ["man"]}
+    assert named(min_count=1, max_nouns=1) == {"dog": ["dog"], "person": ["man"]}

@@ -2,7 +2,7 @@ import numpy as np
 
 from sct.data.corpus_words import build_noun_table
 from sct.data.records import AnnotatedImage, Caption
-from sct.data.table import merge_tables, build_table
+from sct.data.table import build_table, merge_tables
 from sct.language.word_vectors import WordVectors
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from sct.data.dataset import Dataset, Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import merge_tables, build_table
+from sct.data.table import build_table, merge_tables
 from sct.errors import InputError
 from sct.language.noun_table import NounTable
 from sct.regions import Box, Region

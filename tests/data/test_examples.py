@@ -4,9 +4,9 @@ import pytest
 from sct.data.examples import Examples, examples_from_samples, make_examples
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.samples import make_samples
-from sct.data.table import Table, merge_tables, build_table
+from sct.data.table import Table, build_table, merge_tables
 from sct.errors import InputError
-from sct.language.shift_targets import shift_targets, slots
+from sct.language.shift_targets import fill_regions, shift_targets
 from sct.language.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from sct.regions import Box, Region
 
@@ -151,7 +151,7 @@ def test_says_the_same_as_one_caption_at_a_time(seed):
         caption = image.captions[row % 3]
         length = len(caption.words)
         assert examples.num_words[row] == length
-        assert examples.slots[row, :length].tolist() == slots(caption.chunk_of_word)
+        assert examples.slots[row, :length].tolist() == fill_regions(caption.chunk_of_word)
         assert examples.shifts[row, :length].tolist() == shift_targets(caption.chunk_of_word)
         first = 3 * int(examples.image[row])
         expected = [[first + m for m in chunk.regions or range(3)] for chunk in caption.chunks or ()]

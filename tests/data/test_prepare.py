@@ -12,7 +12,7 @@ import pytest
 
 from sct.data import shards
 from sct.data.dataset import MANIFEST, TABLE, VOCABULARY, Dataset
-from sct.data.prepare import PARTS, PrepareConfig, _workplace, prepare
+from sct.data.prepare import SHARDS, PrepareConfig, _workplace, prepare
 from sct.data.sources import SourceOptions
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
@@ -54,7 +54,7 @@ def start_child(out, workers=2):
 def test_makes_a_dataset_that_can_be_read(whole):
     dataset = Dataset.open(whole)
     assert len(dataset) == 11
-    assert not (whole / PARTS).exists()
+    assert not (whole / SHARDS).exists()
     astronaut = dataset["astronaut"]
     assert astronaut == dataset["astronaut.jpg"]
     assert [chunk.class_name for chunk in astronaut.captions[0].chunks] == ["woman", "suit", "helmet", "shuttle"]
@@ -70,14 +70,14 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, whole, kill_after):
     for _ in range(kill_after):
         child.stdout.readline()
     if not kill_after:  # killed as soon as it has begun
-        while child.poll() is None and not (out / PARTS / "plan.json").exists():
+        while child.poll() is None and not (out / SHARDS / "fingerprint.json").exists():
             time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
     with pytest.raises(InputError, match="holds no whole dataset"):
         Dataset.open(out)
-    finished = len(list((out / PARTS).glob("*.safetensors")))
+    finished = len(list((out / SHARDS).glob("*.safetensors")))
     assert finished >= kill_after
     child = start_child(out)
     output = child.communicate()[0].split("\n")
@@ -100,7 +100,7 @@ def test_finished_parts_are_not_made_again(tmp_path, monkeypatch, whole):
     child.kill()
     child.wait()
     child.stdout.close()
-    stamps = {path.name: path.stat().st_mtime_ns for path in (out / PARTS).glob("*.safetensors")}
+    stamps = {path.name: path.stat().st_mtime_ns for path in (out / SHARDS).glob("*.safetensors")}
     kept = tmp_path / "kept"
     monkeypatch.setattr(shards, "IMAGES_PER_SHARD", 2)
     monkeypatch.setattr("sct.data.prepare.IMAGES_PER_SHARD", 2)
@@ -166,7 +166,7 @@ def test_a_second_run_is_kept_out(tmp_path):
 
 
 def test_a_build_killed_before_its_plan_was_written_begins_anew(tmp_path, whole):
-    (tmp_path / "tiny" / PARTS).mkdir(parents=True)
+    (tmp_path / "tiny" / SHARDS).mkdir(parents=True)
     prepare(TINY, tmp_path / "tiny", PrepareConfig())
     assert files_of(tmp_path / "tiny") == files_of(whole)
 
@@ -177,7 +177,7 @@ def test_the_advice_to_skip_bad_lines_can_be_followed(tmp_path, monkeypatch):
     source.write_text((TINY / "train.jsonl").read_text() + "{broken\n")
     with pytest.raises(InputError, match="--skip-bad"):
         prepare(source, out, PrepareConfig(workers=1))
-    assert list((out / PARTS).glob("*.safetensors")), "what was read before is kept"
+    assert list((out / SHARDS).glob("*.safetensors")), "what was read before is kept"
     assert prepare(source, out, PrepareConfig(workers=1, skip_bad=True)).manifest.num_images == 8
 
 
@@ -243,7 +243,7 @@ def test_bad_lines_are_skipped_and_counted(tmp_path):
     prepared = prepare(source, tmp_path / "lenient", PrepareConfig(skip_bad=True))
     assert prepared.manifest.num_images == 8
     assert prepared.manifest.skipped == {"unreadable_inputs": 1}
-    assert "line 9" in prepared.faults[0]
+    assert "line 9" in prepared.read_errors[0]
 
 
 def test_the_papers_index_knows_no_limit(tmp_path):
@@ -288,7 +288,7 @@ def test_an_empty_source_is_refused(tmp_path):
     [
         pytest.param({"format": "other"}, "not of an sct dataset", id="foreign"),
         pytest.param({"version": 99}, "version 99, this sct reads", id="newer"),
-        pytest.param({"images": 12}, "has 11 images, dataset.json says 12", id="of another table"),
+        pytest.param({"num_images": 12}, "has 11 images, dataset.json says 12", id="of another table"),
         pytest.param({"colour": "red"}, "is damaged", id="unknown field"),
     ],
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sct.data.features import LayoutFeatures, StoreFeatures, make_features, image_descriptors
+from sct.data.features import LayoutFeatures, StoreFeatures, image_descriptors, make_features
 from sct.data.records import AnnotatedImage
 from sct.data.table import build_table
 from sct.errors import InputError

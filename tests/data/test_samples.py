@@ -3,7 +3,8 @@
 import pytest
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.samples import caption_text, image_region_sets, make_samples, top_scoring_regions, sort_region_sets
+from sct.data.index import caption_text
+from sct.data.samples import image_region_sets, make_samples, sort_region_sets, top_scoring_regions
 from sct.data.table import build_table
 from sct.errors import InputError
 from sct.regions import Box, Region
@@ -26,7 +27,9 @@ def image(*captions, image_id="1", split="val", regions=REGIONS):
 
 
 def grouped(control, *captions):
-    return [(sample.control, sample.captions) for sample in make_samples(build_table([image(*captions)]), "val", control)]
+    return [
+        (sample.control, sample.captions) for sample in make_samples(build_table([image(*captions)]), "val", control)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,11 @@ def test_images_without_a_region_or_a_caption_are_left_out():
 
 def test_the_order_of_a_set_tells_nothing_of_captions():
     table = build_table([image(caption(DOG))])
-    assert sort_region_sets(table, 0, ((2,), (0,), (3,))) == sort_region_sets(table, 0, ((3,), (2,), (0,))) == ((0,), (3,), (2,))
+    assert (
+        sort_region_sets(table, 0, ((2,), (0,), (3,)))
+        == sort_region_sets(table, 0, ((3,), (2,), (0,)))
+        == ((0,), (3,), (2,))
+    )
 
 
 def test_texts_come_as_they_were_written():

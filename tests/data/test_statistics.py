@@ -1,6 +1,6 @@
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.statistics import mark_captions, compute_statistics
-from sct.data.table import merge_tables, build_table
+from sct.data.statistics import compute_statistics, mark_captions
+from sct.data.table import build_table, merge_tables
 from sct.regions import Box, Region
 
 DOG, CAT, GAP = Chunk("dog", (0,)), Chunk("cat", (1,)), Chunk(None, ())
@@ -33,7 +33,9 @@ def test_counts_what_the_paper_counts():
     assert (train.num_noun_chunks, train.num_associated_chunks, train.num_classes) == (5, 3, 2)
     assert train.chunks_per_caption == 5 / 3
     assert (train.num_without_chunk, train.num_unassociated) == (2, 0), "training fills a gap from the image"
-    assert (val.num_captions, val.num_noun_chunks, val.num_classes, val.num_unassociated) == (1, 1, 1, 1), "validation does not"
+    assert (val.num_captions, val.num_noun_chunks, val.num_classes, val.num_unassociated) == (1, 1, 1, 1), (
+        "validation does not"
+    )
     assert mark_captions(table).usable.tolist() == [True, True, True, False, False, False, True]
 
 

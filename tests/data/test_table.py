@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import merge_tables, load_table, build_table, save_table
+from sct.data.table import build_table, load_table, merge_tables, save_table
 from sct.errors import InputError
 from sct.regions import Box, Region
 

@@ -1,6 +1,6 @@
 from sct.data.corpus_words import tag_templates, word_tags
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import merge_tables, build_table
+from sct.data.table import build_table, merge_tables
 from sct.regions import Box, Region
 
 
@@ -48,4 +48,4 @@ def test_words_have_their_usual_tag_and_the_commonest_sequences_come_first():
 def test_few_and_short_templates_where_these_are_wanted():
     vocabulary = VOCABULARY.with_min_count(1)
     tags = word_tags(TABLE, "train", vocabulary, tagger=Lexicon())
-    assert tag_templates(TABLE, "train", vocabulary, tags, most=1, longest=2) == ("DN",)
+    assert tag_templates(TABLE, "train", vocabulary, tags, max_templates=1, max_length=2) == ("DN",)

@@ -4,14 +4,14 @@ import numpy as np
 
 from sct.data.examples import (
     MAX_REGIONS_PER_IMAGE,
-    whole_image_regions,
-    whole_image_examples,
     make_examples,
+    whole_image_examples,
+    whole_image_regions,
     whole_image_samples,
 )
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.samples import make_samples
-from sct.data.table import merge_tables, build_table
+from sct.data.table import build_table, merge_tables
 from sct.regions import Box, Region
 
 CAPTION = Caption(
@@ -28,7 +28,9 @@ def image(name: str, num_regions: int, best: int) -> AnnotatedImage:
     )
 
 
-TABLE, VOCABULARY = merge_tables([build_table([image("few", 4, best=1), image("many", MAX_REGIONS_PER_IMAGE + 7, best=MAX_REGIONS_PER_IMAGE + 6)])])
+TABLE, VOCABULARY = merge_tables(
+    [build_table([image("few", 4, best=1), image("many", MAX_REGIONS_PER_IMAGE + 7, best=MAX_REGIONS_PER_IMAGE + 6)])]
+)
 
 
 def test_all_regions_are_shown_in_order_and_the_likeliest_where_they_are_too_many():

@@ -25,13 +25,13 @@ def chunker():
 def test_finds_what_a_caption_talks_about(chunker, text, phrases, nouns):
     [found] = chunker.chunks([text])
     assert [text[chunk.start : chunk.end] for chunk in found] == phrases
-    assert [chunk.base for chunk in found] == nouns
+    assert [chunk.lemma for chunk in found] == nouns
 
 
 def test_tells_number_and_modifiers(chunker):
     [[men, dog]] = chunker.chunks(["Two old men walk a dog ."])
-    assert (men.plural, men.modifiers, men.noun) == (True, ("two", "old"), "men")
-    assert (dog.plural, dog.modifiers) == (False, ("a",))
+    assert (men.is_plural, men.modifiers, men.noun) == (True, ("two", "old"), "men")
+    assert (dog.is_plural, dog.modifiers) == (False, ("a",))
 
 
 @pytest.mark.parametrize(

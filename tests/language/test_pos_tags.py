@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from sct.language.noun_table import NounTable
-from sct.language.pos_tags import NounTagger, majority_nouns
+from sct.language.pos_tags import PosTagger, majority_nouns
 from sct.language.tokenizer import tokenize
 from sct.language.word_vectors import WordVectors
 
 
 @pytest.fixture(scope="module")
 def tagger():
-    return NounTagger()
+    return PosTagger()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from sct.language.reference_tokenizer import PUNCTUATION, caption_key, clean, without_punctuation
+from sct.language.reference_tokenizer import PUNCTUATION, caption_key, clean_caption, drop_punctuation
 
 
 def test_there_are_seventeen_strings():
@@ -39,8 +39,8 @@ def test_keys_are_lower_cased_and_little_else(text, key):
     ],
 )
 def test_punctuation_goes_as_tokens_then_inside_words(text, cleaned):
-    assert clean(text) == cleaned
+    assert clean_caption(text) == cleaned
 
 
 def test_case_and_marks_inside_words_stay_when_only_tokens_are_dropped():
-    assert without_punctuation(["A", "man", "'s", "T-shirt", ",", "...", ";", "."]) == ["A", "man", "'s", "T-shirt"]
+    assert drop_punctuation(["A", "man", "'s", "T-shirt", ",", "...", ";", "."]) == ["A", "man", "'s", "T-shirt"]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sct.language.shift_targets import shift_targets, slots
+from sct.language.shift_targets import fill_regions, shift_targets
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_following_the_moves_visits_every_region_in_order(region_of_word):
         visited.append(pointer)
         pointer += move
     regions = [region for region in region_of_word if region is not None]
-    expected = slots(region_of_word)
+    expected = fill_regions(region_of_word)
     assert visited == expected if regions else set(visited) <= {0}

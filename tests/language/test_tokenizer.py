@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sct.language import tokenizer
-from sct.language.tokenizer import Word, tokenize_with_spans, tokenize
+from sct.language.tokenizer import Token, tokenize, tokenize_with_spans
 
 RECORDED = [
     # nothing at all
@@ -119,7 +119,12 @@ def test_words_keep_the_place_they_came_from(text, words):
 
 
 def test_places_count_from_the_start_of_the_text():
-    assert tokenize_with_spans("a dog's  toy") == [Word("a", 0, 1), Word("dog", 2, 5), Word("'s", 5, 7), Word("toy", 9, 12)]
+    assert tokenize_with_spans("a dog's  toy") == [
+        Token("a", 0, 1),
+        Token("dog", 2, 5),
+        Token("'s", 5, 7),
+        Token("toy", 9, 12),
+    ]
 
 
 captions = st.lists(

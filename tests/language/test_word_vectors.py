@@ -54,9 +54,11 @@ def test_a_name_of_two_words_is_their_mean(tmp_path):
     path = tmp_path / "glove.txt"
     path.write_bytes(GLOVE)
     vectors = load_vectors(path)
-    np.testing.assert_allclose(vectors.unit(["dog", "cat"]), np.array([1.6, 0.8]) / np.hypot(1.6, 0.8), rtol=1e-6)
-    assert vectors.unit(["dog", "okapi"]) is None, "half a name is another name"
-    assert vectors.unit([]) is None
+    np.testing.assert_allclose(
+        vectors.unit_vector(["dog", "cat"]), np.array([1.6, 0.8]) / np.hypot(1.6, 0.8), rtol=1e-6
+    )
+    assert vectors.unit_vector(["dog", "okapi"]) is None, "half a name is another name"
+    assert vectors.unit_vector([]) is None
 
 
 def test_a_changed_file_is_read_anew(tmp_path):

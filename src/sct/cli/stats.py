@@ -1,63 +1,65 @@
-"""``sct stats``: the paper's Table 1 for a dataset, beside the published one."""
+"""``sct stats``: statistics of a dataset next to the paper's Table 1."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table as TextTable
 
 from sct.data.dataset import Dataset
-from sct.data.published import TABLE_1, Table1Column
 from sct.data.statistics import SplitStatistics, compute_statistics
+from sct.reproduction.published import TABLES
 
 
 def stats_command(
-    dataset: Annotated[Path, typer.Argument(help="A folder made by sct prepare.")],
+    dataset: Annotated[Path, typer.Argument(help="Dataset folder written by sct prepare.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print captions, noun chunks and classes of each split (the paper's Table 1)."""
+    """Print the number of captions, noun chunks and classes of each split (the paper's Table 1)."""
     opened = Dataset.open(dataset)
-    found = compute_statistics(opened.table)
+    statistics = compute_statistics(opened.table)
     if as_json:
-        print(json.dumps({split: _record(split_statistics) for split, split_statistics in found.items()}))
+        print(json.dumps({split: _record(row) for split, row in statistics.items()}))
         return
     console = Console(width=None if Console().is_terminal else 110)
-    console.print(_table_1(opened.manifest.source, found))
-    console.print(_dropped(found))
+    console.print(_table_1(opened.manifest.source, statistics))
+    console.print(_source_captions(statistics))
 
 
 def _record(split: SplitStatistics) -> dict[str, float]:
     return {**asdict(split), "chunks_per_caption": split.chunks_per_caption}
 
 
-def _table_1(source: str, found: dict[str, SplitStatistics]) -> Grid:
-    grid = Grid(title="Table 1")
-    for heading in ("", "split", "captions", "noun chunks", "chunks per caption", "classes"):
-        grid.add_column(heading, justify="left" if heading in ("", "split") else "right")
-    for split, row in found.items():
-        ours = Table1Column(row.num_captions, row.num_noun_chunks, row.chunks_per_caption, row.num_classes)
-        _add_row(grid, f"this dataset ({source})", split, ours)
-    for name, splits in TABLE_1.items():
-        grid.add_section()
-        for split, published in splits.items():
-            _add_row(grid, f"{name}, published", split, published)
-    return grid
+def _table_1(source: str, statistics: Mapping[str, SplitStatistics]) -> TextTable:
+    published = TABLES["table1"]
+    table = TextTable(title="Table 1")
+    for heading in ("", "split", *published.metrics):
+        table.add_column(heading, justify="left" if heading in ("", "split") else "right")
+    for split, row in statistics.items():
+        values = (row.num_captions, row.num_noun_chunks, row.chunks_per_caption, row.num_classes)
+        table.add_row(f"this dataset ({source})", split, *map(_format, published.metrics, values))
+    for section in published.sections:
+        table.add_section()
+        for published_row in section.rows:
+            values = tuple(published_row.figures[metric] for metric in published.metrics)
+            name, split = f"{section.title}, published", published_row.key.system
+            table.add_row(name, split, *map(_format, published.metrics, values))
+    return table
 
 
-def _add_row(grid: Grid, name: str, split: str, row: Table1Column) -> None:
-    grid.add_row(
-        name, split, f"{row.num_captions:,}", f"{row.num_noun_chunks:,}", f"{row.chunks_per_caption:.2f}", f"{row.num_classes:,}"
-    )
+def _format(metric: str, value: float) -> str:
+    return f"{value:.2f}" if metric == "chunks per caption" else f"{int(value):,}"
 
 
-def _dropped(found: dict[str, SplitStatistics]) -> Grid:
-    grid = Grid(title="What became of the source's captions")
+def _source_captions(statistics: Mapping[str, SplitStatistics]) -> TextTable:
+    table = TextTable(title="Captions of the source")
     for heading in ("split", "images", "in source", "no noun chunk", "a chunk has no region", "used", "associated"):
-        grid.add_column(heading, justify="left" if heading == "split" else "right")
-    for split, row in found.items():
+        table.add_column(heading, justify="left" if heading == "split" else "right")
+    for split, row in statistics.items():
         share = row.num_associated_chunks / row.num_noun_chunks if row.num_noun_chunks else 0.0
         counts = (
             row.num_images,
@@ -66,6 +68,6 @@ def _dropped(found: dict[str, SplitStatistics]) -> Grid:
             row.num_unassociated,
             row.num_captions,
         )
-        grid.add_row(split, *(f"{count:,}" for count in counts), f"{share:.1%}")
-    grid.caption = "Only training keeps captions in which a chunk has no region; associated: share of the used chunks."
-    return grid
+        table.add_row(split, *(f"{count:,}" for count in counts), f"{share:.1%}")
+    table.caption = "Captions with a chunk that has no region are used in training only; associated: share of chunks."
+    return table

@@ -1,7 +1,6 @@
-"""COCO's 80 classes, in COCO's order, and other names that captions give them.
+"""COCO's 80 classes, in COCO's order, with synonyms used in captions.
 
-The names were written by hand while reading what word vectors alone would associate: among 80 classes they call a boy a
-dog and a street a traffic light.
+The synonyms were written by hand: word vectors alone associate "boy" with dog and "street" with traffic light.
 """
 
 COCO_NAMES: dict[str, tuple[str, ...]] = {
@@ -108,4 +107,4 @@ COCO_NAMES: dict[str, tuple[str, ...]] = {
 COCO_CLASSES = tuple(COCO_NAMES)
 
 CLASS_OF_NOUN = {name: class_name for class_name, names in COCO_NAMES.items() for name in (class_name, *names)}
-"""From a noun to the class it names."""
+"""From a noun to its class."""

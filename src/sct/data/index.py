@@ -1,4 +1,4 @@
-"""Where the captions of a table belong, and what each of them mentions: what every later table is made of."""
+"""Row lookups in a table: captions, images, splits and regions of words, mentions and members."""
 
 from typing import NamedTuple
 
@@ -10,9 +10,9 @@ from sct.errors import InputError
 
 
 class Mentions(NamedTuple):
-    """Every mention of a chunk, a run of words in it, in the order of the words.
+    """Mentions of chunks, in order of the words. A mention is a run of words of one chunk.
 
-    Words between chunks end a run: "man and man" are two mentions of one chunk, which reference mode has.
+    In reference mode a chunk may have several, separated by other words: "man and man".
     """
 
     caption: Int64[np.ndarray, " mentions"]
@@ -22,7 +22,7 @@ class Mentions(NamedTuple):
 
 
 def find_mentions(table: Table) -> Mentions:
-    """All mentions of a table."""
+    """Return all mentions of a table."""
     columns = table.columns
     caption = caption_of_word(table)
     label = columns["word_chunk"].astype(np.int64)
@@ -33,17 +33,17 @@ def find_mentions(table: Table) -> Mentions:
 
 
 def caption_of_word(table: Table) -> Int64[np.ndarray, " words"]:
-    """Row of the caption of each word."""
+    """Return the caption row of each word."""
     return np.repeat(np.arange(len(table.columns["auto_grounded"])), np.diff(table.columns["word_offsets"]))
 
 
 def image_of_caption(table: Table) -> Int64[np.ndarray, " captions"]:
-    """Row of the image of each caption."""
+    """Return the image row of each caption."""
     return np.repeat(np.arange(len(table.image_ids)), np.diff(table.columns["caption_offsets"]))
 
 
 def region_of_member(table: Table) -> Int64[np.ndarray, " members"]:
-    """Row of the region of each member of a chunk's region set."""
+    """Return the region row of each member of a chunk's region set."""
     columns = table.columns
     image_of_chunk = np.repeat(image_of_caption(table), np.diff(columns["chunk_offsets"]))
     first = columns["region_offsets"].astype(np.int64)[image_of_chunk]
@@ -52,12 +52,18 @@ def region_of_member(table: Table) -> Int64[np.ndarray, " members"]:
 
 
 def split_of_caption(table: Table) -> np.ndarray:
-    """Number of the split of each caption."""
+    """Return the split index of each caption."""
     return np.repeat(table.columns["image_split"], np.diff(table.columns["caption_offsets"]))
 
 
 def split_index(table: Table, split: str) -> int:
-    """Number of a split by its name."""
+    """Return the index of a split."""
     if split not in table.splits:
         raise InputError(f"the dataset has no split {split!r}: expected one of {', '.join(table.splits)}")
     return table.splits.index(split)
+
+
+def caption_text(table: Table, caption: int) -> str:
+    """Return the text of a caption row, as written."""
+    first, last = table.columns["text_offsets"][caption : caption + 2].tolist()
+    return table.columns["text_bytes"][first:last].tobytes().decode("utf-8")

@@ -1,169 +1,197 @@
-"""From a source to a dataset folder: resumable after a kill, and always the same result."""
+"""Prepare a dataset folder from a source; resumable after a kill, with the same result.
+
+A file of detections in HDF5 becomes a region store instead.
+"""
 
 import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from sct.data.corpus_words import build_noun_table, word_tags
-from sct.data.dataset import (
-    MANIFEST,
-    NOUNS,
-    TABLE,
-    TAGS,
-    VERSION,
-    VOCABULARY,
-    Manifest,
-    read_manifest,
-    write_dataset,
-)
+from sct.data.dataset import DATASET_FORMAT, FILES, MANIFEST, Manifest, read_manifest, write_dataset
 from sct.data.grounding.grounder import GrounderConfig
 from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.shards import IMAGES_PER_SHARD, build_shards
 from sct.data.sources import Source, SourceOptions, open_source
-from sct.data.table import merge_tables, load_table
+from sct.data.table import load_table, merge_tables
 from sct.errors import InputError
 from sct.language.word_vectors import load_vectors
+from sct.regions.hdf5 import convert_hdf5, read_class_names
 from sct.storage.atomic import atomic_write, lock
 
-PARTS = ".parts"
+HDF5_SUFFIXES = frozenset({".h5", ".hdf5"})
+SHARDS = ".shards"
+
+Progress = Callable[[int, int | None], None]
+"""Called with the number of images done, and of all images if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareConfig:
-    """Settings of a preparation."""
+    """Settings of ``prepare``."""
 
     source: SourceOptions = field(default_factory=SourceOptions)
     vectors: Path | None = None
+    """File of word vectors; None: GloVe 6B 50-d."""
     min_similarity: float | None = None
+    """Minimum similarity of noun and class; None: see ``GrounderConfig``."""
+    classes: Path | None = None
+    """HDF5 detections only: file with the detector's class names, one per line."""
     skip_bad: bool = False
+    """Skip unreadable inputs instead of raising."""
     overwrite: bool = False
     workers: int | None = None
-    """Processes that parse captions; None: one for each core."""
+    """Number of processes; None: one per core."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """What came of a preparation."""
+class PrepareResult:
+    """A finished dataset or region store."""
 
-    manifest: Manifest
-    faults: tuple[str, ...]
-    """Inputs that were skipped, each with its place and reason."""
+    source: str
+    """Kind of source."""
+    num_images: int
+    manifest: Manifest | None = None
+    """None for a region store."""
+    read_errors: tuple[str, ...] = ()
+    """Skipped inputs, each with its location and reason."""
+
+    def report(self) -> dict[str, Any]:
+        """Return the result as a JSON object."""
+        if self.manifest is None:
+            return {"source": self.source, "num_images": self.num_images}
+        return asdict(self.manifest)
 
 
-def prepare(
-    source_path: Path,
-    out: Path,
-    settings: PrepareConfig,
-    progress: Callable[[int, int | None], None] | None = None,
-) -> Prepared:
-    """Make a dataset folder of a source; a killed run is continued by the same call.
+def prepare(source: Path, out: Path, config: PrepareConfig, progress: Progress | None = None) -> PrepareResult:
+    """Prepare a dataset folder, or a region store from an HDF5 file of detections.
 
-    ``progress`` is told the number of images done and the number of all, if known. A dataset that is to be overwritten
-    stays until the new one is ready.
+    The same call resumes a killed run. A dataset to be overwritten is kept until the new one is complete.
     """
-    source = open_source(source_path, settings.source)
-    # In reference mode every caption comes grounded, by the authors' words: there is nothing to parse.
-    is_reference = settings.source.mode == "reference"
-    recipe = None
+    if source.suffix in HDF5_SUFFIXES:
+        return _convert_detections(source, out, config, progress)
+    if config.classes is not None:
+        raise InputError(f"--classes applies to HDF5 files of detections only, got {source}: omit it")
+    return _prepare_dataset(source, out, config, progress)
+
+
+def _convert_detections(source: Path, out: Path, config: PrepareConfig, progress: Progress | None) -> PrepareResult:
+    if replace(config, classes=None) != PrepareConfig():
+        raise InputError(f"{source} is a file of detections, for which only --classes applies: omit the other options")
+    if config.classes is None:
+        raise InputError(f"{source} does not name its classes: give them with --classes FILE, one per line")
+    num_images = convert_hdf5(source, out, class_names=read_class_names(config.classes), progress=progress)
+    return PrepareResult("HDF5 detections", num_images)
+
+
+def _prepare_dataset(source_path: Path, out: Path, config: PrepareConfig, progress: Progress | None) -> PrepareResult:
+    source = open_source(source_path, config.source)
+    # In reference mode every caption is already grounded by the authors, so there is nothing to parse.
+    is_reference = config.source.mode == "reference"
+    grounding = None
     if not is_reference:
-        recipe = GrounderConfig(
-            class_names=source.class_names, vectors=settings.vectors, min_similarity=settings.min_similarity
+        grounding = GrounderConfig(
+            class_names=source.class_names, vectors=config.vectors, min_similarity=config.min_similarity
         )
-        recipe.check()
-    faults, dropped = ReadErrors(skip=settings.skip_bad), SkipCounts()
-    images = source.read(faults, dropped)
-    with _workplace(out, _plan(source, settings, recipe), overwrite=settings.overwrite) as parts:
-        done = 0
-        part_files = []
-        for part in build_shards(images, parts, recipe, num_images=source.num_images, workers=settings.workers):
-            part_files.append(part.file)
-            done += part.num_images
+        grounding.check()
+    errors, skipped = ReadErrors(skip=config.skip_bad), SkipCounts()
+    images = source.read(errors, skipped)
+    with _shard_folder(out, _fingerprint(source, config, grounding), overwrite=config.overwrite) as folder:
+        num_done = 0
+        files = []
+        for shard in build_shards(images, folder, grounding, num_images=source.num_images, workers=config.workers):
+            files.append(shard.file)
+            num_done += shard.num_images
             if progress is not None:
-                progress(done, source.num_images)
-        if not part_files:
-            raise InputError(f"{source_path} holds no image that can be used: expected at least one with captions")
-        # The authors count the words of validation captions too, but what is tested on should not shape the vocabulary.
-        counted = ("train", "val") if is_reference else ("train",)
-        table, vocabulary = merge_tables(map(load_table, part_files), counted_splits=counted)
+                progress(num_done, source.num_images)
+        if not files:
+            raise InputError(f"{source_path} has no usable image: expected at least one with captions")
+        # The authors also count words of validation captions; the vocabulary should not depend on held-out captions.
+        counted_splits = ("train", "val") if is_reference else ("train",)
+        table, vocabulary = merge_tables(map(load_table, files), counted_splits=counted_splits)
+        unreadable = {"unreadable_inputs": len(errors.messages)} if errors.messages else {}
         manifest = Manifest(
             source=source.kind,
-            mode=settings.source.mode,
-            settings=recipe.summary() if recipe else {},
+            mode=config.source.mode,
+            settings=grounding.summary() if grounding else {},
             image_folder=str(source.image_folder.resolve())
             if source.image_folder and source.image_folder.is_dir()
             else None,
             num_images=len(table.image_ids),
             num_captions=len(table.columns["auto_grounded"]),
-            skipped={**dropped.counts(), **({"unreadable_inputs": len(faults.messages)} if faults.messages else {})},
+            skipped={**skipped.counts(), **unreadable},
         )
-        nouns = build_noun_table(table, load_vectors(settings.vectors))
+        nouns = build_noun_table(table, load_vectors(config.vectors))
         write_dataset(out, table, vocabulary, manifest, nouns, word_tags(table, "train", vocabulary))
-        shutil.rmtree(parts)
-    return Prepared(manifest, tuple(faults.messages))
+        shutil.rmtree(folder)
+    return PrepareResult(source.kind, manifest.num_images, manifest, tuple(errors.messages))
 
 
-def _plan(source: Source, settings: PrepareConfig, recipe: GrounderConfig | None) -> str:
-    """Fingerprint everything that shapes the parts: a build goes on only where nothing of it has changed.
+def _fingerprint(source: Source, config: PrepareConfig, grounding: GrounderConfig | None) -> str:
+    """Return everything that determines the shards: a run is resumed only if nothing of it has changed.
 
-    Skipping bad inputs is no part of it: up to the first of them the parts are the same.
+    ``skip_bad`` is not part of it: shards before the first unreadable input do not depend on it.
     """
-    plan = {
-        "version": VERSION,
+    content = {
+        "version": DATASET_FORMAT.version,
         "kind": source.kind,
-        "files": _fingerprint([*source.files, *([settings.vectors] if settings.vectors else [])]),
-        "options": {name: str(getattr(settings.source, name)) for name in ("mode", "min_iou")},
-        "grounding": recipe.summary() if recipe else None,
-        "images_per_part": IMAGES_PER_SHARD,
+        "files": _hash_stats([*source.files, *([config.vectors] if config.vectors else [])]),
+        "options": {name: str(getattr(config.source, name)) for name in ("mode", "min_iou")},
+        "grounding": grounding.summary() if grounding else None,
+        "images_per_shard": IMAGES_PER_SHARD,
     }
-    return json.dumps(plan, indent=1)
+    return json.dumps(content, indent=1)
 
 
-def _fingerprint(files: Sequence[Path]) -> str:
-    stamps = hashlib.sha256()
+def _hash_stats(files: Sequence[Path]) -> str:
+    """Hash path, size and modification time of files."""
+    digest = hashlib.sha256()
     for path in files:
         stat = path.stat()
-        stamps.update(f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}\n".encode())
-    return stamps.hexdigest()
+        digest.update(f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 @contextmanager
-def _workplace(out: Path, plan: str, *, overwrite: bool) -> Iterator[Path]:
-    """Make or find the folder of parts, and keep others out of it; refuse a folder that holds something else."""
-    _check_place(out, overwrite=overwrite)
-    parts = out / PARTS
-    parts.mkdir(parents=True, exist_ok=True)
-    with (parts / "lock").open("ab") as held:
+def _shard_folder(out: Path, fingerprint: str, *, overwrite: bool) -> Iterator[Path]:
+    """Create or reuse the folder of shards and lock it; raise if ``out`` has other content."""
+    _check_output(out, overwrite=overwrite)
+    folder = out / SHARDS
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as held:
         lock(held, out)
-        plan_file = parts / "plan.json"
-        finished = sorted(parts.glob("*.safetensors"))
-        if finished and not (plan_file.exists() and plan_file.read_text(encoding="utf-8") == plan):
+        fingerprint_file = folder / "fingerprint.json"
+        finished = sorted(folder.glob("*.safetensors"))
+        is_same = fingerprint_file.exists() and fingerprint_file.read_text(encoding="utf-8") == fingerprint
+        if finished and not is_same:
             if not overwrite:
                 raise InputError(
-                    f"{out} holds an unfinished build of another source or setting: --overwrite begins anew"
+                    f"{out} has an unfinished dataset of another source or configuration: start over with --overwrite"
                 )
-            for part in finished:
-                part.unlink()
-        with atomic_write(plan_file) as file:
-            file.write(plan.encode("utf-8"))
-        yield parts
+            for shard in finished:
+                shard.unlink()
+        with atomic_write(fingerprint_file) as file:
+            file.write(fingerprint.encode("utf-8"))
+        yield folder
 
 
-def _check_place(out: Path, *, overwrite: bool) -> None:
+def _check_output(out: Path, *, overwrite: bool) -> None:
     if not out.exists():
         return
     if not out.is_dir():
         raise InputError(f"{out} is a file: expected a folder to write the dataset to")
     found = {path.name for path in out.iterdir() if not path.name.endswith(".part")}
-    foreign = found - {MANIFEST, TABLE, VOCABULARY, NOUNS, TAGS, PARTS}
+    foreign = found - FILES - {SHARDS}
     if foreign:
-        raise InputError(f"{out} holds {min(foreign)}, which is of no dataset: expected a new or empty folder")
+        raise InputError(f"{out} has {min(foreign)}, which is not part of a dataset: expected a new or empty folder")
     if MANIFEST in found:
         if not overwrite:
-            raise InputError(f"{out} already holds a dataset: name another folder, or give --overwrite")
+            raise InputError(f"{out} already has a dataset: give another folder, or --overwrite")
         read_manifest(out)
-    elif found and PARTS not in found:
-        raise InputError(f"{out} holds {min(found)}, but no dataset: expected a new or empty folder")
+    elif found and SHARDS not in found:
+        raise InputError(f"{out} has {min(found)}, but no dataset: expected a new or empty folder")

@@ -1,4 +1,4 @@
-"""What every reader returns: an image with its regions and its captions, grounded or not yet."""
+"""Records that every reader returns: images with regions and captions, grounded or not."""
 
 from dataclasses import dataclass
 from math import inf
@@ -9,42 +9,42 @@ from sct.regions import Region
 from sct.regions.records import is_one_line
 
 Mode = Literal["paper", "reference"]
-"""``paper`` mends the defects of the authors' released code; ``reference`` keeps them, for their files and scores."""
+"""``reference`` reproduces the defects of the authors' released code, to read their files and match their scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A noun chunk of a caption and the region set it talks about."""
+    """A noun chunk of a caption and its region set."""
 
     class_name: str | None
-    """The class it was associated with, or the head noun where people grounded it; None where neither is known."""
+    """Associated class, or the head noun of a human-grounded chunk; None if unknown."""
     regions: tuple[int, ...]
-    """Indices into the image's regions; empty for a chunk that is kept but could not be associated."""
+    """Indices into the image's regions; empty for an unassociated chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """A caption as words, each in one of its chunks or in none."""
+    """A tokenized caption and its noun chunks."""
 
     text: str
-    """As its author wrote it."""
+    """The caption as written."""
     words: tuple[str, ...]
     chunk_of_word: tuple[int | None, ...] = ()
-    """Per word the index of its chunk, None between chunks."""
+    """Index of each word's chunk; None outside chunks."""
     chunks: tuple[Chunk, ...] | None = None
-    """None: not grounded yet (the builder can ground it). Empty: grounded, nothing found."""
+    """None before grounding; empty if grounding found no chunk."""
     auto_grounded: bool = False
-    """Whether the builder grounded it, and not its author."""
+    """Whether the caption was grounded automatically (``sct.data.grounding``) rather than by people."""
 
     def __post_init__(self) -> None:
-        """Check that words and chunks fit together, and that the text can be stored."""
+        """Check that words and chunks are consistent, and that the text is valid Unicode."""
         try:
             self.text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise InputError(f"caption {self.text!r} holds half a character: expected Unicode text") from error
+            raise InputError(f"caption {self.text!r} has a lone surrogate: expected Unicode text") from error
         if self.chunks is None:
             if self.chunk_of_word:
-                raise InputError(f"caption {self.text!r} is not grounded, yet has words in chunks")
+                raise InputError(f"caption {self.text!r} has words in chunks but no chunks")
             return
         if len(self.chunk_of_word) != len(self.words):
             raise InputError(
@@ -57,29 +57,29 @@ class Caption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatedImage:
-    """An image of a source: its regions, and captions that point at them by index."""
+    """An image of a dataset: its regions, and captions that refer to them by index."""
 
     image_id: str
     split: str
     width: float
-    """In pixels; 1 where the source gives boxes relative to the image."""
+    """In pixels; 1 if the source has relative boxes."""
     height: float
     regions: tuple[Region, ...]
     captions: tuple[Caption, ...]
     file: str | None = None
-    """Name of the image inside the source's image folder, where there is one."""
+    """File name relative to the source's image folder."""
 
     def __post_init__(self) -> None:
-        """Check the name, and that every chunk points at regions that exist."""
+        """Check names, sizes and region indices."""
         for name in (self.image_id, self.split, *([self.file] if self.file else [])):
             if not is_one_line(name):
-                raise InputError(f"image id, split or file {name!r}: expected a name of one line")
+                raise InputError(f"got image id, split or file {name!r}, expected a single line of text")
         if not (0 < self.width < inf and 0 < self.height < inf):
-            raise InputError(f"image {self.image_id} is {self.width} x {self.height}: expected sides above 0")
+            raise InputError(f"image {self.image_id}: got size {self.width} x {self.height}, expected positive numbers")
         for caption in self.captions:
             for chunk in caption.chunks or ():
                 if any(not 0 <= index < len(self.regions) for index in chunk.regions):
                     raise InputError(
                         f"image {self.image_id} has {len(self.regions)} regions, "
-                        f"but caption {caption.text!r} points at {chunk.regions}"
+                        f"but caption {caption.text!r} refers to {chunk.regions}"
                     )

@@ -1,28 +1,30 @@
-"""What is captioned and judged: one sample for each image and control, with all captions that share both."""
+"""Evaluation samples: one per image and control, with all captions that share both as references."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from sct.data.index import Mentions, image_of_caption, find_mentions, split_index
+from sct.data.index import Mentions, find_mentions, image_of_caption, split_index
 from sct.data.statistics import select_captions
 from sct.data.table import NO_CLASS, Table
 from sct.errors import InputError
 
 ControlKind = Literal["sequence", "set", "none"]
-"""Region sets in the order of mention; the same without an order; the image as a whole."""
+"""Region sets in order of mention; the same unordered; the whole image."""
 RegionSets = tuple[tuple[int, ...], ...]
 """Region sets as indices into the image's regions."""
 
 MAX_REGIONS_PER_SET = 20
-"""Most regions of a region set that a captioner looks at, in evaluation as in training."""
+"""Maximum size of a region set, in evaluation and training."""
+MAX_REGIONS_PER_IMAGE = 100
+"""Maximum number of regions for models that ignore the control or pool it; the top-scoring ones are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An image under a control, and the captions that are its references (point 33 of the reference behaviour)."""
+    """An image, a control, and the captions that are its references (point 33 of the reference behaviour)."""
 
     image: int
     """Row of the image."""
@@ -34,19 +36,19 @@ class Sample:
 def make_samples(
     table: Table, split: str, control: ControlKind = "sequence", *, human_only: bool = False
 ) -> list[Sample]:
-    """The samples of a split in the order of their first captions.
+    """Group the captions of a split into samples, in the order of their first captions.
 
-    As a sequence, a control has a region set for each mention, so a thing that is named twice is there twice. As a set
-    it has each region set once, in an order that tells nothing of the captions (``unordered``). Without control an
-    image is one sample, and its one region set holds its likeliest regions, as it does for a chunk that has none.
+    A sequence has one region set per mention, so an object mentioned twice appears twice. A set has each region set
+    once, in an order independent of the captions (``sort_region_sets``). Without a control an image is one sample,
+    with its top-scoring regions as its only region set.
 
-    Captions with a chunk that has no region are left out, in training splits too: they have no control.
-    ``human_only`` leaves out those that the builder grounded as well.
+    Captions with an unassociated chunk have no control and are dropped, in training splits too. ``human_only`` also
+    drops auto-grounded captions.
     """
     if control not in get_args(ControlKind):
-        raise InputError(f"control {control!r}: expected {', '.join(get_args(ControlKind))}")
-    mentions = _controlled(table, split, human_only=human_only)
-    sets = _numbered_sets(table, mentions.chunk)
+        raise InputError(f"got control {control!r}, expected one of {', '.join(get_args(ControlKind))}")
+    mentions = _mentions_with_regions(table, split, human_only=human_only)
+    sets = _index_sets(table, mentions.chunk)
     starts = np.flatnonzero(np.diff(mentions.caption, prepend=-1))
     captions = mentions.caption[starts]
     ends = np.append(starts, len(mentions.caption))[1:].tolist()
@@ -54,95 +56,103 @@ def make_samples(
     for caption, image, start, end in zip(
         captions.tolist(), image_of_caption(table)[captions].tolist(), starts.tolist(), ends, strict=True
     ):
-        named = sets.numbers[start:end]
-        key = {"sequence": named, "set": sorted(set(named)), "none": ()}[control]
+        set_ids = sets.ids[start:end]
+        key = {"sequence": set_ids, "set": sorted(set(set_ids)), "none": ()}[control]
         groups.setdefault((image, tuple(key)), []).append(caption)
     samples = []
-    for (image, numbers), rows in groups.items():
-        control_sets = tuple(sets.members[number] for number in numbers)
+    for (image, group_ids), rows in groups.items():
+        region_sets = tuple(sets.members[set_id] for set_id in group_ids)
         if control == "set":
-            control_sets = sort_region_sets(table, image, control_sets)
+            region_sets = sort_region_sets(table, image, region_sets)
         elif control == "none":
-            control_sets = (top_scoring_regions(table, image),)
-        samples.append(Sample(image, control_sets, tuple(rows)))
+            region_sets = (top_scoring_regions(table, image),)
+        samples.append(Sample(image, region_sets, tuple(rows)))
     return samples
 
 
-def image_region_sets(table: Table, split: str) -> dict[int, RegionSets]:
-    """All region sets that captions of an image talk about, ``unordered``, of every image with a region and a caption.
+def whole_image_samples(table: Table, samples: list[Sample]) -> list[Sample]:
+    """Replace the control of each sample by all regions of its image, for models that ignore the control."""
+    return [replace(sample, control=(whole_image_regions(table, sample.image),)) for sample in samples]
 
-    Captions with a chunk that has no region count as well. For such chunks there is one set more, the image's likeliest
-    regions, as in training; it may have the members of another one. So it is for an image whose captions have no chunk.
+
+def image_region_sets(table: Table, split: str) -> dict[int, RegionSets]:
+    """Return the sorted region sets of all captions of each image with a region and a caption.
+
+    Unassociated chunks add one set, the image's top-scoring regions, as in training; it may equal another one. Images
+    whose captions have no chunk have only this set.
     """
     columns, mentions = table.columns, find_mentions(table)
-    is_here = columns["image_split"] == split_index(table, split)
-    is_here &= (np.diff(columns["region_offsets"]) > 0) & (np.diff(columns["caption_offsets"]) > 0)
+    in_split = columns["image_split"] == split_index(table, split)
+    in_split &= (np.diff(columns["region_offsets"]) > 0) & (np.diff(columns["caption_offsets"]) > 0)
     image_of_mention = image_of_caption(table)[mentions.caption]
-    of_split = is_here[image_of_mention]
-    sets = _numbered_sets(table, mentions.chunk[of_split])
-    talked_of: dict[int, dict[tuple[int, ...], None]] = {image: {} for image in np.flatnonzero(is_here).tolist()}
-    for image, number in zip(image_of_mention[of_split].tolist(), sets.numbers, strict=True):
-        talked_of[image].setdefault(sets.members[number])
-    return {
-        image: sort_region_sets(table, image, tuple(members or top_scoring_regions(table, image) for members in found or [()]))
-        for image, found in talked_of.items()
-    }
+    is_kept = in_split[image_of_mention]
+    sets = _index_sets(table, mentions.chunk[is_kept])
+    mentioned: dict[int, dict[tuple[int, ...], None]] = {image: {} for image in np.flatnonzero(in_split).tolist()}
+    for image, set_id in zip(image_of_mention[is_kept].tolist(), sets.ids, strict=True):
+        mentioned[image].setdefault(sets.members[set_id])
+    region_sets = {}
+    for image, found in mentioned.items():
+        filled = tuple(members or top_scoring_regions(table, image) for members in found or [()])
+        region_sets[image] = sort_region_sets(table, image, filled)
+    return region_sets
 
 
 def sort_region_sets(table: Table, image: int, sets: RegionSets) -> RegionSets:
-    """Region sets by class name and then by place in the image.
+    """Sort region sets by class name, then by box.
 
-    The numbers of regions would not do: some sources number them as their captions mention them.
+    Region indices are not used: some sources number regions in order of mention.
     """
     first = int(table.columns["region_offsets"][image])
 
     def key(members: tuple[int, ...]) -> tuple[str, list[list[float]]]:
         rows = [first + member for member in members]
-        number = int(table.columns["region_class"][rows[0]])
-        return "" if number == NO_CLASS else table.classes[number], table.columns["region_box"][rows].tolist()
+        class_id = int(table.columns["region_class"][rows[0]])
+        return "" if class_id == NO_CLASS else table.classes[class_id], table.columns["region_box"][rows].tolist()
 
     return tuple(sorted(sets, key=key))
 
 
 def top_scoring_regions(table: Table, image: int) -> tuple[int, ...]:
-    """The regions that a detector is surest of, at most ``MAX_REGIONS_PER_SET``; the first ones where none has a score."""
+    """Return the ``MAX_REGIONS_PER_SET`` regions with the highest scores, or the first ones without scores."""
+    return _top_regions(table, image, MAX_REGIONS_PER_SET)
+
+
+def whole_image_regions(table: Table, image: int) -> tuple[int, ...]:
+    """Return all regions of an image in order, or its ``MAX_REGIONS_PER_IMAGE`` top-scoring ones."""
+    return _top_regions(table, image, MAX_REGIONS_PER_IMAGE)
+
+
+def _top_regions(table: Table, image: int, count: int) -> tuple[int, ...]:
     first, last = table.columns["region_offsets"][image : image + 2].tolist()
     scores = np.nan_to_num(table.columns["region_score"][first:last].astype(np.float32))
-    return tuple(sorted(np.argsort(-scores, kind="stable")[:MAX_REGIONS_PER_SET].tolist()))
+    return tuple(sorted(np.argsort(-scores, kind="stable")[:count].tolist()))
 
 
-def caption_text(table: Table, caption: int) -> str:
-    """A caption as its author wrote it."""
-    first, last = table.columns["text_offsets"][caption : caption + 2].tolist()
-    return table.columns["text_bytes"][first:last].tobytes().decode("utf-8")
+class _IndexedSets(NamedTuple):
+    """The region set of each mention; equal sets have equal ids."""
 
-
-class _NumberedSets(NamedTuple):
-    """The region set of each mention, equal ones with equal numbers."""
-
-    numbers: list[int]
+    ids: list[int]
     members: list[tuple[int, ...]]
-    """The regions of each number, in rising order."""
+    """Regions of each id, in ascending order."""
 
 
-def _controlled(table: Table, split: str, *, human_only: bool) -> Mentions:
-    """The mentions in those captions of a split whose chunks all have a region."""
+def _mentions_with_regions(table: Table, split: str, *, human_only: bool) -> Mentions:
+    """Return the mentions of captions of a split whose chunks all have a region."""
     mentions, num_captions = find_mentions(table), len(table.columns["auto_grounded"])
     kept: Bool[np.ndarray, " captions"] = np.zeros(num_captions, dtype=np.bool_)
     kept[select_captions(table, split)] = True
     kept[mentions.caption[np.diff(table.columns["member_offsets"])[mentions.chunk] == 0]] = False
     if human_only:
         kept &= ~table.columns["auto_grounded"]
-    of_kept = kept[mentions.caption]
-    return Mentions(mentions.caption[of_kept], mentions.chunk[of_kept])
+    is_kept = kept[mentions.caption]
+    return Mentions(mentions.caption[is_kept], mentions.chunk[is_kept])
 
 
-def _numbered_sets(table: Table, chunks: Int64[np.ndarray, " mentions"]) -> _NumberedSets:
-    firsts, lasts = table.columns["member_offsets"][chunks].tolist(), table.columns["member_offsets"][chunks + 1].tolist()
-    members = table.columns["member_region"].tolist()
-    number_of: dict[tuple[int, ...], int] = {}
-    numbers = [
-        number_of.setdefault(tuple(sorted(members[first:last])), len(number_of))
-        for first, last in zip(firsts, lasts, strict=True)
+def _index_sets(table: Table, chunks: Int64[np.ndarray, " mentions"]) -> _IndexedSets:
+    offsets, members = table.columns["member_offsets"], table.columns["member_region"].tolist()
+    set_ids: dict[tuple[int, ...], int] = {}
+    ids = [
+        set_ids.setdefault(tuple(sorted(members[first:last])), len(set_ids))
+        for first, last in zip(offsets[chunks].tolist(), offsets[chunks + 1].tolist(), strict=True)
     ]
-    return _NumberedSets(numbers, list(number_of))
+    return _IndexedSets(ids, list(set_ids))

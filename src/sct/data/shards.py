@@ -1,4 +1,4 @@
-"""Build a table part by part, by several processes; parts that are there already are not made again."""
+"""Ground images and write them as table shards, in several processes; existing shards are reused."""
 
 import os
 import threading
@@ -17,12 +17,12 @@ from sct.data.table import build_table, save_table
 from sct.errors import InputError
 
 IMAGES_PER_SHARD = 2000
-"""What a kill can cost: some ten seconds of work for each process."""
+"""Work lost when a run is killed: about ten seconds per process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A finished part."""
+class Shard:
+    """A finished shard."""
 
     file: Path
     num_images: int
@@ -31,34 +31,34 @@ class Part:
 def build_shards(
     images: Iterator[AnnotatedImage],
     folder: Path,
-    recipe: GrounderConfig | None,
+    grounding: GrounderConfig | None,
     *,
     num_images: int | None,
     workers: int | None,
-) -> Iterator[Part]:
-    """Ground images, unless there is no recipe for it, and write them in parts; yield the parts in order."""
+) -> Iterator[Shard]:
+    """Ground images, unless ``grounding`` is None, and write them as shards; yield the shards in order."""
     workers = workers or os.cpu_count() or 1
     jobs = _jobs(images, folder)
     if workers == 1 or (num_images is not None and num_images <= IMAGES_PER_SHARD):
-        _start_worker(recipe)
+        _init_worker(grounding)
         for job in jobs:
             if not job.file.exists():
-                _work(job)
-            yield Part(job.file, len(job.images))
+                _build_shard(job)
+            yield Shard(job.file, len(job.images))
         return
-    waiting: deque[tuple[_Job, Future[None] | None]] = deque()
-    with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (recipe, True)) as pool:
+    pending: deque[tuple[_Job, Future[None] | None]] = deque()
+    with ProcessPoolExecutor(workers, get_context("spawn"), _init_worker, (grounding, True)) as pool:
         try:
             for job in jobs:
-                waiting.append((job, None if job.file.exists() else pool.submit(_work, job)))
-                if len(waiting) > 2 * workers:
-                    yield _finished(*waiting.popleft())
-            while waiting:
-                yield _finished(*waiting.popleft())
+                pending.append((job, None if job.file.exists() else pool.submit(_build_shard, job)))
+                if len(pending) > 2 * workers:
+                    yield _wait_for(*pending.popleft())
+            while pending:
+                yield _wait_for(*pending.popleft())
         except BrokenProcessPool as error:
             raise InputError(
-                "a process that parses captions was killed, perhaps for want of memory: "
-                "run the same command again to go on, with fewer --workers"
+                "a worker process was killed, possibly out of memory: run the same command again to resume, "
+                "with fewer --workers"
             ) from error
         finally:
             pool.shutdown(cancel_futures=True)
@@ -77,29 +77,29 @@ def _jobs(images: Iterator[AnnotatedImage], folder: Path) -> Iterator[_Job]:
         number += 1
 
 
-def _finished(job: _Job, future: Future[None] | None) -> Part:
+def _wait_for(job: _Job, future: Future[None] | None) -> Shard:
     if future is not None:
         future.result()
-    return Part(job.file, len(job.images))
+    return Shard(job.file, len(job.images))
 
 
 _grounder: Grounder | None = None
 
 
-def _start_worker(recipe: GrounderConfig | None, is_child: bool = False) -> None:
-    """Load parser and vectors once for each process, which must not outlive the one that started it."""
+def _init_worker(grounding: GrounderConfig | None, is_child: bool = False) -> None:
+    """Load parser and word vectors once per process; a child process exits when its parent does."""
     global _grounder  # noqa: PLW0603
-    _grounder = None if recipe is None else recipe.make()
+    _grounder = None if grounding is None else grounding.build()
     parent = parent_process()
     if is_child and parent is not None:
-        threading.Thread(target=_end_with, args=(parent.join,), daemon=True).start()
+        threading.Thread(target=_exit_after, args=(parent.join,), daemon=True).start()
 
 
-def _end_with(wait: Callable[[], None]) -> None:
+def _exit_after(wait: Callable[[], None]) -> None:
     wait()
     os._exit(1)
 
 
-def _work(job: _Job) -> None:
+def _build_shard(job: _Job) -> None:
     images: Sequence[AnnotatedImage] = job.images if _grounder is None else list(_grounder.ground(job.images))
     save_table(build_table(images), job.file)

@@ -1,4 +1,4 @@
-"""The paper's Table 1 for any dataset: captions, noun chunks, chunks per caption, classes."""
+"""Dataset statistics (the paper's Table 1) and the selection of usable captions."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +14,7 @@ TRAINING_SPLIT = "train"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitStatistics:
-    """What a split holds of captions that can be used."""
+    """Statistics of the usable captions of a split, and counts of those dropped."""
 
     num_captions: int
     num_noun_chunks: int
@@ -25,63 +25,63 @@ class SplitStatistics:
     num_without_chunk: int
     """Captions without a noun chunk, or of an image without a region."""
     num_unassociated: int
-    """Captions of validation and test with a chunk that has no region."""
+    """Validation and test captions with a chunk that has no region."""
 
     @property
     def chunks_per_caption(self) -> float:
-        """Noun chunks of a caption on average."""
+        """Mean number of noun chunks per caption."""
         return self.num_noun_chunks / self.num_captions if self.num_captions else 0.0
 
 
 class CaptionMarks(NamedTuple):
-    """Which captions are of use."""
+    """Which captions can be used."""
 
     with_chunk: Bool[np.ndarray, " captions"]
-    """With a noun chunk, of an image with a region."""
+    """Captions with a noun chunk, of an image with a region."""
     usable: Bool[np.ndarray, " captions"]
-    """Those that are trained on, validated or tested, by the rule of their split."""
+    """Captions used for training, validation or testing, depending on their split."""
 
 
 def mark_captions(table: Table) -> CaptionMarks:
-    """Tell which captions are of use.
+    """Determine which captions can be used.
 
-    A chunk without a region is filled with the image's likeliest regions in training (section 4.1), so any caption with
-    a chunk will do there; a caption with such a chunk is neither validated nor tested.
+    In training, a chunk without a region takes the image's top-scoring regions (section 4.1), so every caption with a
+    chunk is used. Validation and test captions with such a chunk are dropped.
     """
     columns, mentions = table.columns, find_mentions(table)
     has_region = np.diff(columns["member_offsets"]) > 0
-    with_chunk, with_gap = np.zeros((2, len(columns["auto_grounded"])), dtype=bool)
+    with_chunk, has_unassociated = np.zeros((2, len(columns["auto_grounded"])), dtype=bool)
     with_chunk[mentions.caption] = True
     with_chunk &= np.repeat(np.diff(columns["region_offsets"]) > 0, np.diff(columns["caption_offsets"]))
-    with_gap[mentions.caption[~has_region[mentions.chunk]]] = True
+    has_unassociated[mentions.caption[~has_region[mentions.chunk]]] = True
     is_training = np.array([split == TRAINING_SPLIT for split in table.splits])
-    return CaptionMarks(with_chunk, with_chunk & (is_training[split_of_caption(table)] | ~with_gap))
+    return CaptionMarks(with_chunk, with_chunk & (is_training[split_of_caption(table)] | ~has_unassociated))
 
 
 def select_captions(table: Table, split: str) -> Int64[np.ndarray, " captions"]:
-    """Rows of the captions of a split that are of use."""
-    here = split_of_caption(table) == split_index(table, split)
-    return np.flatnonzero(mark_captions(table).usable & here)
+    """Return the rows of the usable captions of a split."""
+    in_split = split_of_caption(table) == split_index(table, split)
+    return np.flatnonzero(mark_captions(table).usable & in_split)
 
 
 def compute_statistics(table: Table) -> dict[str, SplitStatistics]:
-    """Statistics of each split, in the order train, validation, test."""
+    """Compute the statistics of each split, in the order train, val, test."""
     columns = table.columns
     marks, splits, mentions = mark_captions(table), split_of_caption(table), find_mentions(table)
     has_region = (np.diff(columns["member_offsets"]) > 0)[mentions.chunk]
-    found = {}
-    for number, split in enumerate(table.splits):
-        here = splits == number
-        counted = (marks.usable & here)[mentions.caption]
-        classes = np.unique(columns["chunk_class"][mentions.chunk[counted & has_region]])
-        found[split] = SplitStatistics(
-            num_captions=int((marks.usable & here).sum()),
-            num_noun_chunks=int(counted.sum()),
+    statistics = {}
+    for index, split in enumerate(table.splits):
+        in_split = splits == index
+        is_counted = (marks.usable & in_split)[mentions.caption]
+        classes = np.unique(columns["chunk_class"][mentions.chunk[is_counted & has_region]])
+        statistics[split] = SplitStatistics(
+            num_captions=int((marks.usable & in_split).sum()),
+            num_noun_chunks=int(is_counted.sum()),
             num_classes=int((classes != NO_CLASS).sum()),
-            num_associated_chunks=int((counted & has_region).sum()),
-            num_images=int((columns["image_split"] == number).sum()),
-            num_source_captions=int(here.sum()),
-            num_without_chunk=int((here & ~marks.with_chunk).sum()),
-            num_unassociated=int((here & marks.with_chunk & ~marks.usable).sum()),
+            num_associated_chunks=int((is_counted & has_region).sum()),
+            num_images=int((columns["image_split"] == index).sum()),
+            num_source_captions=int(in_split.sum()),
+            num_without_chunk=int((in_split & ~marks.with_chunk).sum()),
+            num_unassociated=int((in_split & marks.with_chunk & ~marks.usable).sum()),
         )
-    return found
+    return statistics

@@ -1,7 +1,7 @@
-"""Annotated images as a handful of flat arrays: what a dataset folder holds, and what its building parts hold.
+"""Annotated images as flat arrays, the content of a dataset folder and of its shards.
 
-Lists of different lengths lie end to end, with offsets: the words of caption c are
-``word[caption_word[c] : caption_word[c + 1]]``.
+Lists of different lengths are concatenated and indexed by offsets: the words of caption c are
+``word_id[word_offsets[c] : word_offsets[c + 1]]``.
 """
 
 from collections import Counter
@@ -11,32 +11,45 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Shaped
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.regions import Box, Region
-from sct.storage.atomic import atomic_write
+from sct.storage.artifacts import ArtifactFormat
+
+TABLE_FORMAT = ArtifactFormat("sct caption table", "prepare the dataset again")
 
 NO_CLASS = np.iinfo(np.uint16).max
+"""Class id of regions and chunks without a class."""
 NO_CHUNK = np.iinfo(np.uint8).max
+"""Chunk index of words outside chunks."""
 
-OFFSETS = {
-    "region_offsets": "region",
-    "caption_offsets": "caption",
-    "word_offsets": "word_id",
-    "chunk_offsets": "chunk",
-    "member_offsets": "member_region",
-    "text_offsets": "text_bytes",
+_OFFSETS = (
+    "region_offsets",  # per image
+    "caption_offsets",  # per image
+    "word_offsets",  # per caption
+    "chunk_offsets",  # per caption
+    "member_offsets",  # per chunk: the members of its region set
+    "text_offsets",  # per caption, in bytes
+)
+_SCALARS: dict[str, type[np.generic]] = {
+    "image_split": np.uint8,
+    "region_class": np.uint16,
+    "region_score": np.float16,  # NaN without a score
+    "auto_grounded": np.bool_,  # per caption
+    "word_id": np.uint32,
+    "word_chunk": np.uint8,  # index within the caption
+    "chunk_class": np.uint16,
+    "member_region": np.uint16,  # index within the image
 }
-"""Each offset array and what it counts."""
+_OTHERS = ("text_bytes", "region_box", "image_size")
+_STRINGS = ("words", "classes", "splits", "image_ids", "image_files")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns by name, and the strings that their numbers stand for."""
+    """Columns by name, and the strings that their ids refer to."""
 
     columns: dict[str, Shaped[np.ndarray, "..."]]
     words: tuple[str, ...]
@@ -44,10 +57,10 @@ class Table:
     splits: tuple[str, ...]
     image_ids: tuple[str, ...]
     image_files: tuple[str, ...]
-    """Per image the name of its image; empty where there is none."""
+    """File name of each image; empty if unknown."""
 
     def image(self, index: int) -> AnnotatedImage:
-        """One image as the record it was made of."""
+        """Return an image as a record."""
         regions = [self._region(row) for row in self._rows("region_offsets", index)]
         captions = [self._caption(row) for row in self._rows("caption_offsets", index)]
         width, height = self.columns["image_size"][index].tolist()
@@ -70,68 +83,69 @@ class Table:
         return self.columns[column][rows.start : rows.stop]
 
     def _class_name(self, column: str, row: int) -> str | None:
-        number = int(self.columns[column][row])
-        return None if number == NO_CLASS else self.classes[number]
+        class_id = int(self.columns[column][row])
+        return None if class_id == NO_CLASS else self.classes[class_id]
 
     def _region(self, row: int) -> Region:
         score = float(self.columns["region_score"][row])
         box = Box(*self.columns["region_box"][row].tolist())
         return Region(box, self._class_name("region_class", row), None if np.isnan(score) else score)
 
+    def _chunk(self, row: int) -> Chunk:
+        members = self._slice("member_offsets", "member_region", row)
+        return Chunk(self._class_name("chunk_class", row), tuple(members.tolist()))
+
     def _caption(self, row: int) -> Caption:
         text = self._slice("text_offsets", "text_bytes", row).tobytes().decode("utf-8")
-        words = tuple(self.words[number] for number in self._slice("word_offsets", "word_id", row))
+        words = tuple(self.words[word] for word in self._slice("word_offsets", "word_id", row))
         labels = self._slice("word_offsets", "word_chunk", row).tolist()
-        chunks = [
-            Chunk(self._class_name("chunk_class", chunk), tuple(self._slice("member_offsets", "member_region", chunk).tolist()))
-            for chunk in self._rows("chunk_offsets", row)
-        ]
         return Caption(
             text,
             words,
             tuple(None if label == NO_CHUNK else label for label in labels),
-            tuple(chunks),
+            tuple(self._chunk(chunk) for chunk in self._rows("chunk_offsets", row)),
             auto_grounded=bool(self.columns["auto_grounded"][row]),
         )
 
 
 def build_table(images: Sequence[AnnotatedImage]) -> Table:
-    """Lay images out as columns; strings are numbered in order of appearance."""
-    words, classes, splits = _Numbering(), _Numbering(), _Numbering()
-    flat: dict[str, list[float]] = {name: [] for name in _DTYPES}
-    letters = bytearray()
-    lengths: dict[str, list[int]] = {name: [] for name in OFFSETS}
+    """Convert images to a table; ids are assigned in order of appearance."""
+    words, classes, splits = _StringIndex(), _StringIndex(), _StringIndex()
+    flat: dict[str, list[float]] = {name: [] for name in _SCALARS}
+    text_bytes = bytearray()
+    lengths: dict[str, list[int]] = {name: [] for name in _OFFSETS}
     boxes: list[Box] = []
     for image in images:
-        flat["image_split"].append(splits.number(image.split))
+        flat["image_split"].append(splits.id(image.split))
         lengths["region_offsets"].append(len(image.regions))
         lengths["caption_offsets"].append(len(image.captions))
         for region in image.regions:
             boxes.append(region.box)
-            flat["region_class"].append(classes.number(region.class_name) if region.class_name else NO_CLASS)
+            flat["region_class"].append(classes.id(region.class_name) if region.class_name else NO_CLASS)
             flat["region_score"].append(np.nan if region.score is None else region.score)
         for caption in image.captions:
             if caption.chunks is None:
-                raise InputError(f"image {image.image_id}: caption {caption.text!r} is not grounded yet")
+                raise InputError(f"image {image.image_id}: caption {caption.text!r} is not grounded: ground it first")
             if len(caption.chunks) >= NO_CHUNK:
                 raise InputError(
-                    f"image {image.image_id}: a caption has {len(caption.chunks)} chunks: expected under {NO_CHUNK}"
+                    f"image {image.image_id}: got a caption with {len(caption.chunks)} chunks, expected fewer than "
+                    f"{NO_CHUNK}"
                 )
             text = caption.text.encode("utf-8")
-            letters += text
+            text_bytes += text
             lengths["text_offsets"].append(len(text))
             lengths["word_offsets"].append(len(caption.words))
             lengths["chunk_offsets"].append(len(caption.chunks))
             flat["auto_grounded"].append(caption.auto_grounded)
-            flat["word_id"] += [words.number(word) for word in caption.words]
+            flat["word_id"] += [words.id(word) for word in caption.words]
             flat["word_chunk"] += [NO_CHUNK if label is None else label for label in caption.chunk_of_word]
             for chunk in caption.chunks:
-                flat["chunk_class"].append(NO_CLASS if chunk.class_name is None else classes.number(chunk.class_name))
+                flat["chunk_class"].append(NO_CLASS if chunk.class_name is None else classes.id(chunk.class_name))
                 flat["member_region"] += chunk.regions
                 lengths["member_offsets"].append(len(chunk.regions))
-    columns = {name: np.array(flat[name], dtype) for name, dtype in _DTYPES.items()}
-    columns |= {name: _offsets(np.array(lengths[name], np.int64)) for name in OFFSETS}
-    columns["text_bytes"] = np.frombuffer(bytes(letters), np.uint8)
+    columns = {name: np.array(flat[name], dtype) for name, dtype in _SCALARS.items()}
+    columns |= {name: _offsets(np.array(lengths[name], np.int64)) for name in _OFFSETS}
+    columns["text_bytes"] = np.frombuffer(bytes(text_bytes), np.uint8)
     columns["region_box"] = np.array(boxes, np.float32).reshape(-1, 4)
     columns["image_size"] = np.array([(image.width, image.height) for image in images], np.float32).reshape(-1, 2)
     return Table(
@@ -145,114 +159,84 @@ def build_table(images: Sequence[AnnotatedImage]) -> Table:
 
 
 def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",)) -> tuple[Table, Vocabulary]:
-    """Lay tables end to end, and number words by how often the counted splits use them, classes by the alphabet.
+    """Concatenate tables; word ids become those of the returned vocabulary, class ids alphabetical.
 
-    The word numbers are the ids of the returned vocabulary, which holds every word; ``Vocabulary.cut`` gives the usual
-    one of frequent words.
+    The vocabulary holds every word, ordered by its frequency in ``counted_splits``; ``Vocabulary.with_min_count``
+    restricts it to frequent words.
     """
-    parts = list(tables)
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts.update(dict.fromkeys(part.words, 0))
-        for word, count in zip(part.words, _word_counts(part, counted_splits), strict=True):
-            counts[word] += int(count)
-    vocabulary = Vocabulary.from_counts(counts, min_count=0)
-    classes = tuple(sorted({name for part in parts for name in part.classes}))
-    splits = tuple(
-        sorted(
-            {name for part in parts for name in part.splits}, key=lambda name: (name != "train", name != "val", name)
-        )
-    )
+    shards = list(tables)
+    vocabulary = Vocabulary.from_counts(_count_words(shards, counted_splits), min_count=0)
+    classes = tuple(sorted({name for shard in shards for name in shard.classes}))
     if len(classes) >= NO_CLASS:
-        raise InputError(f"the dataset has {len(classes)} classes: expected under {NO_CLASS}")
-    class_ids = {name: number for number, name in enumerate(classes)}
-    renumbered = [
-        {
-            **part.columns,
-            "word_id": _renumber(part.columns["word_id"], [vocabulary.ids[word] for word in part.words], np.uint32),
-            "region_class": _renumber(
-                part.columns["region_class"], [class_ids[name] for name in part.classes], np.uint16
-            ),
-            "chunk_class": _renumber(
-                part.columns["chunk_class"], [class_ids[name] for name in part.classes], np.uint16
-            ),
-            "image_split": _renumber(
-                part.columns["image_split"], [splits.index(name) for name in part.splits], np.uint8
-            ),
-        }
-        for part in parts
-    ]
+        raise InputError(f"got {len(classes)} classes, expected fewer than {NO_CLASS}")
+    class_ids = {name: index for index, name in enumerate(classes)}
+    splits = tuple(sorted({name for shard in shards for name in shard.splits}, key=_split_order))
+    remapped = []
+    for shard in shards:
+        shard_class_ids = [class_ids[name] for name in shard.classes]
+        remapped.append(
+            {
+                **shard.columns,
+                "word_id": _remap(shard.columns["word_id"], [vocabulary.ids[word] for word in shard.words], np.uint32),
+                "region_class": _remap(shard.columns["region_class"], shard_class_ids, np.uint16),
+                "chunk_class": _remap(shard.columns["chunk_class"], shard_class_ids, np.uint16),
+                "image_split": _remap(shard.columns["image_split"], [*map(splits.index, shard.splits)], np.uint8),
+            }
+        )
     columns = {
-        name: _offsets(np.concatenate([np.diff(part[name]) for part in renumbered]))
-        if name in OFFSETS
-        else np.concatenate([part[name] for part in renumbered])
-        for name in renumbered[0]
+        name: _offsets(np.concatenate([np.diff(shard[name]) for shard in remapped]))
+        if name in _OFFSETS
+        else np.concatenate([shard[name] for shard in remapped])
+        for name in remapped[0]
     }
     columns |= {name: _narrow(columns[name]) for name in ("word_id", "member_region")}
-    image_ids = tuple(image_id for part in parts for image_id in part.image_ids)
+    image_ids = tuple(image_id for shard in shards for image_id in shard.image_ids)
     repeated = [image_id for image_id, count in Counter(image_ids).items() if count > 1]
     if repeated:
         raise InputError(f"image {repeated[0]!r} is in the source {image_ids.count(repeated[0])} times: expected once")
-    files = tuple(file for part in parts for file in part.image_files)
-    return Table(columns, vocabulary.words, classes, splits, image_ids, files), vocabulary
+    image_files = tuple(file for shard in shards for file in shard.image_files)
+    return Table(columns, vocabulary.words, classes, splits, image_ids, image_files), vocabulary
 
 
 def save_table(table: Table, path: Path) -> None:
-    """Write a table as one safetensors file, whole or not at all."""
+    """Write a table atomically as a safetensors file."""
     strings = {name: "\n".join(getattr(table, name)) for name in _STRINGS}
     blobs = {f"strings.{name}": np.frombuffer(text.encode("utf-8"), np.uint8) for name, text in strings.items()}
-    with atomic_write(path) as file:
-        file.write(save({**table.columns, **blobs}))
+    TABLE_FORMAT.save_tensors(path, {**table.columns, **blobs})
 
 
 def load_table(path: Path) -> Table:
-    """Read what ``save_table`` wrote."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            columns = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: the dataset is not whole, prepare it again") from None
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is damaged ({error}): prepare the dataset again") from error
-    missing = {*_DTYPES, *OFFSETS, *_OTHERS, *(f"strings.{name}" for name in _STRINGS)} - columns.keys()
+    """Read a file written by ``save_table``."""
+    columns = TABLE_FORMAT.load_tensors(path).tensors
+    missing = {*_SCALARS, *_OFFSETS, *_OTHERS, *(f"strings.{name}" for name in _STRINGS)} - columns.keys()
     if missing:
-        raise InputError(f"{path} lacks {min(missing)}: it is no dataset of this version, prepare it again")
+        raise TABLE_FORMAT.damaged(path, f"it has no {min(missing)}")
 
     def strings(name: str) -> tuple[str, ...]:
         text = columns.pop(f"strings.{name}").tobytes().decode("utf-8")
         return tuple(text.split("\n")) if text else ()
 
-    words, classes, splits, image_ids, files = map(strings, _STRINGS)
-    return Table(columns, words, classes, splits, image_ids, files or ("",) * len(image_ids))
+    words, classes, splits, image_ids, image_files = map(strings, _STRINGS)
+    return Table(columns, words, classes, splits, image_ids, image_files or ("",) * len(image_ids))
 
 
-_DTYPES: dict[str, type[np.generic]] = {
-    "image_split": np.uint8,
-    "region_class": np.uint16,
-    "region_score": np.float16,
-    "auto_grounded": np.bool_,
-    "word_id": np.uint32,
-    "word_chunk": np.uint8,
-    "chunk_class": np.uint16,
-    "member_region": np.uint16,
-}
-_OTHERS = ("text_bytes", "region_box", "image_size")
-_STRINGS = ("words", "classes", "splits", "image_ids", "image_files")
-
-
-class _Numbering:
-    """Numbers strings in order of appearance."""
+class _StringIndex:
+    """Assigns ids to strings in order of appearance."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._ids: dict[str, int] = {}
 
-    def number(self, string: str) -> int:
+    def id(self, string: str) -> int:
         if "\n" in string:
-            raise InputError(f"{string!r} holds a line break: expected a name of one line")
-        return self._numbers.setdefault(string, len(self._numbers))
+            raise InputError(f"got the name {string!r}, expected one without line breaks")
+        return self._ids.setdefault(string, len(self._ids))
 
     def strings(self) -> tuple[str, ...]:
-        return tuple(self._numbers)
+        return tuple(self._ids)
+
+
+def _split_order(name: str) -> tuple[bool, bool, str]:
+    return name != "train", name != "val", name
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:
@@ -260,24 +244,27 @@ def _offsets(lengths: np.ndarray) -> np.ndarray:
 
 
 def _narrow(column: np.ndarray) -> np.ndarray:
-    """Whole numbers in the smallest type that holds them: a dataset has to travel."""
+    """Cast to the smallest unsigned type that holds all values."""
     return column.astype(np.min_scalar_type(int(column.max(initial=0))))
 
 
-def _renumber(column: np.ndarray, numbers: Sequence[int], dtype: type[np.unsignedinteger]) -> np.ndarray:
-    """Replace each number by another; NO_CLASS stays."""
-    lookup = np.full(max(len(numbers), NO_CLASS + 1), NO_CLASS, np.uint32)
-    lookup[: len(numbers)] = numbers
-    renumbered: np.ndarray = lookup[column].astype(dtype)
-    return renumbered
+def _remap(column: np.ndarray, ids: Sequence[int], dtype: type[np.unsignedinteger]) -> np.ndarray:
+    """Replace each id i by ``ids[i]``; NO_CLASS stays."""
+    lookup = np.full(max(len(ids), NO_CLASS + 1), NO_CLASS, np.uint32)
+    lookup[: len(ids)] = ids
+    remapped: np.ndarray = lookup[column].astype(dtype)
+    return remapped
 
 
-def _word_counts(part: Table, counted_splits: Sequence[str]) -> np.ndarray:
-    """How often each word of a table stands in captions of the counted splits."""
-    columns = part.columns
-    counted = np.isin(
-        columns["image_split"], [part.splits.index(name) for name in counted_splits if name in part.splits]
-    )
-    per_caption = np.repeat(counted, np.diff(columns["caption_offsets"]))
-    per_word = np.repeat(per_caption, np.diff(columns["word_offsets"]))
-    return np.bincount(columns["word_id"][per_word], minlength=len(part.words))
+def _count_words(shards: Sequence[Table], counted_splits: Sequence[str]) -> Counter[str]:
+    """Count each word of the tables in the captions of ``counted_splits``; words of other splits count 0."""
+    counts: Counter[str] = Counter()
+    for shard in shards:
+        columns = shard.columns
+        split_ids = [shard.splits.index(name) for name in counted_splits if name in shard.splits]
+        is_counted = np.isin(columns["image_split"], split_ids)
+        per_caption = np.repeat(is_counted, np.diff(columns["caption_offsets"]))
+        per_word = np.repeat(per_caption, np.diff(columns["word_offsets"]))
+        occurrences = np.bincount(columns["word_id"][per_word], minlength=len(shard.words))
+        counts.update(dict(zip(shard.words, occurrences.tolist(), strict=True)))
+    return counts

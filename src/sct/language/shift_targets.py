@@ -1,18 +1,18 @@
-"""Which region a word belongs to, and after which words the captioner moves on."""
+"""Training targets of the chunk-shifting gate: the region of each word, and the words after which it shifts."""
 
 from collections.abc import Sequence
 from itertools import pairwise
 
 
-def slots(region_of_word: Sequence[int | None], *, tail: int | None = None) -> list[int | None]:
-    """Give every word a region: a word that names none belongs to the one it leads up to.
+def fill_regions(region_of_word: Sequence[int | None], *, tail: int | None = None) -> list[int | None]:
+    """Assign a region to every word: a word outside chunks takes that of the chunk that follows.
 
-    Words after the last chunk stay with it, as the pointer does (Eq. 1); the authors' code gives them a region set of
-    their own, which ``tail`` names. None only where the caption names no region.
+    Words after the last chunk keep its region, as in Eq. 1, or take ``tail``, as in the authors' code. None remains
+    only in captions without a region.
 
-    >>> slots([None, 0, 0, None, 1, None])
+    >>> fill_regions([None, 0, 0, None, 1, None])
     [0, 0, 0, 1, 1, 1]
-    >>> slots([None, 0, 0, None, 1, None], tail=9)
+    >>> fill_regions([None, 0, 0, None, 1, None], tail=9)
     [0, 0, 0, 1, 1, 9]
     """
     filled = list(region_of_word)
@@ -27,16 +27,15 @@ def slots(region_of_word: Sequence[int | None], *, tail: int | None = None) -> l
 
 
 def shift_targets(region_of_word: Sequence[int | None], *, tail: int | None = None) -> list[bool]:
-    """Mark the words after which the captioner should move on to the next region.
+    """Gate targets: True on the last word of each noun chunk that another one follows.
 
-    A word that names no region ("rides") belongs to the region it leads up to, so every move falls on the last word
-    of a noun chunk. With a ``tail`` (see ``slots``) the last chunk is left as well where words follow it, and two
-    chunks that share a label are one, as in the authors' code.
+    Words outside chunks ("rides") belong to the chunk that follows. With a ``tail`` (see ``fill_regions``), as in the
+    authors' code, words after the last chunk add a shift, and adjacent chunks with the same label count as one.
 
     >>> shift_targets([0, 0, None, 1, 1, 1])  # a man | rides | a brown horse
     [False, True, False, False, False, False]
     >>> shift_targets([0, 0, None], tail=9)
     [False, True, False]
     """
-    filled = slots(region_of_word, tail=tail)
+    filled = fill_regions(region_of_word, tail=tail)
     return [here != after for here, after in pairwise(filled)] + [False] * bool(filled)

@@ -1,16 +1,12 @@
-"""The words that the official evaluation finds in a piece of a caption, as rules for what captions hold.
+"""Penn Treebank tokenizer for captions: lower case, no punctuation, as in the official caption evaluation.
 
-The evaluation runs a Java tool over the captions (Penn Treebank tokens, lower case, of pycocoevalcap 1.2) and drops
-punctuation. The rules below were written for the captions of COCO and Flickr8k, each because of what that tool prints
-for them, and were kept few: they may differ on one caption in ten thousand (``benchmarks/tokeniser.py`` counts). The
-short forms are those that captions hold and the commonest titles and months; the tool was asked about each. So it was
-about "gotta", "gimme" and "lemme", which those captions do not need.
+A regular expression that reproduces the Java tokenizer of pycocoevalcap 1.2 on the captions of COCO and Flickr8k;
+``benchmarks/speed/tokenizer.py`` finds about one differing caption in ten thousand. The list of abbreviations holds
+those of these captions and the most common titles and months, each checked against the Java tool.
 
-What captions hardly hold comes out otherwise there: tokens over a space ("1 1/2", "no. 5"), faces, addresses, words
-that open with "#" or "@", signs outside ASCII. Whether "a letter K." keeps its full stop hangs there on what follows,
-at the end of a caption even on the next caption; here it always does.
-
-Words as the paper's evaluation sees them: Penn Treebank tokens, lower case, punctuation left out.
+Known differences, all rare in captions: tokens that contain a space ("1 1/2", "no. 5"), emoticons, URLs, words that
+begin with "#" or "@", non-ASCII symbols. Whether "a letter K." keeps its full stop depends in Java on the text that
+follows, even on the next caption; here it is always kept.
 """
 
 import re
@@ -20,55 +16,55 @@ from string import ascii_lowercase
 from typing import Generic, NamedTuple, TypeVar
 
 
-class Word(NamedTuple):
-    """A word and where in the text it stands."""
+class Token(NamedTuple):
+    """A word and its character span in the text."""
 
     text: str
     start: int
     end: int
 
 
-_SHORT_FORMS = (
+_ABBREVIATIONS = (
     "apr|aug|ave|bldg|blvd|bros|capt|co|corp|ct|dec|dept|dr|etc|feb|ft|gen|gov|inc|jan|jr|ky|lt|ltd|mr|mrs|ms|mt|nov|"
     "oct|penn|ph|prof|rd|rev|sen|sept|sgt|sr|st|vs"
 )
-# The first rule that fits wins. What no rule fits is left out: single punctuation marks and signs outside ASCII.
-_WORD = re.compile(
+# The first matching alternative wins. Unmatched characters are dropped: single punctuation marks, non-ASCII symbols.
+_TOKEN = re.compile(
     r"""
-      \d*(?:[.,:]\d+)+                                    # 1,000  3.5  10:30, and "pm" of "10:30pm" is the next word
+      \d*(?:[.,:]\d+)+                                    # 1,000  3.5  10:30, without the "pm" of "10:30pm"
     | can(?=not\b) | (?:gon|wan)(?=na\b) | got(?=ta\b) | (?:gim|lem)(?=me\b)
     | [a-z]+(?=n't\b) | n't\b                             # do n't
     | '(?:s|m|d|ll|re|ve)\b                               # the man 's, they 're
     | 'n\b'? | dunkin'                                    # slip 'n' slide
-    | (?:[a-z](?:[.][a-z])*|SHORT_FORMS)[.](?!\w)         # T.V.  Elm St.
+    | (?:[a-z](?:[.][a-z])*|ABBREVIATIONS)[.](?!\w)       # T.V.  Elm St.
     | (?-i:[A-Z]+&[A-Z]+)                                 # AT&T
     | (?:[dlo]'(?=[a-z]{2}))?                             # o'clock
       [^\W_]+(?:[-/._][^\W_]+)*                           # t-shirt  his/her
-      (?:[.](?=[,;:]))?                                   # a full stop before a comma stays with the word
+      (?:[.](?=[,;:]))?                                   # a full stop before a comma belongs to the word
     | [!?]{2,} | [#$%&()*+/<=>@[\\\]^_{|}~]
-    """.replace("SHORT_FORMS", _SHORT_FORMS).replace("'", "['\u2019]"),
+    """.replace("ABBREVIATIONS", _ABBREVIATIONS).replace("'", "['\u2019]"),
     re.VERBOSE | re.IGNORECASE,
 )
-# Letters that a rule above may cut, or keep a full stop with. All others are one word, with or without a mark after.
-_BY_RULE = frozenset(_SHORT_FORMS.split("|")).union(
+# Alphabetic pieces that a rule above may split or keep a full stop with; any other one is a single token.
+_NEEDS_RULES = frozenset(_ABBREVIATIONS.split("|")).union(
     ascii_lowercase, {"cannot", "gonna", "wanna", "gotta", "gimme", "lemme"}
 )
-_REWRITTEN = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-"}
+_BRACKETS = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-"}
 
 
-def ptb_tokens(piece: str) -> Iterator[Word]:
-    """Cut what stands between two spaces into words.
+def ptb_tokens(piece: str) -> Iterator[Token]:
+    """Tokenize a whitespace-free piece of text.
 
-    >>> [word.text for word in ptb_tokens("(don't!)")]
+    >>> [token.text for token in ptb_tokens("(don't!)")]
     ['-lrb-', 'do', "n't", '-rrb-']
     """
-    for match in _WORD.finditer(piece):
+    for match in _TOKEN.finditer(piece):
         text = match[0].lower().replace("\u2019", "'")
-        yield Word(_REWRITTEN.get(text, text), *match.span())
+        yield Token(_BRACKETS.get(text, text), *match.span())
 
 
 def ptb_texts(piece: str) -> tuple[str, ...]:
-    """Only the words of ``ptb_tokens``: most pieces are letters and at most one mark, and need no rule.
+    """Return the texts of ``ptb_tokens``, with a fast path for letters followed by at most one punctuation mark.
 
     >>> ptb_texts("street."), ptb_texts("st.")
     (('street',), ('st.',))
@@ -76,56 +72,37 @@ def ptb_texts(piece: str) -> tuple[str, ...]:
     letters = piece[:-1] if piece.endswith((".", ",")) else piece
     if letters.isascii() and letters.isalpha():
         word = letters.lower()
-        if word not in _BY_RULE:
+        if word not in _NEEDS_RULES:
             return (word,)
-    return tuple([word.text for word in ptb_tokens(piece)])
+    return tuple([token.text for token in ptb_tokens(piece)])
 
-
-__all__ = ["Word", "tokenize_with_spans", "tokenize", "tokenize_pieces"]
 
 _PIECE = re.compile(r"\S+")
-_MOST_PIECES_KEPT = 1 << 17
+_MAX_MEMO_SIZE = 1 << 17
 
-Cut = TypeVar("Cut")
+Result = TypeVar("Result")
 
 
-class _Remembered(dict[str, tuple[Cut, ...]], Generic[Cut]):
-    """What each piece between two spaces was cut into: captions repeat themselves, so few are cut twice."""
+class _Memo(dict[str, tuple[Result, ...]], Generic[Result]):
+    """Memoized tokenization of whitespace-free pieces; captions repeat most of theirs."""
 
-    def __init__(self, cut: Callable[[str], tuple[Cut, ...]]) -> None:
+    def __init__(self, function: Callable[[str], tuple[Result, ...]]) -> None:
         super().__init__()
-        self._cut = cut
+        self._function = function
 
-    def __missing__(self, piece: str) -> tuple[Cut, ...]:
-        if len(self) >= _MOST_PIECES_KEPT:
+    def __missing__(self, piece: str) -> tuple[Result, ...]:
+        if len(self) >= _MAX_MEMO_SIZE:
             self.clear()
-        self[piece] = words = self._cut(piece)
-        return words
+        self[piece] = result = self._function(piece)
+        return result
 
 
-_words_of_piece = _Remembered(lambda piece: tuple(ptb_tokens(piece)))
-_texts_of_piece = _Remembered(ptb_texts)
-
-
-def tokenize_with_spans(text: str) -> list[Word]:
-    """Cut a caption into words.
-
-    A word that the evaluation rewrites keeps the place of what it was made from: "(" is the word "-lrb-".
-
-    >>> [word.text for word in tokenize_with_spans("A boy slides into a pool .")]
-    ['a', 'boy', 'slides', 'into', 'a', 'pool']
-    >>> tokenize_with_spans("She can't.")
-    [Word(text='she', start=0, end=3), Word(text='ca', start=4, end=6), Word(text="n't", start=6, end=9)]
-    """
-    return [
-        Word(word, piece.start() + start, piece.start() + end)
-        for piece in _PIECE.finditer(text)
-        for word, start, end in _words_of_piece[piece[0]]
-    ]
+_tokens_of_piece = _Memo(lambda piece: tuple(ptb_tokens(piece)))
+_texts_of_piece = _Memo(ptb_texts)
 
 
 def tokenize(text: str) -> list[str]:
-    """Only the words of a caption, without their places.
+    """Tokenize a caption.
 
     >>> tokenize("A dog's ball, and a cat.")
     ['a', 'dog', "'s", 'ball', 'and', 'a', 'cat']
@@ -133,8 +110,23 @@ def tokenize(text: str) -> list[str]:
     return list(chain.from_iterable(map(_texts_of_piece.__getitem__, text.split())))
 
 
+def tokenize_with_spans(text: str) -> list[Token]:
+    """Tokenize a caption and keep the character span of each token in it.
+
+    A span covers the original characters, also where the token's text differs: "(" becomes "-lrb-".
+
+    >>> tokenize_with_spans("She can't.")
+    [Token(text='she', start=0, end=3), Token(text='ca', start=4, end=6), Token(text="n't", start=6, end=9)]
+    """
+    return [
+        Token(token, piece.start() + start, piece.start() + end)
+        for piece in _PIECE.finditer(text)
+        for token, start, end in _tokens_of_piece[piece[0]]
+    ]
+
+
 def tokenize_pieces(pieces: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Only the words of each piece of captions that were split at spaces.
+    """Tokenize each piece of text that was split at whitespace.
 
     >>> list(tokenize_pieces(["dog's", "ball,"]))
     [('dog', "'s"), ('ball',)]

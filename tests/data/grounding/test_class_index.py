@@ -17,8 +17,8 @@ def vectors():
     return WordVectors("plane", {word: row for row, word in enumerate(ANGLES)}, matrix)
 
 
-def chunk(noun, base=None, modifiers=("a",)):
-    return NounChunk(0, 0, noun, base or noun, modifiers, plural=False)
+def chunk(noun, lemma=None, modifiers=("a",)):
+    return NounChunk(0, 0, noun, lemma or noun, modifiers, is_plural=False)
 
 
 def test_ranks_classes_by_similarity(vectors):
@@ -44,9 +44,9 @@ def test_keeps_the_five_most_similar(vectors):
         pytest.param("boy", ["dog"], {}, "dog", id="the next most similar, as in the paper"),
         pytest.param("boy", ["car"], {"min_similarity": 0.5}, None, id="too unlike"),
         pytest.param("okapi", ["person"], {}, None, id="a word without a vector"),
-        pytest.param("people", ["dog"], {"names_are_final": True}, None, id="a name means its class and no other"),
-        pytest.param("people", ["dog"], {"names_are_final": False}, "dog", id="unless names are not final"),
-        pytest.param("boy", ["dog"], {"names_are_final": True}, "dog", id="what is no name goes by similarity"),
+        pytest.param("people", ["dog"], {"prefer_exact": True}, None, id="a name means its class and no other"),
+        pytest.param("people", ["dog"], {"prefer_exact": False}, "dog", id="unless names are not final"),
+        pytest.param("boy", ["dog"], {"prefer_exact": True}, "dog", id="what is no name goes by similarity"),
     ],
 )
 def test_takes_the_first_class_that_is_in_the_image(vectors, noun, present, options, found):
@@ -57,12 +57,12 @@ def test_takes_the_first_class_that_is_in_the_image(vectors, noun, present, opti
 def test_falls_back_on_the_base_form(vectors):
     index = ClassIndex({"dog": (), "car": ()}, vectors)
     assert index.associate(chunk("cars"), ["car"]) is None
-    assert index.associate(chunk("cars", base="car"), ["car"]) == "car"
+    assert index.associate(chunk("cars", lemma="car"), ["car"]) == "car"
 
 
 def test_a_longer_name_comes_first(vectors):
-    index = ClassIndex({"dog": (), "hot dog": ()}, vectors, names_are_final=True)
-    hot_dogs = chunk("dogs", base="dog", modifiers=("two", "hot"))
+    index = ClassIndex({"dog": (), "hot dog": ()}, vectors, prefer_exact=True)
+    hot_dogs = chunk("dogs", lemma="dog", modifiers=("two", "hot"))
     assert index.associate(hot_dogs, ["dog", "hot dog"]) == "hot dog"
     assert index.associate(hot_dogs, ["dog"]) is None, "a hot dog is no dog"
     assert index.associate(chunk("dog"), ["dog", "hot dog"]) == "dog"

@@ -9,7 +9,7 @@ from sct.regions import Box, Region
 
 @pytest.fixture(scope="module")
 def grounder():
-    return GrounderConfig(class_names=COCO_NAMES).make()
+    return GrounderConfig(class_names=COCO_NAMES).build()
 
 
 def image(*captions, regions=()):

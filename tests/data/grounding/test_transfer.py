@@ -13,10 +13,10 @@ VECTORS = WordVectors(
 KINDS = {"man": "person", "woman": "person", "kid": "person", "dog": "dog"}
 
 
-def chunk(phrase, *, plural=False):
+def chunk(phrase, *, is_plural=False):
     *modifiers, noun = phrase.split()
     base = {"men": "man", "dogs": "dog", "people": "people"}.get(noun, noun)
-    return NounChunk(0, 0, noun, base, tuple(modifiers), plural or noun in ("men", "dogs", "people"))
+    return NounChunk(0, 0, noun, base, tuple(modifiers), is_plural or noun in ("men", "dogs", "people"))
 
 
 def anchors(*phrases):
@@ -24,7 +24,7 @@ def anchors(*phrases):
     found = []
     for number, phrase in enumerate(phrases):
         mention = chunk(phrase)
-        found.append(Anchor(mention, (number, number + 10) if mention.plural else (number,)))
+        found.append(Anchor(mention, (number, number + 10) if mention.is_plural else (number,)))
     return found
 
 

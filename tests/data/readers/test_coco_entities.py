@@ -73,7 +73,7 @@ def read(tmp_path):
         if sizes is not None:
             options["sizes"] = tmp_path / "coco_img_shapes.json"
             options["sizes"].write_text(json.dumps(sizes))
-        options = {"detections": STORE, "faults": ReadErrors(), **options}
+        options = {"detections": STORE, "errors": ReadErrors(), **options}
         return list(read_coco_entities(path, karpathy, **options))
 
     return read
@@ -207,7 +207,7 @@ def test_paper_mode_aligns_by_token(read, text, chunks, expected):
 
 def test_paper_mode_counts_chunks_that_are_not_in_the_caption(read):
     dropped = SkipCounts()
-    read({"42": {"a dog": [["a cat", "dog"], ["a dog", "dog"]]}}, {"42": ["a dog"]}, dropped=dropped)
+    read({"42": {"a dog": [["a cat", "dog"], ["a dog", "dog"]]}}, {"42": ["a dog"]}, skipped=dropped)
     assert dropped == SkipCounts(chunks_not_found=1)
 
 
@@ -294,7 +294,7 @@ def test_an_unassociated_chunk_stays_in_every_split(read, mode, split):
 def test_fewer_runs_than_classes_drop_a_caption_in_reference_mode(read, mode, kept):
     dropped = SkipCounts()
     chunks = [["a dog", "dog"], ["a dog horse", "horse"]]  # the second hides the first: one run, two classes
-    images = read({"42": {"a dog horse": chunks}}, {"42": ["a dog horse"]}, mode=mode, dropped=dropped)
+    images = read({"42": {"a dog horse": chunks}}, {"42": ["a dog horse"]}, mode=mode, skipped=dropped)
     assert sum(len(image.captions) for image in images) == kept
     assert dropped.captions_with_too_few_runs == 1 - kept
 
@@ -303,7 +303,7 @@ def test_captions_come_in_the_order_of_the_split_and_the_others_are_counted(read
     dropped = SkipCounts()
     annotations = {"42": {"a dog": [["a dog", "dog"]], "a horse": [["a horse", "horse"]], "a cow": []}}
     captions = {"42": ["A horse", "a dog", "a dog", "nobody annotated this"], "43": ["nor this"]}
-    (image,) = read(annotations, captions, dropped=dropped)
+    (image,) = read(annotations, captions, skipped=dropped)
     assert [caption.text for caption in image.captions] == ["A horse", "a dog", "a dog"]
     assert dropped == SkipCounts(
         captions_without_annotation=1, annotations_without_caption=1, images_without_annotation=1
@@ -349,10 +349,10 @@ def test_a_bad_caption_of_the_training_file(read, value, reason, mode):
     annotations, captions = {"42": {"a dog": value, GOOD: GOOD_CHUNKS}}, {"42": ["a dog", GOOD]}
     with pytest.raises(InputError, match=rf"coco_entities\.json, image 42, caption 'a dog': {reason}.*--skip-bad"):
         read(annotations, captions, mode=mode)
-    faults = ReadErrors(skip=True)
-    (image,) = read(annotations, captions, mode=mode, faults=faults)
+    errors = ReadErrors(skip=True)
+    (image,) = read(annotations, captions, mode=mode, errors=errors)
     assert [caption.text for caption in image.captions] == [GOOD]
-    assert len(faults.messages) == 1
+    assert len(errors.messages) == 1
 
 
 def test_a_caption_without_words(read):
@@ -393,10 +393,10 @@ def test_a_bad_caption_of_the_release_file(read, changes, reason, mode):
         InputError, match=rf"^\S+coco_entities\.json, image 7, caption '{RIDER_KEY}': .*{reason}[^(]*\(--skip-bad[^(]*$"
     ):
         read(annotations, detections=None, mode=mode)
-    faults = ReadErrors(skip=True)
-    (image,) = read(annotations, detections=None, mode=mode, faults=faults)
+    errors = ReadErrors(skip=True)
+    (image,) = read(annotations, detections=None, mode=mode, errors=errors)
     assert [caption.text for caption in image.captions] == ["a beach"]
-    assert len(faults.messages) == 1
+    assert len(errors.messages) == 1
 
 
 DOG = {"det_sequences": ["dog"], "noun_chunks": [["dog", "dog"]], "detections": {"dog": [[6, [0, 0, 1, 1]]]}}
@@ -429,10 +429,10 @@ def test_a_bad_image_of_the_release_file(read, captions, reason):
     annotations = {"7": captions, "8": {"dog": {**DOG, "split": "test"}}}
     with pytest.raises(InputError, match=rf"coco_entities\.json, image 7: {reason}"):
         read(annotations, detections=None)
-    faults = ReadErrors(skip=True)
-    (image,) = read(annotations, detections=None, faults=faults)
+    errors = ReadErrors(skip=True)
+    (image,) = read(annotations, detections=None, errors=errors)
     assert (image.image_id, image.split) == ("8", "test")
-    assert len(faults.messages) == 1
+    assert len(errors.messages) == 1
 
 
 @pytest.mark.parametrize(
@@ -462,9 +462,9 @@ def test_an_image_that_another_file_lacks(read, image_id, reason):
     store = Store({**STORE.classes_of_image, "43": ["dog"], "45": []})
     with pytest.raises(InputError, match=reason):
         read(annotations, captions, detections=store)
-    faults = ReadErrors(skip=True)
-    assert [image.image_id for image in read(annotations, captions, detections=store, faults=faults)] == ["42"]
-    assert len(faults.messages) == 1
+    errors = ReadErrors(skip=True)
+    assert [image.image_id for image in read(annotations, captions, detections=store, errors=errors)] == ["42"]
+    assert len(errors.messages) == 1
 
 
 @pytest.mark.parametrize("skip", [False, True])
@@ -482,7 +482,7 @@ def test_a_file_that_cannot_be_read_at_all(tmp_path, content, reason, skip):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InputError, match=rf"coco_entities_release\.json.*{reason}"):
-        read_coco_entities(path, None, detections=None, faults=ReadErrors(skip=skip))
+        read_coco_entities(path, None, detections=None, errors=ReadErrors(skip=skip))
 
 
 def test_the_training_file_needs_a_split_and_detections(read):

@@ -68,9 +68,9 @@ def test_a_bad_row_is_named_or_skipped(tmp_path, changes, message):
     files = {"val": write(tmp_path / "val.parquet", ROW, {**ROW, **changes})}
     with pytest.raises(InputError, match=rf"val\.parquet, row 2: .*{message}"):
         list(read_coco_layout(files, ReadErrors()))
-    faults = ReadErrors(skip=True)
-    assert len(list(read_coco_layout(files, faults))) == 1
-    assert len(faults.messages) == 1
+    errors = ReadErrors(skip=True)
+    assert len(list(read_coco_layout(files, errors))) == 1
+    assert len(errors.messages) == 1
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path):

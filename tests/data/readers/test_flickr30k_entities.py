@@ -60,7 +60,7 @@ def read(root):
                 (root / "TokenSequences" / f"{image_id}.txt").write_bytes(content + b"\n")
             if annotations is not None:
                 (root / "Annotations" / f"{image_id}.xml").write_text(annotations)
-        options = {"detections": None, "faults": ReadErrors(), **options}
+        options = {"detections": None, "errors": ReadErrors(), **options}
         return list(read_flickr30k_entities(root, karpathy(root, images), **options))
 
     return read
@@ -148,11 +148,11 @@ def test_paper_mode_makes_corners_of_pixels(read, drawn, expected):
 def test_a_phrase_without_box_is_no_chunk(read, objects, counted):
     images = {"1": (["[/EN#1/scene A park] ."], xml(*objects))}
     dropped = SkipCounts()
-    (image,) = read(images, dropped=dropped)
+    (image,) = read(images, skipped=dropped)
     assert image.captions[0].chunks == ()
     assert dropped == counted
     reference = SkipCounts()
-    assert read(images, mode="reference", dropped=reference) == []
+    assert read(images, mode="reference", skipped=reference) == []
     assert reference.captions_without_region == 1
 
 
@@ -192,7 +192,7 @@ def test_a_box_becomes_the_detection_that_overlaps_it_most(read, mode, detection
         mode=mode,
         detections=Store(**{"1": detections}),
         min_iou=min_iou,
-        dropped=dropped,
+        skipped=dropped,
     )
     chunks = [chunk for image in images for caption in image.captions for chunk in caption.chunks]
     assert chunks == ([] if regions is None else [Chunk(detections[regions[0]][0], regions)])
@@ -227,7 +227,7 @@ def test_images_come_in_the_order_of_the_split_and_others_are_counted(read, root
     (root / "TokenSequences" / "9.txt").write_text("[/EN#1/people A man]\n")
     dropped = SkipCounts()
     images = {image_id: (["[/EN#1/people A man]"], TWO_BOXES) for image_id in ("5", "3", "4")}
-    assert [image.image_id for image in read(images, dropped=dropped)] == ["5", "3", "4"]
+    assert [image.image_id for image in read(images, skipped=dropped)] == ["5", "3", "4"]
     assert dropped == SkipCounts(images_outside_the_split=1)
 
 
@@ -255,10 +255,10 @@ def test_a_bad_sentence_is_named_by_line_and_can_be_skipped(read, line, reason, 
     images = {"1": (content, TWO_BOXES)}
     with pytest.raises(InputError, match=rf"TokenSequences/1\.txt, line 2: .*{reason}[^(]*\(--skip-bad[^(]*$"):
         read(images, mode=mode)
-    faults = ReadErrors(skip=True)
-    (image,) = read(images, mode=mode, faults=faults)
+    errors = ReadErrors(skip=True)
+    (image,) = read(images, mode=mode, errors=errors)
     assert len(image.captions) == 2
-    assert len(faults.messages) == 1
+    assert len(errors.messages) == 1
 
 
 @pytest.mark.parametrize(
@@ -281,9 +281,9 @@ def test_bad_annotations_are_named_and_their_image_can_be_skipped(read, annotati
     images = {"1": ([GOOD], annotations), "2": ([GOOD], TWO_BOXES)}
     with pytest.raises(InputError, match=rf"Annotations/1\.xml: {reason}"):
         read(images)
-    faults = ReadErrors(skip=True)
-    assert [image.image_id for image in read(images, faults=faults)] == ["2"]
-    assert len(faults.messages) == 1
+    errors = ReadErrors(skip=True)
+    assert [image.image_id for image in read(images, errors=errors)] == ["2"]
+    assert len(errors.messages) == 1
 
 
 @pytest.mark.parametrize(
@@ -300,16 +300,16 @@ def test_an_image_that_another_source_lacks(read, sentences, detections, reason)
     images = {"1": (sentences, TWO_BOXES), "2": ([GOOD], TWO_BOXES)}
     with pytest.raises(InputError, match=reason):
         read(images, detections=detections)
-    faults = ReadErrors(skip=True)
-    assert [image.image_id for image in read(images, detections=detections, faults=faults)] == ["2"]
-    assert len(faults.messages) == 1
+    errors = ReadErrors(skip=True)
+    assert [image.image_id for image in read(images, detections=detections, errors=errors)] == ["2"]
+    assert len(errors.messages) == 1
 
 
 @pytest.mark.parametrize("name", ["TokenSequences", "Annotations"])
 def test_a_missing_folder_is_named(root, name):
     (root / name).rmdir()
     with pytest.raises(InputError, match=f"{name}: no such folder: expected the unpacked Flickr30k Entities"):
-        read_flickr30k_entities(root, karpathy(root, []), detections=None, faults=ReadErrors(skip=True))
+        read_flickr30k_entities(root, karpathy(root, []), detections=None, errors=ReadErrors(skip=True))
 
 
 @pytest.mark.parametrize("min_iou", [0.0, -0.5, 1.5])

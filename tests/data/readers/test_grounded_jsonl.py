@@ -25,8 +25,8 @@ def line(**changes):
 def read(tmp_path, *lines, skip=False):
     path = tmp_path / "train.jsonl"
     path.write_bytes(b"\n".join(text if isinstance(text, bytes) else text.encode() for text in lines))
-    faults = ReadErrors(skip=skip)
-    return list(read_grounded_jsonl({"train": path}, faults)), faults.messages
+    errors = ReadErrors(skip=skip)
+    return list(read_grounded_jsonl({"train": path}, errors)), errors.messages
 
 
 def test_an_empty_file_has_no_images(tmp_path):

@@ -39,7 +39,7 @@ def without(entry, name):
 
 
 def test_no_images(tmp_path):
-    assert read_karpathy(written(tmp_path, []), faults=ReadErrors()) == {}
+    assert read_karpathy(written(tmp_path, []), errors=ReadErrors()) == {}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_no_images(tmp_path):
     ],
 )
 def test_images_go_by_the_id_of_their_annotations(tmp_path, entry, image_id, file):
-    images = read_karpathy(written(tmp_path, [entry]), faults=ReadErrors())
+    images = read_karpathy(written(tmp_path, [entry]), errors=ReadErrors())
     assert [(image.image_id, image.file) for image in images.values()] == [(image_id, file)]
 
 
@@ -58,13 +58,13 @@ def test_images_go_by_the_id_of_their_annotations(tmp_path, entry, image_id, fil
     ("named", "split"), [("train", "train"), ("restval", "train"), ("val", "val"), ("test", "test")]
 )
 def test_the_rest_of_validation_is_for_training(tmp_path, named, split):
-    (image,) = read_karpathy(written(tmp_path, [coco_entry(split=named)]), faults=ReadErrors()).values()
+    (image,) = read_karpathy(written(tmp_path, [coco_entry(split=named)]), errors=ReadErrors()).values()
     assert image.split == split
 
 
 def test_captions_are_as_written(tmp_path):
     entry = coco_entry(captions=("A man's  hat .\n", "two Dogs"))
-    (image,) = read_karpathy(written(tmp_path, [entry]), faults=ReadErrors()).values()
+    (image,) = read_karpathy(written(tmp_path, [entry]), errors=ReadErrors()).values()
     assert image.captions == ("A man's  hat .\n", "two Dogs")
 
 
@@ -83,10 +83,10 @@ def test_captions_are_as_written(tmp_path):
 def test_a_bad_image_is_named_by_number_and_can_be_skipped(tmp_path, bad, reason):
     path = written(tmp_path, [coco_entry(7), bad, coco_entry(9)])
     with pytest.raises(InputError, match=f"image 2: .*{reason}"):
-        read_karpathy(path, faults=ReadErrors())
-    faults = ReadErrors(skip=True)
-    assert list(read_karpathy(path, faults=faults)) == ["7", "9"]
-    assert len(faults.messages) == 1
+        read_karpathy(path, errors=ReadErrors())
+    errors = ReadErrors(skip=True)
+    assert list(read_karpathy(path, errors=errors)) == ["7", "9"]
+    assert len(errors.messages) == 1
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_a_file_that_cannot_be_read_at_all_is_never_skipped(tmp_path, content, r
     path = tmp_path / "dataset_coco.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=rf"dataset_coco\.json.*{reason}"):
-        read_karpathy(path, faults=ReadErrors(skip=skip))
+        read_karpathy(path, errors=ReadErrors(skip=skip))
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"gone\.json: no such file"):
-        read_karpathy(tmp_path / "gone.json", faults=ReadErrors())
+        read_karpathy(tmp_path / "gone.json", errors=ReadErrors())
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def folder(tmp_path):
 
 
 def test_the_authors_folder_lists_captions_by_their_ids(folder):
-    images = read_karpathy(folder, faults=ReadErrors())
+    images = read_karpathy(folder, errors=ReadErrors())
     assert [(image.image_id, image.split) for image in images.values()] == [
         ("1", "train"),
         ("2", "train"),
@@ -150,10 +150,10 @@ def test_the_authors_folder_lists_captions_by_their_ids(folder):
 def test_an_unknown_caption_id_is_named_and_can_be_skipped(folder):
     np.save(folder / "coco_test_ids.npy", np.array([41, 99]))
     with pytest.raises(InputError, match=r"coco_test_ids\.npy: caption id 99 is not in captions_val2014\.json"):
-        read_karpathy(folder, faults=ReadErrors())
-    faults = ReadErrors(skip=True)
-    assert read_karpathy(folder, faults=faults)["4"].captions == ("Caption 1 of 4.",)
-    assert len(faults.messages) == 1
+        read_karpathy(folder, errors=ReadErrors())
+    errors = ReadErrors(skip=True)
+    assert read_karpathy(folder, errors=errors)["4"].captions == ("Caption 1 of 4.",)
+    assert len(errors.messages) == 1
 
 
 def test_a_caption_of_an_image_that_is_not_listed_is_named(folder):
@@ -161,7 +161,7 @@ def test_a_caption_of_an_image_that_is_not_listed_is_named(folder):
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "images": []}))
     with pytest.raises(InputError, match=r"coco_train_ids\.npy, image 1: the image is not among the 'images'"):
-        read_karpathy(folder, faults=ReadErrors())
+        read_karpathy(folder, errors=ReadErrors())
 
 
 @pytest.mark.parametrize(
@@ -185,4 +185,4 @@ def test_a_bad_part_of_the_folder_is_named(folder, name, content, reason):
     if content is not None:
         (folder / name).write_bytes(content)
     with pytest.raises(InputError, match=f"{name}: {reason}"):
-        read_karpathy(folder, faults=ReadErrors(skip=True))
+        read_karpathy(folder, errors=ReadErrors(skip=True))

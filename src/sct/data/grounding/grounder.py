@@ -1,7 +1,4 @@
-"""Ground plain captions: each noun chunk gets the regions it talks about, or is kept and marked as unassociated.
-
-How to make a grounder: plain values that travel to another process.
-"""
+"""Auto-grounding: associate each noun chunk of a plain caption with regions; chunks without a match are kept."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,10 +17,10 @@ from sct.regions import Region
 
 @dataclass(frozen=True, slots=True)
 class Grounder:
-    """Grounds the captions that nobody has grounded, and names the chunks that people did.
+    """Grounds plain captions and assigns class names to human-grounded chunks.
 
-    A caption is grounded by what people said of the same image where they did (``transfer``), then by the classes that
-    were detected in it (``class_index``).
+    A plain caption is grounded on human-grounded captions of the same image (``transfer``), then on the detected
+    classes (``class_index``).
     """
 
     chunker: NounChunker
@@ -31,29 +28,31 @@ class Grounder:
     class_index: ClassIndex | None = None
 
     def ground(self, images: Sequence[AnnotatedImage]) -> Iterator[AnnotatedImage]:
-        """Ground a batch of images; all of their captions are parsed together."""
-        parsed = self.chunker.chunks(caption.text for image in images if _is_open(image) for caption in image.captions)
+        """Ground a batch of images; all captions are parsed in one batch."""
+        parsed = self.chunker.chunks(
+            caption.text for image in images if _needs_parsing(image) for caption in image.captions
+        )
         for image in images:
-            yield self._ground_image(image, [next(parsed) for _ in image.captions]) if _is_open(image) else image
+            yield self._ground_image(image, [next(parsed) for _ in image.captions]) if _needs_parsing(image) else image
 
     def _ground_image(self, image: AnnotatedImage, parsed: Sequence[Sequence[NounChunk]]) -> AnnotatedImage:
         anchors = [
             Anchor(mention, chunk.regions)
             for caption, noun_chunks in zip(image.captions, parsed, strict=True)
-            for mention, chunk in zip(mentions(caption, noun_chunks), caption.chunks or (), strict=True)
+            for mention, chunk in zip(parse_mentions(caption, noun_chunks), caption.chunks or (), strict=True)
         ]
         regions_of_class: dict[str, list[int]] = {}
         for index, region in enumerate(image.regions):
             if region.class_name is not None:
                 regions_of_class.setdefault(region.class_name, []).append(index)
-        named = iter(anchors)
+        lemmas = (anchor.chunk.lemma for anchor in anchors)
         captions = [
             self._ground_caption(caption, noun_chunks, anchors, regions_of_class)
             if caption.chunks is None
-            else replace(caption, chunks=tuple(_named(chunk, next(named).chunk.base) for chunk in caption.chunks))
+            else replace(caption, chunks=tuple(_name_chunk(chunk, next(lemmas)) for chunk in caption.chunks))
             for caption, noun_chunks in zip(image.captions, parsed, strict=True)
         ]
-        return replace(image, regions=_named_regions(image.regions, anchors), captions=tuple(captions))
+        return replace(image, regions=_name_regions(image.regions, anchors), captions=tuple(captions))
 
     def _ground_caption(
         self,
@@ -66,7 +65,7 @@ class Grounder:
         chunks = []
         for noun_chunk, regions in zip(noun_chunks, transferred, strict=True):
             if regions:
-                chunks.append(Chunk(noun_chunk.base, regions))
+                chunks.append(Chunk(noun_chunk.lemma, regions))
                 continue
             class_name = self.class_index.associate(noun_chunk, regions_of_class) if self.class_index else None
             chunks.append(Chunk(class_name, tuple(regions_of_class[class_name]) if class_name else ()))
@@ -74,44 +73,44 @@ class Grounder:
         return Caption(caption.text, caption.words, tuple(labels), tuple(chunks), auto_grounded=True)
 
 
-def _is_open(image: AnnotatedImage) -> bool:
-    """Say whether a caption is not grounded, or a grounded chunk has no name."""
+def _needs_parsing(image: AnnotatedImage) -> bool:
+    """Whether a caption is not grounded, or a grounded chunk has no class name."""
     return any(
         caption.chunks is None or any(chunk.class_name is None and chunk.regions for chunk in caption.chunks)
         for caption in image.captions
     )
 
 
-def mentions(caption: Caption, noun_chunks: Sequence[NounChunk]) -> list[NounChunk]:
-    """The noun chunk that the parser sees in each grounded chunk; where it sees none, the chunk's last word.
+def parse_mentions(caption: Caption, noun_chunks: Sequence[NounChunk]) -> list[NounChunk]:
+    """Return the parser's first noun chunk within each grounded chunk, or else a chunk headed by its last word.
 
-    People ground "a man in a cap" as one mention: its noun is that of the first noun chunk in it.
+    People ground "a man in a cap" as one mention; its noun is "man".
     """
     tokens = tokenize_with_spans(caption.text)
-    found = []
+    mentions = []
     for index in range(len(caption.chunks or ())):
         words = [token for token, label in zip(tokens, caption.chunk_of_word, strict=True) if label == index]
-        if not words:  # swallowed by a mention that it overlaps
-            found.append(NounChunk(0, 0, "", "", (), plural=False))
+        if not words:  # all of its words belong to an overlapping mention
+            mentions.append(NounChunk(0, 0, "", "", (), is_plural=False))
             continue
         start, end = words[0].start, words[-1].end
-        inside = (chunk for chunk in noun_chunks if chunk.start < end and start < chunk.end)
+        overlapping = (chunk for chunk in noun_chunks if chunk.start < end and start < chunk.end)
         last = words[-1].text
         modifiers = tuple(word.text for word in words[:-1])
-        found.append(next(inside, NounChunk(start, end, last, last, modifiers, plural=False)))
-    return found
+        mentions.append(next(overlapping, NounChunk(start, end, last, last, modifiers, is_plural=False)))
+    return mentions
 
 
-def _named(chunk: Chunk, noun: str) -> Chunk:
-    return chunk if chunk.class_name is not None else replace(chunk, class_name=noun or None)
+def _name_chunk(chunk: Chunk, lemma: str) -> Chunk:
+    return chunk if chunk.class_name is not None else replace(chunk, class_name=lemma or None)
 
 
-def _named_regions(regions: Sequence[Region], anchors: Sequence[Anchor]) -> tuple[Region, ...]:
-    """Call a region without a class by the noun of the first mention of it."""
+def _name_regions(regions: Sequence[Region], anchors: Sequence[Anchor]) -> tuple[Region, ...]:
+    """Use the noun of the first mention of a region as the class of regions without one."""
     noun_of_region: dict[int, str] = {}
     for anchor in anchors:
         for region in anchor.regions:
-            noun_of_region.setdefault(region, anchor.chunk.base)
+            noun_of_region.setdefault(region, anchor.chunk.lemma)
     return tuple(
         replace(region, class_name=noun_of_region.get(index) or None) if region.class_name is None else region
         for index, region in enumerate(regions)
@@ -120,38 +119,38 @@ def _named_regions(regions: Sequence[Region], anchors: Sequence[Anchor]) -> tupl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrounderConfig:
-    """What a process needs to make its own grounder."""
+    """Picklable settings from which each worker process builds its grounder."""
 
     class_names: Mapping[str, Sequence[str]] | None
-    """Classes of the detections, with further names; None where there are no detections."""
+    """Classes of the detections with their synonyms; None without detections."""
     vectors: Path | None = None
-    """Word vectors of the user's; GloVe 6B 50-d if none."""
+    """File of word vectors; None: GloVe 6B 50-d."""
     min_similarity: float | None = None
-    """How alike a noun and a class name must be. None: 0.8 for COCO's classes, whose further names are known, else 0.7;
-    measured in docs/grounding.md. The paper sets no limit (-1)."""
+    """Minimum similarity of a noun and a class name. None: 0.8 for COCO classes, whose synonyms are known, else 0.7
+    (measured in docs/grounding.md). The paper has no minimum (-1)."""
 
     @property
-    def names_are_final(self) -> bool:
-        """Whether all classes are COCO's, so that every name of each is known."""
+    def only_coco_classes(self) -> bool:
+        """Whether all classes are COCO's, so that their synonyms are known."""
         return self.class_names is not None and self.class_names.keys() <= COCO_NAMES.keys()
 
     @property
-    def threshold(self) -> float:
-        """The limit in force."""
+    def class_similarity(self) -> float:
+        """Minimum similarity in effect."""
         if self.min_similarity is not None:
             return self.min_similarity
-        return 0.8 if self.names_are_final else 0.7
+        return 0.8 if self.only_coco_classes else 0.7
 
     def check(self) -> None:
-        """Find out what is missing before any work is begun, and before other processes would each tell of it."""
+        """Raise if a setting is invalid or a dependency is missing, before worker processes start."""
         if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
-            raise InputError(f"min_similarity is {self.min_similarity}: expected -1 to 1")
+            raise InputError(f"got min_similarity {self.min_similarity}, expected -1 to 1")
         load_vectors(self.vectors)
         parser_version()
 
     def summary(self) -> dict[str, str | float]:
-        """What shapes the groundings, for the record."""
-        classes = {"class_similarity": self.threshold} if self.class_names else {}
+        """Return everything that determines the groundings, for the manifest."""
+        classes = {"class_similarity": self.class_similarity} if self.class_names else {}
         return {
             "parser": parser_version(),
             "vectors": self.vectors.name if self.vectors else DEFAULT_VECTORS,
@@ -159,12 +158,12 @@ class GrounderConfig:
             **classes,
         }
 
-    def make(self) -> Grounder:
-        """Load parser and vectors."""
+    def build(self) -> Grounder:
+        """Load parser and word vectors."""
         vectors = load_vectors(self.vectors)
         index = None
         if self.class_names:
             index = ClassIndex(
-                self.class_names, vectors, min_similarity=self.threshold, names_are_final=self.names_are_final
+                self.class_names, vectors, min_similarity=self.class_similarity, prefer_exact=self.only_coco_classes
             )
         return Grounder(NounChunker(), Transfer(vectors, CLASS_OF_NOUN), index)

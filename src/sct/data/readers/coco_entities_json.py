@@ -1,26 +1,26 @@
-"""The two files of COCO Entities, one caption's entry at a time.
+"""Entries of the two annotation files of COCO Entities, one caption at a time.
 
 ``coco_entities.json``, which the authors train with: image id -> caption -> list of [chunk, class].
 ``coco_entities_release.json``: image id -> caption -> ``det_sequences``, ``noun_chunks``, ``detections``, ``split``;
-its captions and chunks are already cleaned of punctuation.
+its captions and chunks have no punctuation.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sct.data.readers.json_checks import field_of, list_of, mapping_of, text_of
-from sct.data.readers.karpathy import split_named
+from sct.data.readers.json_checks import as_list, as_object, as_text, get_field
+from sct.data.readers.karpathy import parse_split
 from sct.errors import InputError
 from sct.regions import Box
 
 UNASSOCIATED = "_"
-"""Stands for the class of a chunk that no detection could be found for."""
+"""Class of a chunk without an associated detection."""
 
 
 @dataclass(frozen=True, slots=True)
-class NamedChunk:
-    """A noun chunk as the file has it."""
+class AnnotatedChunk:
+    """A noun chunk as in the file."""
 
     text: str
     class_name: str
@@ -28,19 +28,20 @@ class NamedChunk:
 
 @dataclass(frozen=True, slots=True)
 class ListedDetection:
-    """A detection that the release file lists: its number in the detector's output, and its box."""
+    """A detection of the release file: its index in the detector's output, and its box."""
 
-    number: int
+    index: int
     box: Box
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
-    """What only the release file tells of a caption."""
+class ReleaseFields:
+    """Fields of a caption that only the release file has."""
 
     labels: tuple[str | None, ...]
-    """Per place of the caption, split on single spaces, its class."""
+    """Class of each place of the caption, split on single spaces."""
     detections: Mapping[str, tuple[ListedDetection, ...]]
+    """By class."""
     split: str
 
 
@@ -49,57 +50,57 @@ class CaptionEntry:
     """A caption of either file."""
 
     key: str
-    chunks: tuple[NamedChunk, ...]
-    release: Release | None = None
+    chunks: tuple[AnnotatedChunk, ...]
+    release: ReleaseFields | None = None
 
 
 def parse_caption(key: str, value: object) -> CaptionEntry:
-    """Check one caption's entry.
+    """Parse the entry of one caption.
 
     >>> parse_caption("a dog", [["a dog", "dog"]]).chunks
-    (NamedChunk(text='a dog', class_name='dog'),)
+    (AnnotatedChunk(text='a dog', class_name='dog'),)
     """
     if not isinstance(value, dict):
-        return CaptionEntry(key, _chunks_of(value))
-    entry = mapping_of(value, "the caption")
-    labels = list_of(field_of(entry, "det_sequences", "the caption"), "'det_sequences'")
+        return CaptionEntry(key, _parse_chunks(value))
+    entry = as_object(value, "the caption")
+    labels = as_list(get_field(entry, "det_sequences", "the caption"), "'det_sequences'")
     num_places = len(key.split(" "))
     if len(labels) != num_places:
-        raise InputError(f"'det_sequences' has {len(labels)} classes for {num_places} words: expected one for each")
-    listed = mapping_of(field_of(entry, "detections", "the caption"), "'detections'")
+        raise InputError(f"'det_sequences' has {len(labels)} classes for {num_places} words: expected one per word")
+    listed = as_object(get_field(entry, "detections", "the caption"), "'detections'")
     return CaptionEntry(
         key,
-        _chunks_of(field_of(entry, "noun_chunks", "the caption")),
-        Release(
-            labels=tuple(None if label is None else text_of(label, "a class of 'det_sequences'") for label in labels),
+        _parse_chunks(get_field(entry, "noun_chunks", "the caption")),
+        ReleaseFields(
+            labels=tuple(None if label is None else as_text(label, "a class of 'det_sequences'") for label in labels),
             detections={
                 class_name: tuple(
                     sorted(
-                        (_detection_of(item) for item in list_of(items, f"'detections' of {class_name!r}")),
-                        key=lambda detection: detection.number,
+                        (_parse_detection(item) for item in as_list(items, f"'detections' of {class_name!r}")),
+                        key=lambda detection: detection.index,
                     )
                 )
                 for class_name, items in listed.items()
             },
-            split=split_named(field_of(entry, "split", "the caption")),
+            split=parse_split(get_field(entry, "split", "the caption")),
         ),
     )
 
 
-def _chunks_of(value: object) -> tuple[NamedChunk, ...]:
+def _parse_chunks(value: object) -> tuple[AnnotatedChunk, ...]:
     chunks = []
-    for pair in list_of(value, "the list of chunks"):
+    for pair in as_list(value, "the list of chunks"):
         match pair:
             case [str(text), str(class_name)]:
-                chunks.append(NamedChunk(text, class_name))
+                chunks.append(AnnotatedChunk(text, class_name))
             case _:
-                raise InputError(f"chunk {pair!r} is not a pair: expected [chunk, class]")
+                raise InputError(f"got chunk {pair!r}, expected [chunk, class]")
     return tuple(chunks)
 
 
-def _detection_of(value: Any) -> ListedDetection:
+def _parse_detection(value: Any) -> ListedDetection:
     match value:
-        case [int(number), [_, _, _, _] as corners] if number >= 0 and all(isinstance(x, int | float) for x in corners):
-            return ListedDetection(number, Box.of_pixels(corners))
+        case [int(index), [_, _, _, _] as corners] if index >= 0 and all(isinstance(x, int | float) for x in corners):
+            return ListedDetection(index, Box.of_pixels(corners))
         case _:
-            raise InputError(f"detection {value!r} is malformed: expected [id, [x1, y1, x2, y2]]")
+            raise InputError(f"got detection {value!r}, expected [index, [x1, y1, x2, y2]]")

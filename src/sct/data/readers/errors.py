@@ -1,7 +1,4 @@
-"""What to do with a line or a file that cannot be read: stop, or skip it and keep count.
-
-What a reader left out by rule, counted: not faults of the input, but nothing to pass over in silence.
-"""
+"""Handling of unreadable inputs, and counts of inputs that readers skip by rule."""
 
 from dataclasses import dataclass, field, fields
 
@@ -10,52 +7,53 @@ from sct.errors import InputError
 
 @dataclass(slots=True)
 class ReadErrors:
-    """Collects unreadable inputs; refuses the first one unless told to skip them."""
+    """Raises on the first unreadable input, or collects all of them."""
 
     skip: bool = False
+    """Whether to skip unreadable inputs instead of raising."""
     messages: list[str] = field(default_factory=list)
 
-    def report(self, place: str, reason: str) -> None:
-        """Stop at, or note, the input at ``place`` ("train.jsonl, line 7").
+    def report(self, location: str, reason: str) -> None:
+        """Raise about the input at ``location`` ("train.jsonl, line 7"), or record it.
 
-        >>> faults = ReadErrors(skip=True)
-        >>> faults.report("train.jsonl, line 7", "no captions")
-        >>> faults.messages
+        >>> errors = ReadErrors(skip=True)
+        >>> errors.report("train.jsonl, line 7", "no captions")
+        >>> errors.messages
         ['train.jsonl, line 7: no captions']
         """
-        message = f"{place}: {reason}"
+        message = f"{location}: {reason}"
         if not self.skip:
-            raise InputError(f"{message} (--skip-bad leaves such inputs out)")
+            raise InputError(f"{message} (--skip-bad skips such inputs)")
         self.messages.append(message)
 
 
 @dataclass(slots=True)
 class SkipCounts:
-    """Counts of what the rules of a source left out."""
+    """Counts of inputs that are valid but skipped by a reader's rules."""
 
     captions_with_too_few_runs: int = 0
-    """Reference mode, COCO: fewer runs of classes than distinct chunk classes, so the alignment lost a chunk."""
+    """Reference mode, COCO: captions with fewer runs of labels than chunk classes, where the alignment lost a chunk."""
     captions_without_annotation: int = 0
-    """A caption of an annotated image that the annotation file does not have."""
+    """Captions of annotated images that are missing from the annotation file."""
     annotations_without_caption: int = 0
-    """A caption of the annotation file that is not among the image's captions."""
+    """Annotated captions that are not among the image's captions."""
     images_without_annotation: int = 0
-    """An image of the split file that the annotations do not have."""
+    """Images of the split file that are not annotated."""
     images_outside_the_split: int = 0
-    """An image of the annotations that the split file leaves out, as Karpathy's does 769 of Flickr30k."""
+    """Annotated images that are not in the split file, such as 769 of Flickr30k in Karpathy's."""
     captions_without_region: int = 0
-    """Reference mode, Flickr30k: no word has a region."""
+    """Reference mode, Flickr30k: captions in which no word has a region."""
     chunks_not_found: int = 0
-    """Paper mode, COCO: a noun chunk whose words are not in its caption."""
+    """Paper mode, COCO: noun chunks whose words are not in their caption."""
     mentions_of_a_scene: int = 0
-    """Flickr30k: the phrase names the whole scene, so nobody drew a box."""
+    """Flickr30k: phrases that describe the whole scene, which has no box."""
     mentions_without_box: int = 0
-    """Flickr30k: the phrase names something that has no box."""
+    """Flickr30k: phrases annotated as having no box."""
     boxes_without_detection: int = 0
-    """Flickr30k: a human box that no detection overlaps, or not enough."""
+    """Flickr30k: human boxes that no detection overlaps sufficiently."""
 
     def counts(self) -> dict[str, int]:
-        """The counts that are not zero.
+        """Return the nonzero counts.
 
         >>> SkipCounts(chunks_not_found=3).counts()
         {'chunks_not_found': 3}

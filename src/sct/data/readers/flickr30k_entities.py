@@ -1,16 +1,21 @@
-"""Flickr30k Entities: captions whose phrases people linked to boxes, as officially published."""
+"""Reader of Flickr30k Entities as published: captions whose phrases people linked to boxes.
 
+``TokenSequences`` has captions with bracketed phrases, ``Annotations`` the boxes of each coreference chain of phrases.
+"""
+
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
 
-from sct.data.readers.detections import LARGEST_REFERENCE_SET, Detections, best_detections, detections_of
+from sct.data.readers.detections import MAX_REFERENCE_DETECTIONS, DetectionSource, get_detections, match_boxes
 from sct.data.readers.errors import ReadErrors, SkipCounts
-from sct.data.readers.flickr30k_files import EntityBoxes, PixelBox, Segment, parse_sentence, read_annotations
 from sct.data.readers.karpathy import SplitImage, read_karpathy
 from sct.data.records import AnnotatedImage, Caption, Chunk, Mode
 from sct.errors import InputError
-from sct.language.reference_tokenizer import without_punctuation
+from sct.language.reference_tokenizer import drop_punctuation
 from sct.language.tokenizer import tokenize_with_spans
 from sct.regions import Box, Region
 
@@ -19,45 +24,183 @@ def read_flickr30k_entities(
     root: Path,
     karpathy: Path,
     *,
-    detections: Detections | None,
-    faults: ReadErrors,
+    detections: DetectionSource | None,
+    errors: ReadErrors,
     mode: Mode = "paper",
     min_iou: float | None = None,
-    dropped: SkipCounts | None = None,
+    skipped: SkipCounts | None = None,
 ) -> Iterator[AnnotatedImage]:
     """Read ``TokenSequences`` and ``Annotations`` under ``root``, image by image in the order of Karpathy's split.
 
-    With ``detections`` a box becomes the detection that overlaps it most; one that is overlapped by less than
-    ``min_iou``, or by nothing, gets no region. Without, the regions are the human boxes themselves. A phrase that
-    names a scene or has no box is in no chunk.
+    With ``detections`` each box is replaced by the detection with the highest IoU; a box whose IoU is 0 or below
+    ``min_iou`` gets no region. Otherwise the human boxes are the regions. Phrases that name a scene or have no box are
+    in no chunk.
 
-    ``paper`` makes every phrase a chunk of its own and turns the file's boxes, whose pixels count from 1 and include
-    the last, into corners within the image. ``reference`` leaves the corners and the case of the words as they are,
-    drops punctuation only where it is a token of its own, has one chunk for each chain (ordered as the authors number
-    them) with its first 20 detections, repeated where two boxes meet the same one, gives a box that nothing overlaps
-    the last detection unless ``min_iou`` is set, and drops captions in which no word has a region.
+    ``paper``: each phrase is a chunk, and boxes, whose pixels count from 1 and include the last one, become corners
+    within the image. ``reference``: corners and case stay as in the files; punctuation is dropped only where it is a
+    token; there is one chunk per chain, in the authors' order, with its first 20 detections, repeated where two boxes
+    match the same one; without ``min_iou`` a box that nothing overlaps gets the last detection; captions in which no
+    word has a region are dropped.
     """
     for folder in (root / "TokenSequences", root / "Annotations"):
         if not folder.is_dir():
-            raise InputError(f"{folder}: no such folder: expected the unpacked Flickr30k Entities under {root}")
+            raise InputError(f"{folder} does not exist: expected the unpacked Flickr30k Entities in {root}")
     if min_iou is not None and not 0 < min_iou <= 1:
-        raise InputError(f"min_iou is {min_iou}: expected more than 0 and at most 1")
-    reader = _Reader(root, detections, mode, min_iou, faults, SkipCounts() if dropped is None else dropped)
-    return _read_images(reader, read_karpathy(karpathy, faults=faults))
+        raise InputError(f"got min_iou {min_iou}, expected more than 0 and at most 1")
+    reader = _Reader(root, detections, mode, min_iou, errors, SkipCounts() if skipped is None else skipped)
+    return _read_images(reader, read_karpathy(karpathy, errors=errors))
 
 
 def _read_images(reader: "_Reader", images: Mapping[str, SplitImage]) -> Iterator[AnnotatedImage]:
     for listed in images.values():
-        image = reader.image(listed)
+        image = reader.read_image(listed)
         if image is not None and image.captions:
             yield image
     published = {path.stem for path in (reader.root / "TokenSequences").glob("*.txt")}
-    reader.dropped.images_outside_the_split += len(published - images.keys())
+    reader.skipped.images_outside_the_split += len(published - images.keys())
+
+
+class PixelBox(NamedTuple):
+    """First and last pixel of a box, counted from 1, both inclusive."""
+
+    x1: int
+    y1: int
+    x2: int
+    y2: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntityBoxes:
+    """Annotated boxes of one image."""
+
+    width: int
+    height: int
+    boxes: Mapping[str, tuple[PixelBox, ...]]
+    """Boxes by chain, in the order of the file; only chains with a box."""
+    scene: frozenset[str]
+    """Chains that name the whole scene."""
+    nobox: frozenset[str]
+    """Chains annotated as having no box."""
+
+
+def read_annotations(path: Path) -> EntityBoxes:
+    """Read the boxes of an image. An object may belong to several chains, and a chain may have several objects."""
+    try:
+        root = ElementTree.fromstring(path.read_bytes())
+    except FileNotFoundError as error:
+        raise InputError("does not exist: expected the boxes of the sentences of the same name") from error
+    except ElementTree.ParseError as error:
+        raise InputError(f"invalid XML on line {error.position[0]} ({error}): download the file again") from error
+    boxes: dict[str, list[PixelBox]] = {}
+    scene: set[str] = set()
+    nobox: set[str] = set()
+    for number, element in enumerate(root.findall("object"), start=1):
+        what = f"object {number}"
+        chains = [(name.text or "").strip() for name in element.findall("name")]
+        if not chains or not all(chains):
+            raise InputError(f"{what} has no <name>: expected the number of its chain")
+        corners = element.find("bndbox")
+        if corners is not None:
+            box = _parse_box(corners, what)
+            for chain in chains:
+                boxes.setdefault(chain, []).append(box)
+            continue
+        is_scene, is_nobox = _parse_flag(element, "scene"), _parse_flag(element, "nobox")
+        if not is_scene and not is_nobox:
+            raise InputError(f"{what} has neither <bndbox> nor <scene> nor <nobox>")
+        scene.update(chains if is_scene else ())
+        nobox.update(chains if is_nobox else ())
+    size = root.find("size")
+    if size is None:
+        raise InputError("no <size>: expected the width and height of the image")
+    return EntityBoxes(
+        width=_parse_side(size, "width"),
+        height=_parse_side(size, "height"),
+        boxes={chain: tuple(chain_boxes) for chain, chain_boxes in boxes.items()},
+        scene=frozenset(scene),
+        nobox=frozenset(nobox),
+    )
+
+
+def _parse_box(corners: ElementTree.Element, what: str) -> PixelBox:
+    box = PixelBox(*(_parse_int(corners, name, what) for name in ("xmin", "ymin", "xmax", "ymax")))
+    if box.x1 > box.x2 or box.y1 > box.y2:
+        raise InputError(f"{what}: box {tuple(box)} is inverted: expected xmin <= xmax and ymin <= ymax")
+    return box
+
+
+def _parse_side(size: ElementTree.Element, name: str) -> int:
+    side = _parse_int(size, name, "<size>")
+    if side <= 0:
+        raise InputError(f"<size>: {name} is {side}: expected a positive number of pixels")
+    return side
+
+
+def _parse_int(parent: ElementTree.Element, name: str, what: str) -> int:
+    text = parent.findtext(name)
+    try:
+        return int(text or "")
+    except ValueError as error:
+        raise InputError(f"{what}: <{name}> is {text!r}: expected an integer") from error
+
+
+def _parse_flag(element: ElementTree.Element, name: str) -> bool:
+    return (element.findtext(name) or "").strip() == "1"
+
+
+_PHRASE = re.compile(r"/EN#(?P<chain>\d+)(?P<types>(?:/[^/\s]+)+)(?:\s+(?P<words>.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a sentence: a phrase, or the text between two phrases."""
+
+    text: str
+    chain: str | None = None
+    """Id of the coreference chain; "0" for phrases that refer to nothing visible."""
+
+
+def parse_sentence(line: str) -> list[Segment]:
+    """Split a line of ``TokenSequences`` into segments.
+
+    >>> parse_sentence("[/EN#12/people A man] in [/EN#15/clothing/other a hat] .")
+    [Segment(text='A man', chain='12'), Segment(text=' in ', chain=None), Segment(text='a hat', chain='15'), \
+Segment(text=' .', chain=None)]
+    >>> parse_sentence("[/EN#12/people A man in a hat .")
+    Traceback (most recent call last):
+        ...
+    sct.errors.InputError: the bracket opened at column 1 is never closed
+    """
+    segments = []
+    position = 0
+    while position < len(line):
+        opening = line.find("[", position)
+        end = len(line) if opening < 0 else opening
+        if (stray := line.find("]", position, end)) >= 0:
+            raise InputError(f"the bracket closed at column {stray + 1} was never opened")
+        if end > position:
+            segments.append(Segment(line[position:end]))
+        if opening < 0:
+            break
+        closing = line.find("]", opening)
+        if closing < 0:
+            raise InputError(f"the bracket opened at column {opening + 1} is never closed")
+        inside = line[opening + 1 : closing]
+        if "[" in inside:
+            raise InputError(f"the bracket opened at column {opening + 1} contains another one")
+        phrase = _PHRASE.fullmatch(inside)
+        if phrase is None:
+            raise InputError(
+                f"the bracket at column {opening + 1} begins with {inside[:20]!r}: expected /EN#number/type words"
+            )
+        segments.append(Segment(phrase["words"] or "", phrase["chain"]))
+        position = closing + 1
+    return segments
 
 
 @dataclass(frozen=True, slots=True)
 class _Grounding:
-    """The regions of an image, and those of each chain that has any, in the order of the annotations."""
+    """Regions of an image, and the chunk of each chain with regions, in the order of the annotations."""
 
     regions: tuple[Region, ...]
     chunk_of_chain: Mapping[str, Chunk]
@@ -66,84 +209,84 @@ class _Grounding:
 @dataclass(frozen=True, slots=True)
 class _Reader:
     root: Path
-    detections: Detections | None
+    detections: DetectionSource | None
     mode: Mode
     min_iou: float | None
-    faults: ReadErrors
-    dropped: SkipCounts
+    errors: ReadErrors
+    skipped: SkipCounts
 
-    def image(self, listed: SplitImage) -> AnnotatedImage | None:
-        """Put an image together; a bad sentence is reported and left out, a bad file with its image."""
+    def read_image(self, listed: SplitImage) -> AnnotatedImage | None:
+        """Read an image; a bad sentence is reported and skipped, a bad file with its image."""
         sentences_file = self.root / "TokenSequences" / f"{listed.image_id}.txt"
         annotations_file = self.root / "Annotations" / f"{listed.image_id}.xml"
         if not sentences_file.is_file():
-            self.faults.report(f"{sentences_file}", "no such file: expected the sentences of an image of the split")
+            self.errors.report(f"{sentences_file}", "does not exist: expected the sentences of an image of the split")
             return None
         try:
-            marked = read_annotations(annotations_file)
-            grounding = self._ground(listed.image_id, marked)
+            annotated = read_annotations(annotations_file)
+            grounding = self._ground(listed.image_id, annotated)
         except InputError as error:
-            self.faults.report(f"{annotations_file}", str(error))
+            self.errors.report(f"{annotations_file}", str(error))
             return None
         captions = []
-        for segments in self._sentences(sentences_file):
-            self._count_unseen(segments, marked)
-            caption = _caption_of(segments, grounding, self.mode)
+        for segments in self._read_sentences(sentences_file):
+            self._count_without_box(segments, annotated)
+            caption = (_reference_caption if self.mode == "reference" else _paper_caption)(segments, grounding)
             if self.mode == "reference" and not caption.chunks:
-                self.dropped.captions_without_region += 1
+                self.skipped.captions_without_region += 1
             else:
                 captions.append(caption)
         return AnnotatedImage(
             image_id=listed.image_id,
             split=listed.split,
-            width=float(marked.width),
-            height=float(marked.height),
+            width=float(annotated.width),
+            height=float(annotated.height),
             regions=grounding.regions,
             captions=tuple(captions),
             file=listed.file,
         )
 
-    def _sentences(self, path: Path) -> Iterator[list[Segment]]:
+    def _read_sentences(self, path: Path) -> Iterator[list[Segment]]:
         for number, line in enumerate(path.read_bytes().rstrip().split(b"\n"), start=1):
-            place = f"{path}, line {number}"
+            location = f"{path}, line {number}"
             try:
                 segments = parse_sentence(line.decode("utf-8").strip())
             except UnicodeDecodeError as error:
-                self.faults.report(place, f"byte {error.start + 1} is not UTF-8")
+                self.errors.report(location, f"byte {error.start + 1} is not UTF-8")
                 continue
             except InputError as error:
-                self.faults.report(place, str(error))
+                self.errors.report(location, str(error))
                 continue
             if not any(tokenize_with_spans(segment.text) for segment in segments):
-                self.faults.report(place, "the sentence has no words")
+                self.errors.report(location, "the sentence has no words")
                 continue
             yield segments
 
-    def _ground(self, image_id: str, marked: EntityBoxes) -> _Grounding:
+    def _ground(self, image_id: str, annotated: EntityBoxes) -> _Grounding:
         if self.detections is None:
-            return self._ground_on_boxes(marked)
-        regions = detections_of(self.detections, image_id)
+            return self._ground_on_boxes(annotated)
+        regions = get_detections(self.detections, image_id)
         chunk_of_chain = {}
-        for chain, boxes in marked.boxes.items():
-            matched = best_detections(
+        for chain, boxes in annotated.boxes.items():
+            matched = match_boxes(
                 [self._corners(box) for box in boxes],
                 regions,
                 min_iou=self.min_iou,
                 else_last=self.mode == "reference",
             )
             indices = [index for index in matched if index is not None]
-            self.dropped.boxes_without_detection += len(matched) - len(indices)
+            self.skipped.boxes_without_detection += len(matched) - len(indices)
             if indices:
-                kept = indices[:LARGEST_REFERENCE_SET] if self.mode == "reference" else sorted(set(indices))
+                kept = indices[:MAX_REFERENCE_DETECTIONS] if self.mode == "reference" else sorted(set(indices))
                 chunk_of_chain[chain] = Chunk(regions[indices[0]].class_name, tuple(kept))
         return _Grounding(regions, chunk_of_chain)
 
-    def _ground_on_boxes(self, marked: EntityBoxes) -> _Grounding:
+    def _ground_on_boxes(self, annotated: EntityBoxes) -> _Grounding:
         index_of_box: dict[Box, int] = {}
         indices_of_chain: dict[str, list[int]] = {}
-        for chain, boxes in marked.boxes.items():
-            for drawn in boxes:
-                box = Box.of_pixels(drawn) if self.mode == "reference" else _box_within(drawn, marked)
+        for chain, boxes in annotated.boxes.items():
+            for pixels in boxes:
+                box = Box.of_pixels(pixels) if self.mode == "reference" else _clip_box(pixels, annotated)
                 index = index_of_box.setdefault(box, len(index_of_box))
                 indices_of_chain.setdefault(chain, []).append(index)
         return _Grounding(
@@ -152,38 +295,29 @@ class _Reader:
         )
 
     def _corners(self, box: PixelBox) -> tuple[int, int, int, int]:
-        """Corners to compare with detections, whose pixels count from 0; the authors overlook the difference."""
+        """Return corners comparable to detections, whose pixels count from 0; the authors ignore the difference."""
         shift = 0 if self.mode == "reference" else 1
         return (box.x1 - shift, box.y1 - shift, box.x2 - shift, box.y2 - shift)
 
-    def _count_unseen(self, segments: Sequence[Segment], marked: EntityBoxes) -> None:
+    def _count_without_box(self, segments: Sequence[Segment], annotated: EntityBoxes) -> None:
         for segment in segments:
-            if segment.chain is None or segment.chain in marked.boxes:
+            if segment.chain is None or segment.chain in annotated.boxes:
                 continue
-            if segment.chain in marked.scene:
-                self.dropped.mentions_of_a_scene += 1
+            if segment.chain in annotated.scene:
+                self.skipped.mentions_of_a_scene += 1
             else:
-                self.dropped.mentions_without_box += 1
+                self.skipped.mentions_without_box += 1
 
 
-def _box_within(drawn: PixelBox, marked: EntityBoxes) -> Box:
-    """Turn first and last pixels, counted from 1, into corners, cut where they leave the image."""
+def _clip_box(box: PixelBox, annotated: EntityBoxes) -> Box:
+    """Convert inclusive pixels counted from 1 to corners within the image."""
     return Box.checked(
-        (
-            max(drawn.x1 - 1, 0),
-            max(drawn.y1 - 1, 0),
-            min(drawn.x2, marked.width),
-            min(drawn.y2, marked.height),
-        )
+        (max(box.x1 - 1, 0), max(box.y1 - 1, 0), min(box.x2, annotated.width), min(box.y2, annotated.height))
     )
 
 
-def _caption_of(segments: Sequence[Segment], grounding: _Grounding, mode: Mode) -> Caption:
-    return _reference_caption(segments, grounding) if mode == "reference" else _paper_caption(segments, grounding)
-
-
 def _paper_caption(segments: Sequence[Segment], grounding: _Grounding) -> Caption:
-    """Cut the whole sentence into words, then see which of them begin inside a phrase."""
+    """Tokenize the whole sentence; words that begin inside a phrase belong to it."""
     text = "".join(segment.text for segment in segments)
     words = tokenize_with_spans(text)
     chunk_of_word: list[int | None] = [None] * len(words)
@@ -192,23 +326,23 @@ def _paper_caption(segments: Sequence[Segment], grounding: _Grounding) -> Captio
     for segment in segments:
         end = start + len(segment.text)
         chunk = None if segment.chain is None else grounding.chunk_of_chain.get(segment.chain)
-        places = [place for place, word in enumerate(words) if start <= word.start < end]
-        if chunk is not None and places:
-            for place in places:
-                chunk_of_word[place] = len(chunks)
+        indices = [index for index, word in enumerate(words) if start <= word.start < end]
+        if chunk is not None and indices:
+            for index in indices:
+                chunk_of_word[index] = len(chunks)
             chunks.append(chunk)
         start = end
     return Caption(text, tuple(word.text for word in words), tuple(chunk_of_word), tuple(chunks))
 
 
 def _reference_caption(segments: Sequence[Segment], grounding: _Grounding) -> Caption:
-    """Cut each stretch into words on its own, as the authors do, and label them by chain."""
+    """Tokenize each segment separately, as the authors do, and label its words with its chain."""
     words: list[str] = []
     chains: list[str | None] = []
     for segment in segments:
-        spoken = without_punctuation(segment.text.strip().split(" "))
-        words.extend(spoken)
-        chains.extend([segment.chain if segment.chain in grounding.chunk_of_chain else None] * len(spoken))
+        tokens = drop_punctuation(segment.text.strip().split(" "))
+        words.extend(tokens)
+        chains.extend([segment.chain if segment.chain in grounding.chunk_of_chain else None] * len(tokens))
     mentioned = [chain for chain in grounding.chunk_of_chain if chain in chains]
     return Caption(
         "".join(segment.text for segment in segments),

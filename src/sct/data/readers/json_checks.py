@@ -1,4 +1,4 @@
-"""JSON files of others: read whole, and checked piece by piece."""
+"""Type checks for JSON files of other projects."""
 
 import json
 from pathlib import Path
@@ -8,56 +8,55 @@ from sct.errors import InputError
 
 
 def load_json(path: Path) -> Any:
-    """Read a JSON file, or say where it breaks.
+    """Read a JSON file, or raise with the location of the error.
 
-    A file that is one JSON value has nothing left to go on with once it breaks, so this is never skipped.
+    A broken JSON file cannot be read in part, so ``--skip-bad`` does not apply.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file: expected a JSON file, check the path") from error
+        raise InputError(f"{path} does not exist: expected a JSON file") from error
     except IsADirectoryError as error:
-        raise InputError(f"{path}: is a folder: expected a JSON file") from error
+        raise InputError(f"{path} is a folder: expected a JSON file") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8: expected a JSON file in UTF-8") from error
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{path}, line {error.lineno}: broken JSON at column {error.colno} ({error.msg}): "
-            "expected a whole JSON file, fetch it again"
+            f"{path}, line {error.lineno}: invalid JSON at column {error.colno} ({error.msg}): download the file again"
         ) from error
 
 
-def mapping_of(value: object, what: str) -> dict[str, Any]:
-    """Take a JSON object.
+def as_object(value: object, what: str) -> dict[str, Any]:
+    """Check that a value is a JSON object.
 
-    >>> mapping_of([1], "the file")
+    >>> as_object([1], "the file")
     Traceback (most recent call last):
         ...
-    sct.errors.InputError: the file is a list: expected an object with names
+    sct.errors.InputError: the file is a list: expected an object
     """
     if not isinstance(value, dict):
-        raise InputError(f"{what} is a {type(value).__name__}: expected an object with names")
+        raise InputError(f"{what} is a {type(value).__name__}: expected an object")
     return value
 
 
-def list_of(value: object, what: str) -> list[Any]:
-    """Take a JSON list."""
+def as_list(value: object, what: str) -> list[Any]:
+    """Check that a value is a JSON list."""
     if not isinstance(value, list):
         raise InputError(f"{what} is a {type(value).__name__}: expected a list")
     return value
 
 
-def text_of(value: object, what: str) -> str:
-    """Take a JSON string."""
+def as_text(value: object, what: str) -> str:
+    """Check that a value is a JSON string."""
     if not isinstance(value, str):
         raise InputError(f"{what} is a {type(value).__name__}: expected text")
     return value
 
 
-def field_of(entry: dict[str, Any], name: str, what: str) -> Any:
-    """Take a named part of a JSON object.
+def get_field(entry: dict[str, Any], name: str, what: str) -> Any:
+    """Return a field of a JSON object.
 
-    >>> field_of({}, "split", "image 3")
+    >>> get_field({}, "split", "image 3")
     Traceback (most recent call last):
         ...
     sct.errors.InputError: image 3 has no 'split'

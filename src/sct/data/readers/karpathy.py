@@ -1,7 +1,7 @@
-"""Karpathy's splits of COCO and Flickr30k: which image is for what, and its captions as written.
+"""Reader of Karpathy's splits of COCO and Flickr30k, with the captions as written.
 
-Two forms of COCO's are read: Karpathy's own ``dataset_coco.json``, and the folder that the authors publish, COCO's
-``captions_*2014.json`` beside lists of caption ids in ``coco_*_ids.npy``.
+COCO's splits come as Karpathy's ``dataset_coco.json``, or as the folder that the authors publish: COCO's
+``captions_*2014.json`` and lists of caption ids in ``coco_*_ids.npy``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sct.data.readers.errors import ReadErrors
-from sct.data.readers.json_checks import field_of, list_of, load_json, mapping_of, text_of
+from sct.data.readers.json_checks import as_list, as_object, as_text, get_field, load_json
 from sct.errors import InputError
 
 SPLITS = {"train": "train", "restval": "train", "val": "val", "test": "test"}
-"""Karpathy's names of splits and what they are for; restval is trained on, as in the paper."""
+"""From Karpathy's names of splits to ours; restval is used for training, as in the paper."""
 
 # Split, list of caption ids, year folder of the images and captions.
 _ID_LISTS = (
@@ -28,7 +28,7 @@ _ID_LISTS = (
 
 
 class Size(NamedTuple):
-    """Of an image, in pixels."""
+    """Size of an image in pixels."""
 
     width: float
     height: float
@@ -36,85 +36,85 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitImage:
-    """An image as a split lists it."""
+    """An image of a split file."""
 
     image_id: str
-    """COCO's number, or the file name of Flickr30k without its ending."""
+    """COCO's id, or the stem of Flickr30k's file name."""
     split: str
     file: str
     captions: tuple[str, ...]
     size: Size | None = None
 
 
-def split_named(name: object) -> str:
-    """Turn the name of a Karpathy split into one of train, val, test; "restval" counts as train.
+def parse_split(name: object) -> str:
+    """Convert a Karpathy split to train, val or test; "restval" becomes train.
 
-    >>> split_named("restval")
+    >>> parse_split("restval")
     'train'
     """
     if not isinstance(name, str) or name not in SPLITS:
-        raise InputError(f"split {name!r} is unknown: expected one of {', '.join(SPLITS)}")
+        raise InputError(f"got split {name!r}, expected one of {', '.join(SPLITS)}")
     return SPLITS[name]
 
 
-def read_karpathy(path: Path, *, faults: ReadErrors) -> dict[str, SplitImage]:
-    """Read a split from Karpathy's JSON file or the authors' folder, images by id in the order of the file."""
+def read_karpathy(path: Path, *, errors: ReadErrors) -> dict[str, SplitImage]:
+    """Read Karpathy's JSON file or the authors' folder; return images by id in the order of the file."""
     images: dict[str, SplitImage] = {}
-    for place, image in _from_folder(path, faults) if path.is_dir() else _from_file(path, faults):
+    for location, image in _read_folder(path, errors) if path.is_dir() else _read_file(path, errors):
         if image.image_id in images:
-            faults.report(place, f"image {image.image_id} is listed twice: expected each image in one split")
+            errors.report(location, f"image {image.image_id} is listed twice: expected each image in one split")
         else:
             images[image.image_id] = image
     return images
 
 
-def _from_file(path: Path, faults: ReadErrors) -> Iterator[tuple[str, SplitImage]]:
-    document = mapping_of(load_json(path), f"{path}")
-    for number, entry in enumerate(list_of(field_of(document, "images", f"{path}"), f"{path}, 'images',"), start=1):
-        place = f"{path}, image {number}"
+def _read_file(path: Path, errors: ReadErrors) -> Iterator[tuple[str, SplitImage]]:
+    document = as_object(load_json(path), f"{path}")
+    for number, entry in enumerate(as_list(get_field(document, "images", f"{path}"), f"{path}, 'images',"), start=1):
+        location = f"{path}, image {number}"
         try:
-            image = _image_of(mapping_of(entry, "the entry"))
+            image = _parse_image(as_object(entry, "the entry"))
         except InputError as error:
-            faults.report(place, str(error))
+            errors.report(location, str(error))
         else:
-            yield place, image
+            yield location, image
 
 
-def _image_of(entry: dict[str, Any]) -> SplitImage:
-    file = PurePosixPath(text_of(field_of(entry, "filename", "the entry"), "'filename'"))
-    sentences = list_of(field_of(entry, "sentences", "the entry"), "'sentences'")
+def _parse_image(entry: dict[str, Any]) -> SplitImage:
+    file = PurePosixPath(as_text(get_field(entry, "filename", "the entry"), "'filename'"))
+    sentences = as_list(get_field(entry, "sentences", "the entry"), "'sentences'")
     return SplitImage(
         image_id=str(entry["cocoid"]) if "cocoid" in entry else file.stem,
-        split=split_named(field_of(entry, "split", "the entry")),
-        file=str(PurePosixPath(text_of(entry.get("filepath", ""), "'filepath'")) / file),
+        split=parse_split(get_field(entry, "split", "the entry")),
+        file=str(PurePosixPath(as_text(entry.get("filepath", ""), "'filepath'")) / file),
         captions=tuple(
-            text_of(field_of(mapping_of(sentence, "a sentence"), "raw", "a sentence"), "'raw'")
+            as_text(get_field(as_object(sentence, "a sentence"), "raw", "a sentence"), "'raw'")
             for sentence in sentences
         ),
     )
 
 
-def _from_folder(folder: Path, faults: ReadErrors) -> Iterator[tuple[str, SplitImage]]:
+def _read_folder(folder: Path, errors: ReadErrors) -> Iterator[tuple[str, SplitImage]]:
     years = {year: _CocoCaptions.read(folder / f"captions_{year}.json") for year in ("train2014", "val2014")}
     for split, list_name, year in _ID_LISTS:
         captions: dict[int, list[str]] = {}
         for caption_id in _caption_ids(folder / list_name):
             caption = years[year].captions.get(caption_id)
             if caption is None:
-                faults.report(f"{folder / list_name}", f"caption id {caption_id} is not in captions_{year}.json")
+                errors.report(f"{folder / list_name}", f"caption id {caption_id} is not in captions_{year}.json")
             else:
                 captions.setdefault(caption.image_id, []).append(caption.text)
         for image_id, texts in captions.items():
-            place = f"{folder / list_name}, image {image_id}"
+            location = f"{folder / list_name}, image {image_id}"
             record = years[year].records.get(image_id)
             if record is None:
-                faults.report(place, f"the image is not among the 'images' of captions_{year}.json")
+                errors.report(location, f"the image is not among the 'images' of captions_{year}.json")
                 continue
             yield (
-                place,
+                location,
                 SplitImage(
                     image_id=str(image_id),
-                    split=split_named(split),
+                    split=parse_split(split),
                     file=f"{year}/{record.file}",
                     captions=tuple(texts),
                     size=record.size,
@@ -126,9 +126,9 @@ def _caption_ids(path: Path) -> Iterable[int]:
     try:
         ids = np.load(path, allow_pickle=False)
     except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file: expected the caption ids of a Karpathy split") from error
+        raise InputError(f"{path} does not exist: expected the caption ids of a Karpathy split") from error
     except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path}: not a NumPy file of numbers ({error}): fetch it again") from error
+        raise InputError(f"{path} is not a NumPy file of numbers ({error}): download it again") from error
     return [int(number) for number in np.ravel(ids)]
 
 
@@ -144,14 +144,14 @@ class _ImageRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _CocoCaptions:
-    """COCO's own caption file."""
+    """A COCO caption file."""
 
     captions: Mapping[int, _CocoCaption]
     records: Mapping[int, _ImageRecord]
 
     @classmethod
     def read(cls, path: Path) -> "_CocoCaptions":
-        document = mapping_of(load_json(path), f"{path}")
+        document = as_object(load_json(path), f"{path}")
         try:
             return cls(
                 {
@@ -167,5 +167,5 @@ class _CocoCaptions:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"{path}: not a COCO caption file ({error!r}): expected 'images' and 'annotations'"
+                f"{path} is not a COCO caption file ({error!r}): expected 'images' and 'annotations'"
             ) from error
