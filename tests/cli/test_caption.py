@@ -1,4 +1,4 @@
-"""``sct caption`` and ``sct detect`` as a person meets them, with a bundle that sees colours."""
+"""``sct caption`` and ``sct detect``, with a bundle whose vision encoder computes colours."""
 
 import json
 
@@ -8,7 +8,7 @@ from PIL import Image
 import sct
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.cli.main import run
-from sct.drawing.palette import colour_of_set
+from sct.drawing.palette import set_colour
 from tests.cli.seeing_bundle import make_bundle, make_images
 from tests.colour_vision import ColourVision
 
@@ -24,29 +24,31 @@ def images(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def seeing(monkeypatch):
-    monkeypatch.setattr("sct.vision.encoder.load_vision", ColourVision.load)
+def colour_vision(monkeypatch):
+    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColourVision.load)
 
 
-def captioned(bundle, *arguments):
+def run_caption(bundle, *arguments):
     return run(["caption", *map(str, arguments), "--model", str(bundle)])
 
 
-def objects(capsys):
+def read_json(capsys):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_image_alone(bundle, images, capsys):
-    assert captioned(bundle, images / "a.png", "--json", "--cover") == 0
-    [found] = objects(capsys)
-    told = sct.load(bundle).caption(images / "a.png", options=sct.CaptionOptions(cover=True, no_repeat_ngram_size=2))
+def test_caption_without_regions(bundle, images, capsys):
+    assert run_caption(bundle, images / "a.png", "--json", "--cover") == 0
+    [found] = read_json(capsys)
+    expected = sct.load(bundle).caption(
+        images / "a.png", options=sct.CaptionOptions(cover=True, no_repeat_ngram_size=2)
+    )
     assert found["image"] == str(images / "a.png")
-    assert found["caption"] == told.text
-    assert [word["text"] for word in found["words"]] == told.text.split()
+    assert found["caption"] == expected.text
+    assert [word["text"] for word in found["words"]] == expected.text.split()
     for word in found["words"]:
         assert set(word) == {"text", "region_set", "attention", "sentinel_weight", "shift_probability"}
         assert sum(word["attention"]) + word["sentinel_weight"] == pytest.approx(1, abs=1e-5)
-    # By score, the red, the green and the blue quarter; the sorter speaks of green first.
+    # Red, green and blue quarters by score; the sorter puts green first.
     assert found["control"] == [[[0, 0, 20, 10]], [[20, 0, 40, 10]], [[20, 10, 40, 20]]]
     assert found["classes"] == [["red"], ["green"], ["blue"]]
     assert found["order"] == {"sets": [1, 2, 0], "probability": None}
@@ -56,56 +58,56 @@ def test_a_image_alone(bundle, images, capsys):
     assert "others" not in found
 
 
-def test_for_people_a_line_with_chunks_in_brackets(bundle, images, capsys):
-    assert captioned(bundle, images / "a.png", "--cover") == 0
+def test_text_output_has_chunks_in_brackets(bundle, images, capsys):
+    assert run_caption(bundle, images / "a.png", "--cover") == 0
     line = capsys.readouterr().out
-    told: GroundedCaption = sct.load(bundle).caption(
+    expected: GroundedCaption = sct.load(bundle).caption(
         images / "a.png", options=sct.CaptionOptions(cover=True, no_repeat_ngram_size=2)
     )
     assert line.startswith(f"{images / 'a.png'}: ")
     assert line.count("\n") == 1
-    assert line.replace("[", "").replace("]", "") == f"{images / 'a.png'}: {told.text}\n"
-    assert all(f"[{chunk.text}]" in line for chunk in told.chunks)
-    assert line.count("[") == len(told.chunks) > 0
+    assert line.replace("[", "").replace("]", "") == f"{images / 'a.png'}: {expected.text}\n"
+    assert all(f"[{chunk.text}]" in line for chunk in expected.chunks)
+    assert line.count("[") == len(expected.chunks) > 0
 
 
 def test_regions_control_the_caption(bundle, images, capsys):
     boxes = ["--region", "20,0,40,20", "--region", "0,0,20,20+0,10,40,20"]
-    assert captioned(bundle, images / "a.png", *boxes, "--json") == 0
-    [found] = objects(capsys)
+    assert run_caption(bundle, images / "a.png", *boxes, "--json") == 0
+    [found] = read_json(capsys)
     assert found["control"] == [[[20, 0, 40, 20]], [[0, 0, 20, 20], [0, 10, 40, 20]]]
     assert found["classes"] == [["green"], ["red", "blue"]]
     assert found["order"] is None
-    assert captioned(bundle, images / "a.png", *boxes, "--json", "--unordered") == 0
-    [found] = objects(capsys)
+    assert run_caption(bundle, images / "a.png", *boxes, "--json", "--unordered") == 0
+    [found] = read_json(capsys)
     assert found["order"]["sets"] == [0, 1]
-    assert captioned(bundle, images / "a.png", "--region", "0,0,40,20", "--json", "--unordered") == 0
-    [whole] = objects(capsys)
+    assert run_caption(bundle, images / "a.png", "--region", "0,0,40,20", "--json", "--unordered") == 0
+    [whole] = read_json(capsys)
     assert (whole["control"], whole["order"]["sets"]) == ([[[0, 0, 40, 20]]], [0])
 
 
 def test_regions_of_many_images_from_a_file(bundle, images, tmp_path, capsys):
     file = tmp_path / "regions.json"
     file.write_text(json.dumps({"a.png": [[0, 0, 9, 9]], str(images / "b.png"): [[[0, 0, 5, 5], [5, 5, 9, 9]]]}))
-    assert captioned(bundle, images, "--regions", file, "--json") == 0
-    assert [found["control"] for found in objects(capsys)] == [
+    assert run_caption(bundle, images, "--regions", file, "--json") == 0
+    assert [found["control"] for found in read_json(capsys)] == [
         [[[0, 0, 9, 9]]],
         [[[0, 0, 5, 5], [5, 5, 9, 9]]],
         [[[0, 10, 20, 20]]],
-    ], "what is not named is detected"
+    ], "regions of unnamed images are detected"
     file.write_text("[[0, 0, 9, 9], [5, 5, 9, 9]]")
-    assert captioned(bundle, images / "a.png", "--regions", file, "--json") == 0
-    [found] = objects(capsys)
+    assert run_caption(bundle, images / "a.png", "--regions", file, "--json") == 0
+    [found] = read_json(capsys)
     assert found["control"] == [[[0, 0, 9, 9]], [[5, 5, 9, 9]]]
 
 
-def test_several_captions_of_a_image(bundle, images, capsys):
-    assert captioned(bundle, images / "a.png", "--n-best", 3, "--json") == 0
-    [found] = objects(capsys)
+def test_n_best(bundle, images, capsys):
+    assert run_caption(bundle, images / "a.png", "--n-best", 3, "--json") == 0
+    [found] = read_json(capsys)
     assert len(found["others"]) == 2
     assert found["log_prob"] >= found["others"][0]["log_prob"] >= found["others"][1]["log_prob"]
     assert len({found["caption"], *(other["caption"] for other in found["others"])}) == 3
-    assert captioned(bundle, images / "a.png", "--n-best", 3) == 0
+    assert run_caption(bundle, images / "a.png", "--n-best", 3) == 0
     first, *others = capsys.readouterr().out.splitlines()
     assert first == str(images / "a.png")
     assert [float(line.split()[0]) for line in others] == pytest.approx(
@@ -113,14 +115,14 @@ def test_several_captions_of_a_image(bundle, images, capsys):
     )
 
 
-def test_how_long_and_how_wide_is_searched(bundle, images, capsys):
-    assert captioned(bundle, images / "a.png", "--json", "--max-length", 3, "--cover", "--region", "0,0,9,9") == 0
-    [found] = objects(capsys)
+def test_max_length_and_beam_size(bundle, images, capsys):
+    assert run_caption(bundle, images / "a.png", "--json", "--max-length", 3, "--cover", "--region", "0,0,9,9") == 0
+    [found] = read_json(capsys)
     assert len(found["words"]) <= 3
-    for beam in (1, 4):
-        assert captioned(bundle, images / "a.png", "--json", "--beam", beam) == 0
-        [found] = objects(capsys)
-        options = sct.CaptionOptions(beam_size=beam, no_repeat_ngram_size=2)
+    for beam_size in (1, 4):
+        assert run_caption(bundle, images / "a.png", "--json", "--beam-size", beam_size) == 0
+        [found] = read_json(capsys)
+        options = sct.CaptionOptions(beam_size=beam_size, no_repeat_ngram_size=2)
         expected = sct.load(bundle).caption(images / "a.png", options=options)
         assert found["log_prob"] == pytest.approx(expected.log_prob, abs=1e-5)
 
@@ -128,18 +130,18 @@ def test_how_long_and_how_wide_is_searched(bundle, images, capsys):
 @pytest.mark.parametrize(
     ("mode", "arguments", "no_repeat_ngram_size"),
     [
-        pytest.param("paper", [], 2, id="nothing asked"),
-        pytest.param("paper", ["--no-repeat", 0], 0, id="the paper's search"),
-        pytest.param("paper", ["--no-repeat", 1], 1, id="no word twice"),
-        pytest.param("reference", [], 0, id="the authors' weights keep the authors' search"),
-        pytest.param("reference", ["--no-repeat", 2], 2, id="unless asked"),
+        pytest.param("paper", [], 2, id="default"),
+        pytest.param("paper", ["--no-repeat-ngram-size", 0], 0, id="the paper's search"),
+        pytest.param("paper", ["--no-repeat-ngram-size", 1], 1, id="no word twice"),
+        pytest.param("reference", [], 0, id="reference mode"),
+        pytest.param("reference", ["--no-repeat-ngram-size", 2], 2, id="reference mode with the option"),
     ],
 )
-def test_how_many_words_in_a_row_are_said_once(bundle, images, tmp_path, capsys, mode, arguments, no_repeat_ngram_size):
+def test_no_repeat_ngram_size(bundle, images, tmp_path, capsys, mode, arguments, no_repeat_ngram_size):
     used = bundle if mode == "paper" else make_bundle(tmp_path / "authors", mode=mode)
     regions = ["--region", "0,0,20,20", "--region", "20,0,40,20"]
-    assert captioned(used, images / "a.png", *regions, "--json", *arguments) == 0
-    [found] = objects(capsys)
+    assert run_caption(used, images / "a.png", *regions, "--json", *arguments) == 0
+    [found] = read_json(capsys)
     captioner = sct.load(used)
     expected, other = (
         captioner.caption(
@@ -148,38 +150,40 @@ def test_how_many_words_in_a_row_are_said_once(bundle, images, tmp_path, capsys,
         for size in (no_repeat_ngram_size, 0 if no_repeat_ngram_size else 2)
     )
     assert found["caption"] == expected
-    assert expected != other, "the case can tell"
+    assert expected != other, "the setting matters"
 
 
 @pytest.mark.parametrize(
     ("own", "arguments", "used"),
     [
-        pytest.param(0.0, [], 0.0, id="neither says anything"),
+        pytest.param(0.0, [], 0.0, id="none"),
         pytest.param(1.0, [], 1.0, id="the bundle's own"),
-        pytest.param(0.0, ["--length-power", 1], 1.0, id="asked for"),
-        pytest.param(1.0, ["--length-power", 0], 0.0, id="none is asked for"),
+        pytest.param(0.0, ["--length-penalty", 1], 1.0, id="option"),
+        pytest.param(1.0, ["--length-penalty", 0], 0.0, id="option switches it off"),
     ],
 )
-def test_by_what_captions_are_ranked(bundle, images, tmp_path, capsys, own, arguments, used):
-    speaker = make_bundle(tmp_path / "lengthy", length_penalty=own) if own else bundle
-    assert captioned(speaker, images / "a.png", "--region", "0,0,20,20", "--json", *arguments) == 0
-    [found] = objects(capsys)
+def test_length_penalty(bundle, images, tmp_path, capsys, own, arguments, used):
+    used_bundle = make_bundle(tmp_path / "lengthy", length_penalty=own) if own else bundle
+    assert run_caption(used_bundle, images / "a.png", "--region", "0,0,20,20", "--json", *arguments) == 0
+    [found] = read_json(capsys)
     expected, other = (
         sct.load(bundle)
         .caption(
-            images / "a.png", [(0, 0, 20, 20)], options=sct.CaptionOptions(no_repeat_ngram_size=2, length_penalty=power)
+            images / "a.png",
+            [(0, 0, 20, 20)],
+            options=sct.CaptionOptions(no_repeat_ngram_size=2, length_penalty=penalty),
         )
         .text
-        for power in (used, 1.0 - used)
+        for penalty in (used, 1.0 - used)
     )
     assert found["caption"] == expected
-    assert expected != other, "the case can tell"
+    assert expected != other, "the setting matters"
 
 
-def test_one_bad_file_does_not_stop_the_rest(bundle, images, tmp_path, capsys):
+def test_unreadable_files_are_skipped(bundle, images, tmp_path, capsys):
     (images / "aa.png").write_text("no image at all")
     (tmp_path / "empty").mkdir()
-    code = captioned(bundle, images, tmp_path / "empty", tmp_path / "nowhere.jpg", images / "a.png", "--json")
+    code = run_caption(bundle, images, tmp_path / "empty", tmp_path / "nowhere.jpg", images / "a.png", "--json")
     assert code == 2
     out, err = capsys.readouterr()
     assert [json.loads(line)["image"][-5:] for line in out.splitlines()] == ["a.png", "b.png", "c.png", "a.png"]
@@ -187,28 +191,30 @@ def test_one_bad_file_does_not_stop_the_rest(bundle, images, tmp_path, capsys):
     assert all(name in err for name in ("aa.png", "empty", "nowhere.jpg"))
 
 
-def test_a_box_outside_one_image_does_not_stop_the_others(bundle, images, capsys):
+def test_images_that_do_not_contain_a_box_are_skipped(bundle, images, capsys):
     Image.new("RGB", (10, 10), (200, 0, 0)).save(images / "small.png")
-    assert captioned(bundle, images, "--region", "0,0,40,20", "--json") == 2
+    assert run_caption(bundle, images, "--region", "0,0,40,20", "--json") == 2
     out, err = capsys.readouterr()
     assert [json.loads(line)["image"][-5:] for line in out.splitlines()] == ["a.png", "b.png", "c.png"]
     assert err.count("\n") == 1
     assert "small.png: box (0.0, 0.0, 40.0, 20.0) leaves the image: expected corners within (0, 0, 10, 10)" in err
 
 
-def test_many_images_are_seen_a_few_at_a_time(bundle, tmp_path, capsys, monkeypatch):
-    looks = []
-    look = ColourVision.look
-    monkeypatch.setattr(ColourVision, "look", lambda self, *seen: looks.append(len(seen[0])) or look(self, *seen))
+def test_images_are_encoded_in_batches(bundle, tmp_path, capsys, monkeypatch):
+    batch_sizes = []
+    encode = ColourVision.encode
+    monkeypatch.setattr(
+        ColourVision, "encode", lambda self, images: batch_sizes.append(len(images)) or encode(self, images)
+    )
     (tmp_path / "many").mkdir()
     for number in range(19):
         Image.new("RGB", (8, 8), (10 * number, 0, 255 - 10 * number)).save(tmp_path / "many" / f"{number}.png")
-    assert captioned(bundle, tmp_path / "many", "--json") == 0
-    assert [found["image"].rsplit("/")[-1] for found in objects(capsys)] == [f"{number}.png" for number in range(19)]
-    assert looks == [8, 8, 3]
+    assert run_caption(bundle, tmp_path / "many", "--json") == 0
+    assert [found["image"].rsplit("/")[-1] for found in read_json(capsys)] == [f"{number}.png" for number in range(19)]
+    assert batch_sizes == [8, 8, 3]
 
 
-def test_detects(bundle, images, capsys):
+def test_detect(bundle, images, capsys):
     (images / "bb.png").write_text("no image at all")
     assert run(["detect", str(images), "--model", str(bundle), "--json", "--limit", "2"]) == 2
     out, err = capsys.readouterr()
@@ -225,24 +231,24 @@ def test_detects(bundle, images, capsys):
     assert second.split() == ["0.78", "green", "0.0", "10.0", "20.0", "20.0"]
 
 
-def test_one_image_is_drawn_into_a_file(bundle, images, tmp_path, capsys):
+def test_draw_one_image_into_a_file(bundle, images, tmp_path, capsys):
     out = tmp_path / "new" / "drawing.png"
-    assert captioned(bundle, images / "a.png", "--region", "0,0,20,20", "--cover", "--draw", out) == 0
+    assert run_caption(bundle, images / "a.png", "--region", "0,0,20,20", "--cover", "--draw", out) == 0
     with Image.open(out) as drawing, Image.open(images / "a.png") as image:
         assert drawing.width > image.width
-        assert drawing.height > drawing.width * image.height / image.width, "words stand under the image"
+        assert drawing.height > drawing.width * image.height / image.width, "the caption is below the image"
         colours = {colour for _, colour in drawing.getcolors(drawing.width * drawing.height)}
-    assert colour_of_set(0) in colours
-    assert colour_of_set(1) not in colours
+    assert set_colour(0) in colours
+    assert set_colour(1) not in colours
 
 
-def test_several_images_are_drawn_into_a_folder(bundle, images, tmp_path, capsys):
+def test_draw_several_images_into_a_folder(bundle, images, tmp_path, capsys):
     make_images(tmp_path / "more")
     (images / "bad.png").write_text("no image at all")
-    assert captioned(bundle, images, tmp_path / "more" / "a.png", "--draw", tmp_path / "drawn") == 2
+    assert run_caption(bundle, images, tmp_path / "more" / "a.png", "--draw", tmp_path / "drawn") == 2
     drawn = ["a-2.grounded.png", "a.grounded.png", "b.grounded.png", "c.grounded.png"]
     assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == drawn
-    assert captioned(bundle, images / "b.png", "--draw", tmp_path / "drawn") == 0, "also one image into a folder"
+    assert run_caption(bundle, images / "b.png", "--draw", tmp_path / "drawn") == 0, "also one image into a folder"
     assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == drawn
 
 
@@ -252,27 +258,31 @@ def test_several_images_are_drawn_into_a_folder(bundle, images, tmp_path, capsys
         pytest.param([], "Missing argument", id="no image"),
         pytest.param(["nowhere.jpg"], "nowhere.jpg does not exist", id="a missing image"),
         pytest.param(["a.png", "--region", "0,0,9"], "has 3 numbers", id="three numbers"),
-        pytest.param(["a.png", "--region", "left"], "--region 'left': expected X1,Y1,X2,Y2", id="no numbers"),
+        pytest.param(["a.png", "--region", "left"], "got region 'left', expected X1,Y1,X2,Y2", id="no numbers"),
         pytest.param(["a.png", "--region", "9,0,0,9"], "inverted", id="an inverted box"),
         pytest.param(["a.png", "--region", "0,0,nan,9"], "not finite", id="not a number"),
         pytest.param(["a.png", "--region", "0,0,41,9"], "a.png: box", id="a box outside"),
         pytest.param(["a.png", "--region", "-1,0,9,9"], "leaves the image", id="a box outside on the left"),
-        pytest.param(["a.png", "--unordered"], "--unordered was given without --region", id="nothing to order"),
-        pytest.param(["a.png", "--region", "0,0,9,9", "--regions", "x"], "expected one of them", id="both"),
+        pytest.param(["a.png", "--unordered"], "got --unordered without --region", id="nothing to order"),
+        pytest.param(["a.png", "--region", "0,0,9,9", "--regions", "x"], "give one of them", id="both"),
         pytest.param(["a.png", "--regions", "nowhere.json"], "nowhere.json does not exist", id="no file of regions"),
-        pytest.param(["a.png", "--n-best", "6"], "--n-best 6 is more than --beam 5", id="more than the beam"),
-        pytest.param(["a.png", "--beam", "0"], "--beam", id="no beam"),
-        pytest.param(["a.png", "--no-repeat", "-1"], "--no-repeat", id="fewer than no words in a row"),
+        pytest.param(["a.png", "--n-best", "6"], "got --n-best 6 with --beam-size 5", id="more than the beam"),
+        pytest.param(["a.png", "--beam-size", "0"], "--beam-size", id="no beam"),
+        pytest.param(
+            ["a.png", "--no-repeat-ngram-size", "-1"], "--no-repeat-ngram-size", id="fewer than no words in a row"
+        ),
         pytest.param(["a.png", "--precision", "float16"], "float16 is slower", id="half precision on a CPU"),
-        pytest.param(["a.png", "--device", "abacus"], "device 'abacus' is unknown", id="no device"),
-        pytest.param(["a.png", "b.png", "--draw", "x.png"], "2 images: expected a folder", id="two into one drawing"),
-        pytest.param(["a.png", "--draw", "x.nonsense"], "no ending of an image format", id="no image format"),
+        pytest.param(["a.png", "--device", "abacus"], "device is 'abacus', expected cpu or cuda", id="no device"),
+        pytest.param(
+            ["a.png", "b.png", "--draw", "x.png"], "there are 2 images: name a folder", id="two into one drawing"
+        ),
+        pytest.param(["a.png", "--draw", "x.nonsense"], "no suffix of an image format", id="no image format"),
         pytest.param(["a.png", "--draw", "a.png"], "would overwrite the image", id="over the image itself"),
     ],
 )
-def test_bad_usage_is_one_line_and_exit_code_2(bundle, images, arguments, message, capsys, monkeypatch):
+def test_usage_errors_are_one_line_and_exit_code_2(bundle, images, arguments, message, capsys, monkeypatch):
     monkeypatch.chdir(images)
-    assert captioned(bundle, *arguments) == 2
+    assert run_caption(bundle, *arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("sct: ")
@@ -280,21 +290,21 @@ def test_bad_usage_is_one_line_and_exit_code_2(bundle, images, arguments, messag
     assert message in err
 
 
-def test_a_bundle_that_cannot_see_says_so(images, tmp_path, capsys):
-    blind = make_bundle(tmp_path / "blind", vision=False)
+def test_bundles_without_vision_encoder_or_sorter(images, tmp_path, capsys):
+    without_vision = make_bundle(tmp_path / "without_vision", vision=False)
     for verb in ("caption", "detect"):
-        assert run([verb, str(images / "a.png"), "--model", str(blind)]) == 2
-        assert "the bundle cannot see images: take one that can" in capsys.readouterr().err
-    deaf = make_bundle(tmp_path / "deaf", sorter=None)
+        assert run([verb, str(images / "a.png"), "--model", str(without_vision)]) == 2
+        assert "the bundle has no vision encoder: use one that has" in capsys.readouterr().err
+    without_sorter = make_bundle(tmp_path / "without_sorter", sorter=None)
     boxes = ["--region", "0,0,9,9", "--region", "9,0,20,9"]
-    assert run(["caption", str(images / "a.png"), "--model", str(deaf), *boxes, "--unordered"]) == 2
+    assert run(["caption", str(images / "a.png"), "--model", str(without_sorter), *boxes, "--unordered"]) == 2
     assert "the bundle has no sorter" in capsys.readouterr().err
 
 
-def test_the_default_bundle_is_taken_where_none_is_named(bundle, images, capsys, monkeypatch):
+def test_default_bundle(bundle, images, capsys, monkeypatch):
     monkeypatch.setattr("sct.captioner.bundle.DEFAULT_FOLDER", bundle)
     assert run(["caption", str(images / "a.png")]) == 0
     assert capsys.readouterr().out.startswith(f"{images / 'a.png'}: ")
     monkeypatch.setattr("sct.captioner.bundle.DEFAULT_FOLDER", bundle / "nowhere")
     assert run(["caption", str(images / "a.png")]) == 2
-    assert "came without its default bundle" in capsys.readouterr().err
+    assert "the default bundle is missing from this installation" in capsys.readouterr().err

@@ -21,7 +21,7 @@ def demo():
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         patch.syspath_prepend(ROOT / "examples")
-        patch.setattr("sct.vision.encoder.load_vision", ColourVision.load)
+        patch.setattr("sct.captioner.bundle.load_vision", ColourVision.load)
         import demo
 
         yield demo

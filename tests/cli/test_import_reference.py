@@ -1,4 +1,4 @@
-"""``sct import-reference`` as a person meets it."""
+"""``sct import-reference``: output, exit codes and errors."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from sct.captioner.bundle import load_bundle
 from sct.cli.main import run
 from sct.language.vocabulary import Vocabulary
 from sct.models.config import CaptionerConfig
-from sct.models.import_reference import OUR_NAMES
+from sct.models.import_reference import KEY_MAP
 from sct.models.show_control_tell import build_show_control_tell
 
 
@@ -20,9 +20,9 @@ def checkpoint(tmp_path):
     sizes = {"feature_size": 6, "word_size": 4, "hidden_size": 5, "attention_size": 3}
     torch.manual_seed(1)
     captioner = build_show_control_tell(
-        CaptionerConfig(vocabulary_size=7, **sizes, mode="reference", image_in_top_layer=True)
+        CaptionerConfig(vocabulary_size=7, **sizes, mode="reference", image_in_language_lstm=True)
     )
-    theirs = {ours: theirs for theirs, ours in OUR_NAMES.items()}
+    theirs = {ours: theirs for theirs, ours in KEY_MAP.items()}
     weights = {}
     for name, weight in captioner.state_dict().items():
         part, _, rest = name.rpartition(".")
@@ -38,40 +38,41 @@ def command(checkpoint, tmp_path):
     return ["import-reference", str(checkpoint), str(out), "--vocabulary", str(words)]
 
 
-def test_says_what_it_made(command, tmp_path, capsys):
+def test_prints_a_summary(command, tmp_path, capsys):
     assert run(command) == 0
     out, err = capsys.readouterr()
     assert out == (
-        f"{tmp_path / 'bundle'}: ours, image in the top layer, 7 words, 1,318 weights\n  epoch 12, val_cider 1.25\n"
+        f"{tmp_path / 'bundle'}: show_control_tell, image in the language LSTM, 7 words, 1,318 weights\n"
+        "  epoch 12, val_cider 1.25\n"
     )
     assert err == ""
     bundle = load_bundle(tmp_path / "bundle")
-    assert (bundle.captioner.config.mode, bundle.vocabulary.words[4:]) == ("reference", ("a", "dog", "sleeps"))
+    assert (bundle.model.config.mode, bundle.vocabulary.words[4:]) == ("reference", ("a", "dog", "sleeps"))
 
 
-def test_reports_as_json_and_takes_a_vocabulary_json(command, tmp_path, capsys):
-    Vocabulary.of_counts({"a": 9, "dog": 8, "sleeps": 7}).save(tmp_path / "vocabulary.json")
+def test_json_output_and_vocabulary_json(command, tmp_path, capsys):
+    Vocabulary.from_counts({"a": 9, "dog": 8, "sleeps": 7}).save(tmp_path / "vocabulary.json")
     assert run([*command[:-1], str(tmp_path / "vocabulary.json"), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert (report["variant"], report["mode"], report["vocabulary_size"]) == ("ours", "reference", 7)
+    assert (report["variant"], report["mode"], report["vocabulary_size"]) == ("show_control_tell", "reference", 7)
     assert report["provenance"]["source"] == "theirs.pth"
 
 
-def test_refuses_an_output_that_exists(command, tmp_path, capsys):
+def test_existing_output_is_refused(command, tmp_path, capsys):
     (tmp_path / "bundle").mkdir()
     assert run(command) == 2
-    assert "bundle exists already" in capsys.readouterr().err
+    assert "bundle exists: name a new folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param("", "has 4 words with the four special ones", id="no words"),
-        pytest.param("a\ndog\n", "has 6 words with the four special ones", id="a word short"),
+        pytest.param("", "has 4 words with the four special tokens", id="no words"),
+        pytest.param("a\ndog\n", "has 6 words with the four special tokens", id="a word short"),
         pytest.param("a\ndog\n\n", "line 3: '' is not one word", id="an empty line"),
     ],
 )
-def test_refuses_another_vocabulary(words, message, command, tmp_path, capsys):
+def test_another_vocabulary_is_refused(words, message, command, tmp_path, capsys):
     (tmp_path / "words.txt").write_text(words)
     assert run(command) == 2
     out, err = capsys.readouterr()
@@ -82,18 +83,18 @@ def test_refuses_another_vocabulary(words, message, command, tmp_path, capsys):
     assert not (tmp_path / "bundle").exists()
 
 
-def test_refuses_a_file_cut_short(command, checkpoint, tmp_path, capsys):
+def test_a_truncated_checkpoint_is_refused(command, checkpoint, tmp_path, capsys):
     checkpoint.write_bytes(checkpoint.read_bytes()[:500])
     assert run(command) == 2
     assert "theirs.pth is cut short or no checkpoint" in capsys.readouterr().err
     assert not (tmp_path / "bundle").exists()
 
 
-def test_needs_a_vocabulary(checkpoint, tmp_path, capsys):
+def test_vocabulary_is_required(checkpoint, tmp_path, capsys):
     assert run(["import-reference", str(checkpoint), str(tmp_path / "bundle")]) == 2
     assert "--vocabulary" in capsys.readouterr().err
 
 
-def test_other_verbs_do_not_load_torch():
+def test_importing_the_cli_does_not_import_torch():
     program = "import sys, sct.cli.main; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: output, exit codes, one clear line for an error."""
+"""The command line: output, exit codes, one-line errors."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sct.cli.main import run
+from sct.cli.main import VERBS, run
 
 TINY = Path(__file__).parents[2] / "examples" / "tiny"
 
@@ -19,15 +19,15 @@ def tiny(tmp_path_factory):
     return out
 
 
-def test_prepare_reports_in_words_and_in_json(tmp_path, capsys):
+def test_prepare_output_as_text_and_json(tmp_path, capsys):
     assert run(["prepare", str(TINY), str(tmp_path / "a")]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'a'}: grounded JSONL, 11 images, 41 captions\n"
     assert run(["prepare", str(TINY), str(tmp_path / "b"), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert (report["images"], report["captions"], report["settings"]["vectors"]) == (11, 41, "GloVe 6B 50-d")
+    assert (report["num_images"], report["num_captions"], report["settings"]["vectors"]) == (11, 41, "GloVe 6B 50-d")
 
 
-def test_prepare_tells_what_it_left_out(tmp_path, capsys):
+def test_prepare_reports_skipped_inputs(tmp_path, capsys):
     (tmp_path / "train.jsonl").write_text((TINY / "train.jsonl").read_text() + "{\n")
     assert run(["prepare", str(tmp_path / "train.jsonl"), str(tmp_path / "out"), "--skip-bad"]) == 0
     out, err = capsys.readouterr()
@@ -35,15 +35,15 @@ def test_prepare_tells_what_it_left_out(tmp_path, capsys):
     assert "train.jsonl, line 9: not JSON" in err
 
 
-def test_stats_prints_table_1_beside_the_published_one(tiny, capsys):
+def test_stats_prints_the_published_table_1_too(tiny, capsys):
     assert run(["stats", str(tiny)]) == 0
     printed = capsys.readouterr().out
     for figure in ("545,202", "1,518,667", "144,256", "this dataset (grounded JSONL)"):
         assert figure in printed
     assert run(["stats", str(tiny), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["train"]["captions_in_source"] == 30
-    assert found["val"]["captions"] + found["val"]["dropped_unassociated"] == 11
+    assert found["train"]["num_source_captions"] == 30
+    assert found["val"]["num_captions"] + found["val"]["num_unassociated"] == 11
 
 
 def test_show_draws_and_prints(tiny, tmp_path, capsys):
@@ -82,24 +82,24 @@ def test_an_error_is_one_line_and_exit_code_2(arguments, message, capsys, tmp_pa
     assert message in err
 
 
-def test_an_unknown_image_is_named(tiny, capsys):
+def test_the_error_names_an_unknown_image(tiny, capsys):
     assert run(["show", str(tiny), "nobody"]) == 2
     assert "'nobody' is not in the dataset" in capsys.readouterr().err
 
 
-def test_a_image_that_cannot_be_written_is_one_line(tiny, tmp_path, capsys):
+def test_an_unsupported_image_format_is_a_one_line_error(tiny, tmp_path, capsys):
     for name in ("a.nonsense", "a.psd", "a"):
         assert run(["show", str(tiny), "astronaut", "--draw", str(tmp_path / name)]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_fault_of_ours_is_one_line_too(tiny, capsys, monkeypatch):
+def test_an_internal_error_is_one_line_and_exit_code_1(tiny, capsys, monkeypatch):
     monkeypatch.setattr("sct.cli.stats.statistics", lambda _: {}["nothing"])
     assert run(["stats", str(tiny)]) == 1
-    assert capsys.readouterr().err == "sct: KeyError: 'nothing' (a fault of sct; --debug shows where)\n"
+    assert capsys.readouterr().err == "sct: KeyError: 'nothing' (a bug in sct; --debug prints the traceback)\n"
 
 
-def test_debug_shows_where_an_error_came_from(capsys):
+def test_debug_prints_a_traceback(capsys):
     assert run(["stats", "nowhere", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err
 
@@ -110,11 +110,11 @@ def test_help_and_version(capsys):
     assert run([]) == 2
     assert run(["--version"]) == 0
     assert capsys.readouterr().out.endswith("sct 0.1.0.dev0\n")
-    for verb in ("prepare", "stats", "show"):
+    for verb in VERBS:
         assert run([verb, "--help"]) == 0
 
 
-def test_a_detections_file_becomes_a_store(tmp_path, capsys):
+def test_prepare_converts_hdf5_detections_to_a_region_store(tmp_path, capsys):
     import h5py
     import numpy as np
 
@@ -132,14 +132,14 @@ def test_a_detections_file_becomes_a_store(tmp_path, capsys):
     assert names == ["cat", "dog"]
 
 
-def test_importing_sct_stays_light():
+def test_importing_sct_imports_no_heavy_packages():
     heavy = ("torch", "spacy", "pyarrow", "h5py", "rich", "typer", "PIL")
     code = f"import sys, sct; print([name for name in {heavy} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
-def test_a_pipe_gets_no_progress_bar_and_may_close(tiny, tmp_path):
+def test_pipes_get_no_progress_bar_and_may_close(tiny, tmp_path):
     sct = Path(sys.executable).parent / "sct"
     made = subprocess.run([sct, "prepare", TINY, tmp_path / "x"], capture_output=True, text=True, check=True)
     assert made.stderr == ""

@@ -41,9 +41,9 @@ def test_what_a_region_knows_is_kept():
 @pytest.mark.parametrize(
     ("regions", "message"),
     [
-        pytest.param("(0, 0, 5, 5)", "0 is no region: expected a list of boxes", id="a box without its list"),
-        pytest.param("'0,0,5,5'", "'0,0,5,5' is no region: expected a list of boxes", id="text"),
-        pytest.param("5", "5 is no region: expected a list of boxes", id="a number"),
+        pytest.param("(0, 0, 5, 5)", "got region 0: expected a list of boxes", id="a box without its list"),
+        pytest.param("'0,0,5,5'", "got region '0,0,5,5': expected a list of boxes", id="text"),
+        pytest.param("5", "got region 5: expected a list of boxes", id="a number"),
         pytest.param("[[0, 0, 5, 'x']]", "is not made of numbers", id="a letter"),
         pytest.param("[[[0, 0, 5, 5], 7]]", "has 2 numbers", id="a box and a number"),
     ],

@@ -1,8 +1,8 @@
-"""Converts a checkpoint that the authors released into a bundle."""
+"""Convert a checkpoint that the authors released into a bundle."""
 
 from pathlib import Path
 
-from sct.captioner.bundle import Bundle, load_bundle, save_bundle
+from sct.captioner.bundle import Bundle, check_new_folder, load_bundle, save_bundle
 from sct.errors import InputError
 from sct.language.vocabulary import read_vocabulary
 from sct.models.import_reference import read_reference
@@ -13,8 +13,7 @@ from sct.storage.toml import TomlValue
 
 def import_reference(checkpoint: Path, vocabulary: Path, out: Path) -> Bundle:
     """Write a bundle of the authors' checkpoint and the vocabulary it was trained with; return the loaded bundle."""
-    if out.exists() or out.is_symlink():
-        raise InputError(f"{out} exists already: name a folder that does not, or remove it")
+    check_new_folder(out)
     words = read_vocabulary(vocabulary)
     reference = read_reference(checkpoint)
     if len(words) != reference.config.vocabulary_size:

@@ -1,51 +1,56 @@
-"""``sct detect``: regions of images that are worth talking about."""
+"""``sct detect``: region proposals of images."""
 
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sct.cli.options import DeviceOption, ImagesArgument, JsonLinesOption, ModelOption
 from sct.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from sct.regions.records import Region
 
 
 def detect_command(
-    images: Annotated[list[Path], typer.Argument(metavar="IMAGE", help="Images, and folders of them.")],
-    limit: Annotated[int, typer.Option(min=1, help="Most regions of an image.")] = 30,
-    model: Annotated[Path, typer.Option(help="Folder of a bundle, or the word default.")] = Path("default"),
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each image, a line each.")] = False,
+    images: ImagesArgument,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of regions per image.")] = 30,
+    model: ModelOption = Path("default"),
+    device: DeviceOption = "cpu",
+    as_json: JsonLinesOption = False,
 ) -> None:
-    """Print the regions of images that are worth talking about, the best first: score, class, box in pixels."""
-    from sct.captioner.captioner import load  # noqa: PLC0415
-    from sct.cli.image_batches import Complaints, each_image, found_files  # noqa: PLC0415
-    from sct.regions import Region  # noqa: PLC0415
+    """Print region proposals of images, highest score first: score, class, box in pixels.
 
-    complaints = Complaints()
-    files = found_files(images, complaints)
+    Unreadable images are reported on stderr and skipped; the exit code is then 2.
+    """
+    from sct.captioner.captioner import load  # noqa: PLC0415
+    from sct.cli.image_batches import ErrorReporter, list_image_files, process_images  # noqa: PLC0415
+
+    errors = ErrorReporter()
+    files = list_image_files(images, errors)
     if not files:
         raise typer.Exit(2)
     captioner = load(model, device=device)
-
-    def record(region: Region) -> dict[str, Any]:
-        return {"box": [round(side, 2) for side in region.box], "class": region.class_name, "score": region.score}
-
-    is_json_read = as_json and sys.stdout.isatty()  # a bar would break its lines
-    with progress_bar("images", hidden=is_json_read or len(files) == 1) as progress:
-        work = each_image(files, lambda jobs: captioner.detect_images([job.image for job in jobs], limit), complaints)
-        for number, done in enumerate(work, start=1):
-            regions = [record(region) for region in done.found]
-            image = done.job.image
+    results = process_images(files, lambda jobs: captioner.detect_images([job.image for job in jobs], limit), errors)
+    hides_bar = len(files) == 1 or (as_json and sys.stdout.isatty())  # a bar would break lines of JSON
+    with progress_bar("images", hidden=hides_bar) as progress:
+        for number, result in enumerate(results, start=1):
+            file, image = result.job.file, result.job.image
             if as_json:
                 size = {"width": image.width, "height": image.height}
-                print(json.dumps({"image": str(done.job.file), **size, "regions": regions}))
+                print(json.dumps({"image": str(file), **size, "regions": [_record(each) for each in result.value]}))
             else:
-                print(f"{done.job.file}, {image.width} x {image.height}")
-                for each in regions:
-                    box = " ".join(f"{side:8.1f}" for side in each["box"])
-                    print(f"  {each['score']:.2f}  {each['class'] or '':<16} {box}")
+                print(f"{file}, {image.width} x {image.height}")
+                for region in result.value:
+                    box = " ".join(f"{side:8.1f}" for side in region.box)
+                    print(f"  {region.score or 0.0:.2f}  {region.class_name or '':<16} {box}")
             progress(number, len(files))
     sys.stdout.flush()
-    if complaints.count:
+    if errors.count:
         raise typer.Exit(2)
+
+
+def _record(region: "Region") -> dict[str, Any]:
+    return {"box": [round(side, 2) for side in region.box], "class": region.class_name, "score": region.score}

@@ -1,4 +1,4 @@
-"""Many images on one command line: a few at a time, and one that is bad does not stop the rest."""
+"""Process many image files in batches; unreadable or rejected ones are reported and skipped."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -6,93 +6,92 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from sct.captioner.requests import IMAGE_BATCH_SIZE
 from sct.errors import InputError
 from sct.regions.images import LoadedImage, list_images, load_image
 
-IMAGES_AT_ONCE = 8
-
-Found = TypeVar("Found")
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """An image and where it came from."""
+class ImageJob:
+    """A loaded image and its file."""
 
     file: Path
     image: LoadedImage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Done(Generic[Found]):
-    """What came of an image."""
+class ImageResult(Generic[ResultT]):
+    """Result of a job."""
 
-    job: Job
-    found: Found
+    job: ImageJob
+    value: ResultT
 
 
 @dataclass(slots=True)
-class Complaints:
-    """Tells on stderr, a line each, what could not be used, and remembers that there was something."""
+class ErrorReporter:
+    """Prints errors on stderr, a line each, and counts them."""
 
     count: int = field(default=0, init=False)
 
-    def tell(self, error: InputError) -> None:
-        """Tell of one."""
+    def report(self, error: InputError) -> None:
+        """Print an error."""
         self.count += 1
         print(f"sct: {' '.join(str(error).split())}", file=sys.stderr)
 
 
-def found_files(paths: Iterable[Path], complaints: Complaints) -> list[Path]:
-    """All images that are named, those of folders among them; a folder without any is told of."""
+def list_image_files(paths: Iterable[Path], errors: ErrorReporter) -> list[Path]:
+    """List image files and those in folders; folders without any are reported."""
     files: list[Path] = []
     for path in paths:
         try:
             files += list_images([path])
         except InputError as error:
-            complaints.tell(error)
+            errors.report(error)
     return files
 
 
-def each_image(
-    files: Sequence[Path], work: Callable[[Sequence[Job]], Sequence[Found]], complaints: Complaints
-) -> Iterator[Done[Found]]:
-    """Open images and work on a few at a time; what was done is given back at once, so memory stays flat.
+def process_images(
+    files: Sequence[Path], process: Callable[[Sequence[ImageJob]], Sequence[ResultT]], errors: ErrorReporter
+) -> Iterator[ImageResult[ResultT]]:
+    """Load images and process them in batches, yielding results as they are made.
 
-    Where the work refuses some images together, each of them is tried alone: the rest is not to suffer from one.
+    If a batch fails, its images are processed one by one, so that only the bad ones are skipped.
     """
-    for start in range(0, len(files), IMAGES_AT_ONCE):
-        jobs = list(_opened(files[start : start + IMAGES_AT_ONCE], complaints))
+    for start in range(0, len(files), IMAGE_BATCH_SIZE):
+        jobs = list(_load(files[start : start + IMAGE_BATCH_SIZE], errors))
         try:
-            found = work(jobs) if jobs else []
+            values = process(jobs) if jobs else []
         except InputError as error:
             if len(jobs) == 1:
-                complaints.tell(_named(jobs[0], error))
+                errors.report(_with_file(jobs[0], error))
             else:
-                yield from _one_by_one(jobs, work, complaints)
+                yield from _process_singly(jobs, process, errors)
             continue
-        yield from (Done(job, each) for job, each in zip(jobs, found, strict=True))
+        yield from (ImageResult(job, value) for job, value in zip(jobs, values, strict=True))
 
 
-def _opened(files: Iterable[Path], complaints: Complaints) -> Iterator[Job]:
+def _load(files: Iterable[Path], errors: ErrorReporter) -> Iterator[ImageJob]:
     for file in files:
         try:
-            yield Job(file, load_image(file))
+            yield ImageJob(file, load_image(file))
         except InputError as error:
-            complaints.tell(error)
+            errors.report(error)
 
 
-def _one_by_one(
-    jobs: Sequence[Job], work: Callable[[Sequence[Job]], Sequence[Found]], complaints: Complaints
-) -> Iterator[Done[Found]]:
+def _process_singly(
+    jobs: Sequence[ImageJob], process: Callable[[Sequence[ImageJob]], Sequence[ResultT]], errors: ErrorReporter
+) -> Iterator[ImageResult[ResultT]]:
     for job in jobs:
         try:
-            [found] = work([job])
+            [value] = process([job])
         except InputError as error:
-            complaints.tell(_named(job, error))
+            errors.report(_with_file(job, error))
             continue
-        yield Done(job, found)
+        yield ImageResult(job, value)
 
 
-def _named(job: Job, error: InputError) -> InputError:
+def _with_file(job: ImageJob, error: InputError) -> InputError:
     name = str(job.file)
     return error if name in str(error) else InputError(f"{name}: {error}")

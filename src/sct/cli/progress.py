@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, and none in a pipe."""
+"""Progress bars, on a terminal only."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,17 +9,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def progress_bar(what: str, *, hidden: bool = False) -> Iterator[Callable[[int, int | None], None]]:
-    """Give a function to be told what is done and what there is in all.
+def progress_bar(label: str, *, hidden: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield a function that takes the number done and the total.
 
-    What is printed meanwhile goes above the bar where both are on the terminal, and where it was sent otherwise.
+    Output printed meanwhile appears above the bar if both are on the terminal.
     """
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(
         *columns,
         console=Console(file=sys.stderr),
         redirect_stdout=sys.stdout.isatty(),
         disable=hidden or not sys.stderr.isatty(),
     ) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

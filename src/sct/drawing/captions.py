@@ -59,6 +59,27 @@ def save_drawing(drawing: Image.Image, path: Path) -> None:
     drawing.save(path)
 
 
+def drawing_paths(out: Path, files: Sequence[Path]) -> dict[Path, Path]:
+    """Output path for each image file: ``out`` itself for one image, otherwise ``out/NAME.grounded.png``."""
+    Image.init()
+    is_image = Image.registered_extensions().get(out.suffix.lower()) in Image.SAVE
+    if len(files) == 1 and out.suffix and not out.is_dir():
+        if not is_image:
+            raise InputError(f"{out} has no suffix of an image format, expected .png, .jpg or the like")
+        if out.exists() and files[0].exists() and out.samefile(files[0]):
+            raise InputError(f"{out} would overwrite the image: name another file")
+        return {files[0]: out}
+    if out.is_file() or (is_image and not out.is_dir()):
+        raise InputError(f"{out} is a file, but there are {len(files)} images: name a folder")
+    paths: dict[Path, Path] = {}
+    for file in files:
+        taken, number = set(paths.values()), 1
+        while (path := out / f"{file.stem}{f'-{number}' if number > 1 else ''}.grounded.png") in taken:
+            number += 1
+        paths.setdefault(file, path)
+    return paths
+
+
 def _size(image: LoadedImage, columns: int) -> tuple[int, int]:
     """Return width and height in pixels of the drawn image."""
     long, short = max(image.width, image.height), min(image.width, image.height)

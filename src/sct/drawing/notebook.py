@@ -7,7 +7,7 @@ from html import escape
 
 from PIL import Image
 
-from sct.captioner.encode import opened
+from sct.captioner.encode import as_image
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.captioner.requests import ImageSource
 from sct.drawing.captions import TitledCaption, draw_captions
@@ -48,4 +48,4 @@ def show(image: ImageSource, *captions: GroundedCaption, titles: tuple[str, ...]
         raise InputError("got no caption, expected at least one after the image")
     padded = (*titles, *[""] * len(captions))
     titled = tuple(TitledCaption(caption, title) for caption, title in zip(captions, padded, strict=False))
-    return ShownCaptions(opened(image), titled)
+    return ShownCaptions(as_image(image), titled)

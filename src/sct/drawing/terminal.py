@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from sct.captioner.grounded_caption import GroundedCaption
+from sct.captioner.grounded_caption import GroundedCaption, RegionOrder
 from sct.drawing.palette import Colour, set_colour
 
 
@@ -25,3 +25,14 @@ def format_chunk(text: str, colour: Colour) -> Text:
     """Return a noun chunk in brackets and in its colour."""
     red, green, blue = colour
     return Text(f"[{text}]", style=f"bold rgb({red},{green},{blue})")
+
+
+def format_order(order: RegionOrder) -> str:
+    """Return the order of a sorter in words; regions are counted from 1.
+
+    >>> format_order(RegionOrder((1, 0), 0.75))
+    'order of the regions: 2, 1; probability 0.75'
+    """
+    numbers = ", ".join(str(number + 1) for number in order.sets)
+    probability = "" if order.probability is None else f"; probability {order.probability:.2f}"
+    return f"order of the regions: {numbers}{probability}"

@@ -1,10 +1,10 @@
-"""From what a user points at to a control: boxes, regions, and several of them at once.
+"""Convert boxes and regions given by users to controls: from Python, the command line, and JSON files.
 
-Regions to talk about, for one or many images, in a JSON file.
+A JSON file has the regions of one or many images:
 
     {"photo.jpg": [[20, 30, 200, 310], [[0, 0, 9, 9], [9, 0, 18, 9]]]}
 
-Each item is a box, or a list of boxes that one noun chunk is to talk about. For a single image the list will do.
+Each item is a box, or a list of boxes for one noun chunk. For a single image the list alone is enough.
 """
 
 import json
@@ -18,86 +18,99 @@ from jaxtyping import Shaped
 from sct.errors import InputError
 from sct.regions.records import Box, Control, Region, RegionSet
 
-Pointed = (
+RegionSetLike = (
     Region | RegionSet | Sequence[float] | Sequence[Region] | Sequence[Sequence[float]] | Shaped[np.ndarray, "..."]
 )
-"""What one noun chunk is to talk about: a box, a region, or several of them."""
-RegionsLike = Control | Sequence[Pointed] | Shaped[np.ndarray, "..."]
-"""What a caption is to talk about."""
+"""Regions of one noun chunk: a box, a region, or several of them."""
+RegionsLike = Control | Sequence[RegionSetLike] | Shaped[np.ndarray, "..."]
+"""Regions of a caption, as numpy's ``ArrayLike``."""
 
 _EXPECTED = "expected a list of boxes, [(x1, y1, x2, y2), ...], also for one box"
+_EXPECTED_JSON = 'expected {"photo.jpg": [[x1, y1, x2, y2], ...]}, or the list alone for a single image'
 
 
 def as_control(regions: RegionsLike, *, ordered: bool = True) -> Control:
-    """Make a control with a region set for each item; a control that comes is a set if either says so.
+    """Convert regions to a control with one region set per item.
 
-    >>> pointed = as_control([(20, 30, 200, 310), [(0, 0, 9, 9), (9, 0, 18, 9)]])
-    >>> [len(region_set.regions) for region_set in pointed.region_sets]
+    A ``Control`` stays unordered whatever ``ordered`` is.
+
+    >>> control = as_control([(20, 30, 200, 310), [(0, 0, 9, 9), (9, 0, 18, 9)]])
+    >>> [len(region_set.regions) for region_set in control.region_sets]
     [1, 2]
     """
     if isinstance(regions, Control):
         return Control(regions.region_sets, ordered=regions.ordered and ordered)
-    return Control(tuple(_region_set(item) for item in _items(regions)), ordered=ordered)
+    return Control(tuple(_as_region_set(item) for item in _as_list(regions)), ordered=ordered)
 
 
-def _region_set(item: object) -> RegionSet:
-    if isinstance(item, RegionSet):
-        return item
-    if isinstance(item, Region):
-        return RegionSet((item,))
-    members = _items(item)
-    if members and all(isinstance(member, Region | Sequence | np.ndarray) for member in members):
-        return RegionSet(tuple(_region(member) for member in members))
-    return RegionSet((_region(members),))
+def parse_boxes(text: str) -> list[list[float]]:
+    """Parse boxes of one region set as written on the command line.
 
-
-def _region(item: object) -> Region:
-    return item if isinstance(item, Region) else Region(Box.checked(_items(item)))
-
-
-def _items(item: object) -> list[Any]:
-    if isinstance(item, np.ndarray):
-        item = item.tolist()
-    if isinstance(item, Sequence) and not isinstance(item, str | bytes):
-        return list(item)
-    raise InputError(f"{item!r} is no region: {_EXPECTED}")
-
-
-_EXPECTED_JSON = 'expected {"photo.jpg": [[x1, y1, x2, y2], ...]}, or the list alone for a single image'
+    >>> parse_boxes("20,30,200,310+0,0,9.5,9")
+    [[20.0, 30.0, 200.0, 310.0], [0.0, 0.0, 9.5, 9.0]]
+    """
+    try:
+        return [[float(side) for side in box.split(",")] for box in text.split("+")]
+    except ValueError:
+        raise InputError(
+            f"got region {text!r}, expected X1,Y1,X2,Y2 in pixels: join boxes of one noun chunk by +"
+        ) from None
 
 
 def read_controls(path: Path, files: Sequence[Path], *, ordered: bool = True) -> list[Control | None]:
-    """The control of each image; None for one that the file does not name.
+    """Read the control of each image file; None for images that the JSON file does not name.
 
-    An image is named as on the command line, or by its file name alone. A name that fits no image is refused.
+    Images are named as in ``files``, or by file name only. Names that match no image are refused.
     """
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: {_EXPECTED_JSON}") from None
-    except (ValueError, RecursionError, OSError) as error:  # the last for a folder
+    except (ValueError, RecursionError, OSError) as error:  # OSError: a folder
         raise InputError(f"{path} cannot be read as JSON ({error}): {_EXPECTED_JSON}") from error
     if isinstance(content, list):
         if len(files) != 1:
-            raise InputError(f"{path} holds a list without a name, but there are {len(files)} images: {_EXPECTED_JSON}")
-        return [_control(content, path, ordered=ordered)]
+            raise InputError(f"{path} has a list without image names for {len(files)} images: {_EXPECTED_JSON}")
+        return [_parse_control(content, path, ordered=ordered)]
     if not isinstance(content, dict):
-        raise InputError(f"{path} holds a {type(content).__name__}: {_EXPECTED_JSON}")
-    controls = {name: _control(regions, f"{path}, {name}", ordered=ordered) for name, regions in content.items()}
-    found = [controls.get(str(file), controls.get(file.name)) for file in files]
+        raise InputError(f"{path} has a {type(content).__name__}: {_EXPECTED_JSON}")
+    controls = {name: _parse_control(regions, f"{path}, {name}", ordered=ordered) for name, regions in content.items()}
     known = {str(file) for file in files} | {file.name for file in files}
     if unknown := [name for name in controls if name not in known]:
-        raise InputError(f"{path} names {unknown[0]!r}, which is none of the {len(files)} images: expected their names")
-    return found
+        raise InputError(f"{path} names {unknown[0]!r}, which is none of the {len(files)} images: use their names")
+    return [controls.get(str(file), controls.get(file.name)) for file in files]
 
 
-def _control(content: Any, place: object, *, ordered: bool) -> Control:
+def _as_region_set(item: object) -> RegionSet:
+    if isinstance(item, RegionSet):
+        return item
+    if isinstance(item, Region):
+        return RegionSet((item,))
+    members = _as_list(item)
+    if members and all(isinstance(member, Region | Sequence | np.ndarray) for member in members):
+        return RegionSet(tuple(_as_region(member) for member in members))
+    return RegionSet((_as_region(members),))
+
+
+def _as_region(item: object) -> Region:
+    return item if isinstance(item, Region) else Region(Box.checked(_as_list(item)))
+
+
+def _as_list(item: object) -> list[Any]:
+    if isinstance(item, np.ndarray):
+        item = item.tolist()
+    if isinstance(item, Sequence) and not isinstance(item, str | bytes):
+        return list(item)
+    raise InputError(f"got region {item!r}: {_EXPECTED}")
+
+
+def _parse_control(content: Any, source: object, *, ordered: bool) -> Control:
     if not isinstance(content, list) or not all(_is_region_set(item) for item in content):
-        raise InputError(f"{place}: {json.dumps(content)[:60]} is no list of regions: {_EXPECTED_JSON}")
+        raise InputError(f"{source}: got {json.dumps(content)[:60]}: {_EXPECTED_JSON}")
     try:
         return as_control(content, ordered=ordered)
     except InputError as error:
-        raise InputError(f"{place}: {error}") from error
+        raise InputError(f"{source}: {error}") from error
 
 
 def _is_region_set(item: object) -> bool:

@@ -1,0 +1,14 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+ImagesArgument = Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files or folders.")]
+ModelOption = Annotated[Path, typer.Option(help='Bundle folder, or "default".')]
+DeviceOption = Annotated[str, typer.Option(help="cpu or cuda.")]
+PrecisionOption = Annotated[
+    Literal["float32", "float16", "int8"], typer.Option(help="Precision of the decoder: float16 on GPU, int8 on CPU.")
+]
+JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per image and line.")]
