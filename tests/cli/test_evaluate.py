@@ -26,11 +26,11 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bundle(tiny):
-    return made(tiny, "bundle", encoder=LayoutEncoder(Dataset.open(tiny).table.classes, SIZES["feature_size"]))
+    return make_bundle(tiny, "bundle", encoder=LayoutEncoder(Dataset.open(tiny).table.classes, SIZES["feature_size"]))
 
 
-def made(tiny, name, **parts):
-    vocabulary = Dataset.open(tiny).vocabulary.cut(2)
+def make_bundle(tiny, name, **parts):
+    vocabulary = Dataset.open(tiny).vocabulary.with_min_count(2)
     torch.manual_seed(1)
     network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **SIZES))
     folder = tiny.parent / name
@@ -38,7 +38,7 @@ def made(tiny, name, **parts):
     return folder
 
 
-def test_predictions_scores_and_a_table(tiny, bundle, tmp_path, capsys):
+def test_predictions_scores_and_table(tiny, bundle, tmp_path, capsys):
     arguments = ["evaluate", str(bundle), str(tiny), "--control", "sequence", "--metrics", "B4,C", "--out"]
     assert run([*arguments, str(tmp_path / "a")]) == 0
     printed = capsys.readouterr().out
@@ -50,20 +50,20 @@ def test_predictions_scores_and_a_table(tiny, bundle, tmp_path, capsys):
     assert found == {name: saved[name] for name in ("B4", "C", "groups")}
     lines = [json.loads(line) for line in (tmp_path / "a" / "predictions.jsonl").read_text().splitlines()]
     assert len(lines) == found["groups"]
-    # What was written is scored alike from the file alone.
+    # Scoring the predictions file gives the same result.
     assert run(["score", str(tmp_path / "a" / "predictions.jsonl"), "--metrics", "B4,C", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == pytest.approx(found)
 
 
-def test_a_grounded_file_is_evaluated_as_it_is(bundle, tmp_path, capsys):
+def test_grounded_jsonl(bundle, tmp_path, capsys):
     arguments = ["evaluate", str(bundle), str(TINY / "val.jsonl"), "--control", "none", "--metrics", "R", "--json"]
-    # The encoder knows the classes of the whole corpus, those of this file among them.
+    # The encoder has the classes of the whole corpus, which include those of this file.
     assert run([*arguments, "--out", str(tmp_path / "out")]) == 0
     assert json.loads(capsys.readouterr().out)["groups"] == 3
     assert (tmp_path / "out" / "dataset" / "dataset.json").exists()
 
 
-def test_many_captions_alone_and_beside_a_control(tiny, bundle, tmp_path, capsys):
+def test_oracle_alone_and_with_control(tiny, bundle, tmp_path, capsys):
     arguments = ["evaluate", str(bundle), str(tiny), "--metrics", "R,C", "--json", "--oracle", "3"]
     assert run([*arguments, "--out", str(tmp_path / "a")]) == 0
     alone = json.loads(capsys.readouterr().out)
@@ -86,27 +86,27 @@ def test_reference_mode_runs(tiny, bundle, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("own", "arguments", "used"),
+    ("default", "arguments", "used"),
     [
-        pytest.param(0.0, [], 0.0, id="neither says anything"),
-        pytest.param(0.0, ["--length-power", "1"], 1.0, id="asked for"),
-        pytest.param(0.5, [], 0.5, id="the bundle's own"),
-        pytest.param(0.5, ["--length-power", "0"], 0.0, id="none is asked for"),
-        pytest.param(0.5, ["--reference"], 0.0, id="the authors' search has none"),
+        pytest.param(0.0, [], 0.0, id="neither"),
+        pytest.param(0.0, ["--length-penalty", "1"], 1.0, id="explicit 1"),
+        pytest.param(0.5, [], 0.5, id="bundle's default"),
+        pytest.param(0.5, ["--length-penalty", "0"], 0.0, id="explicit 0"),
+        pytest.param(0.5, ["--reference"], 0.0, id="reference mode"),
     ],
 )
-def test_by_what_captions_are_ranked_is_written_down(tiny, bundle, tmp_path, capsys, own, arguments, used):
-    speaker = bundle
-    if own:
+def test_length_penalty_is_recorded(tiny, bundle, tmp_path, capsys, default, arguments, used):
+    evaluated = bundle
+    if default:
         encoder = LayoutEncoder(Dataset.open(tiny).table.classes, SIZES["feature_size"])
-        speaker = made(tiny, tmp_path.name, encoder=encoder, length_penalty=own)
+        evaluated = make_bundle(tiny, tmp_path.name, encoder=encoder, length_penalty=default)
     given = ["--control", "sequence", "--oracle", "2", "--metrics", "R", "--json", "--out", str(tmp_path), *arguments]
-    assert run(["evaluate", str(speaker), str(tiny), *given]) == 0
+    assert run(["evaluate", str(evaluated), str(tiny), *given]) == 0
     for name in ("scores.json", "oracle_scores.json"):
-        assert json.loads((tmp_path / name).read_text())["settings"]["length_penalty"] == used
+        assert json.loads((tmp_path / name).read_text())["config"]["length_penalty"] == used
 
 
-def test_a_folder_is_chosen_where_none_is_given(tiny, bundle, tmp_path, capsys, monkeypatch):
+def test_default_output_folder(tiny, bundle, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(["evaluate", str(bundle), str(tiny), "--control", "none", "--metrics", "R"]) == 0
     assert (tmp_path / "evaluation" / "bundle-tiny-none" / "scores.json").exists()
@@ -115,24 +115,24 @@ def test_a_folder_is_chosen_where_none_is_given(tiny, bundle, tmp_path, capsys, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param([], "neither --control nor --oracle was given", id="no control"),
+        pytest.param([], "got neither --control nor --oracle", id="no control"),
         pytest.param(["--control", "order"], "order", id="unknown control"),
-        pytest.param(["--control", "set", "--metrics", "R"], "the bundle has no sorter", id="a set without a sorter"),
-        pytest.param(["--control", "none", "--sorter", "x"], "no set is evaluated", id="a sorter without a set"),
-        pytest.param(["--control", "set", "--sorter", "nowhere"], "nowhere has no sorter.toml", id="no sorter there"),
-        pytest.param(["--control", "none", "--split", "test"], "no split 'test'", id="no split"),
-        pytest.param(["--control", "none", "--metrics", "x"], "metric 'x' is unknown", id="unknown metric"),
-        pytest.param(["--control", "none", "--features", "nowhere"], "nowhere", id="no store"),
-        pytest.param(["--control", "none", "--device", "abacus"], "device 'abacus' is unknown", id="no device"),
+        pytest.param(["--control", "set", "--metrics", "R"], "the bundle has no sorter", id="set without sorter"),
+        pytest.param(["--control", "none", "--sorter", "x"], "--sorter without --control set", id="sorter without set"),
+        pytest.param(["--control", "set", "--sorter", "nowhere"], "nowhere has no sorter.toml", id="missing sorter"),
+        pytest.param(["--control", "none", "--split", "test"], "no split 'test'", id="unknown split"),
+        pytest.param(["--control", "none", "--metrics", "x"], "got unknown metric 'x'", id="unknown metric"),
+        pytest.param(["--control", "none", "--features", "nowhere"], "nowhere", id="missing store"),
+        pytest.param(["--control", "none", "--device", "abacus"], "device 'abacus' is unknown", id="unknown device"),
         pytest.param(["--oracle", "0"], "--oracle", id="no captions"),
-        pytest.param(["--control", "none", "--length-power", "-1"], "--length-power", id="a negative power"),
-        pytest.param(["--control", "none", "--length-power", "inf"], "length_penalty is inf", id="no power"),
+        pytest.param(["--control", "none", "--length-penalty", "-1"], "--length-penalty", id="negative length penalty"),
+        pytest.param(["--control", "none", "--length-penalty", "inf"], "length_penalty is inf", id="infinite length penalty"),
         pytest.param(
-            ["--control", "none", "--length-power", "1", "--reference"], "authors' search knows none", id="the authors'"
+            ["--control", "none", "--length-penalty", "1", "--reference"], "authors' search has none", id="length penalty in reference mode"
         ),
     ],
 )
-def test_bad_usage_is_one_line_and_exit_code_2(tiny, bundle, arguments, message, capsys, tmp_path, monkeypatch):
+def test_usage_errors_are_one_line_with_exit_code_2(tiny, bundle, arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(["evaluate", str(bundle), str(tiny), *arguments]) == 2
     out, err = capsys.readouterr()
@@ -142,9 +142,9 @@ def test_bad_usage_is_one_line_and_exit_code_2(tiny, bundle, arguments, message,
     assert message in err
 
 
-def test_a_bundle_without_an_encoder_wants_features(tiny, capsys, tmp_path, monkeypatch):
+def test_bundle_without_encoder_needs_features(tiny, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    bare = made(tiny, "bare")
+    bare = make_bundle(tiny, "bare")
     assert run(["evaluate", str(bare), str(tiny), "--control", "none"]) == 2
     assert "name the region store" in capsys.readouterr().err
     assert run(["evaluate", "nowhere", str(tiny), "--control", "none"]) == 2

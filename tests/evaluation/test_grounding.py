@@ -4,9 +4,9 @@ import pytest
 from sct.captioner.grounded_caption import GroundedChunk
 from sct.data.dataset import Dataset, Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import join, pack
-from sct.evaluation.grounding import GROUNDING_FIGURES, grounding_metrics
-from sct.evaluation.predictions import Prediction, box_sides
+from sct.data.table import build_table, merge_tables
+from sct.evaluation.grounding import GROUNDING_METRICS, score_grounding
+from sct.evaluation.predictions import Prediction, round_box
 from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
 
@@ -20,19 +20,17 @@ def dataset(tmp_path) -> Dataset:
     caption = Caption("A dog near a boy.", words, (0, 0, None, 1, 1), (Chunk("dog", (0,)), Chunk("person", (1,))))
     regions = (Region(DOG, "dog"), Region(BOY, "person"))
     image = AnnotatedImage(image_id="x", split="val", width=1, height=1, regions=regions, captions=(caption,))
-    table, vocabulary = join([pack([image])])
-    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, images=1, captions=1)
+    table, vocabulary = merge_tables([build_table([image])])
+    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, num_images=1, num_captions=1)
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
-    write_dataset(
-        tmp_path, table, vocabulary, manifest, NounTable.from_vectors(["dog", "boy", "man"], vectors, "by hand")
-    )
+    write_dataset(tmp_path, table, vocabulary, manifest, NounTable.from_vectors(["dog", "boy", "man"], vectors, "toy"))
     return Dataset.open(tmp_path)
 
 
 def line(*chunks: tuple[str, int]) -> Prediction:
     return Prediction(
         image="x",
-        control=((box_sides(np.float32(DOG).tolist()),), (box_sides(np.float32(BOY).tolist()),)),
+        control=((round_box(np.float32(DOG).tolist()),), (round_box(np.float32(BOY).tolist()),)),
         prediction=" ".join(text for text, _ in chunks),
         references=("A dog near a boy.",),
         chunks=tuple(GroundedChunk(text, (0, 2), region_set) for text, region_set in chunks),
@@ -42,29 +40,29 @@ def line(*chunks: tuple[str, int]) -> Prediction:
 @pytest.mark.parametrize(
     ("chunks", "expected"),
     [
-        pytest.param([("a dog", 0), ("a boy", 1)], [1.0, 1.0, 1.0, 1.0, 1.0], id="as people said it"),
-        # A man is of the class, but boys are what people say: likeness (0.8 + 1) / 2, and 1 for the dog.
-        pytest.param([("a dog", 0), ("a man", 1)], [1.0, 0.5, 0.95, 1.0, 1.0], id="another word of the class"),
-        # Both named, each on the other's box.
+        pytest.param([("a dog", 0), ("a boy", 1)], [1.0, 1.0, 1.0, 1.0, 1.0], id="human phrases"),
+        # A man is of the class, but the human phrase is a boy: similarity (0.8 + 1) / 2, and 1 for the dog.
+        pytest.param([("a dog", 0), ("a man", 1)], [1.0, 0.5, 0.95, 1.0, 1.0], id="synonym"),
+        # Both named, each with the box of the other.
         pytest.param([("a boy", 0), ("a dog", 1)], [0.0, 0.0, 0.5, 0.0, 0.0], id="swapped"),
-        # The dog: precision 1, recall 1; of the person nothing: each is the mean over two classes.
-        pytest.param([("a dog", 0)], [1.0, 1.0, 1.0, 0.5, 0.5], id="one left out"),
+        # dog: precision 1, recall 1; person: 0; averaged over two classes.
+        pytest.param([("a dog", 0)], [1.0, 1.0, 1.0, 0.5, 0.5], id="missing object"),
     ],
 )
-def test_chunks_and_boxes(dataset, chunks, expected):
-    report = grounding_metrics(dataset, [line(*chunks)])
-    assert [report.figures[name] for name in GROUNDING_FIGURES] == pytest.approx(expected)
-    assert not report.unavailable
+def test_grounding_by_hand(dataset, chunks, expected):
+    result = score_grounding(dataset, [line(*chunks)])
+    assert [result.scores[name] for name in GROUNDING_METRICS] == pytest.approx(expected)
+    assert not result.unavailable
 
 
-def test_nothing_to_judge_has_a_reason(dataset):
-    report = grounding_metrics(dataset, [line()])
-    assert report.figures["class_match"] is None
-    assert "no chunk" in report.unavailable["class_match"]
+def test_no_chunks(dataset):
+    result = score_grounding(dataset, [line()])
+    assert result.scores["class_match"] is None
+    assert "no chunk has" in result.unavailable["class_match"]
 
 
-def test_a_dataset_without_nouns_has_a_reason(dataset, tmp_path):
+def test_dataset_without_noun_table(dataset, tmp_path):
     (tmp_path / "nouns.safetensors").unlink()
-    report = grounding_metrics(Dataset.open(tmp_path), [line(("a dog", 0))])
-    assert set(report.figures.values()) == {None}
-    assert "prepare it again" in report.unavailable["F1_all"]
+    result = score_grounding(Dataset.open(tmp_path), [line(("a dog", 0))])
+    assert set(result.scores.values()) == {None}
+    assert "prepare it again" in result.unavailable["F1_all"]

@@ -1,4 +1,4 @@
-"""Predictions JSONL: what is written is read, and what is wrong is named with its line."""
+"""Predictions JSONL: round trip, and errors that name lines."""
 
 import json
 
@@ -8,7 +8,7 @@ from sct.captioner.grounded_caption import GroundedChunk
 from sct.errors import InputError
 from sct.evaluation.predictions import (
     Prediction,
-    gather_samples,
+    merge_lines,
     parse_prediction,
     read_predictions,
     write_predictions,
@@ -24,29 +24,31 @@ def without(name):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        pytest.param("{", "not JSON", id="broken JSON"),
-        pytest.param("[1]", "a JSON list: expected an object", id="no object"),
-        pytest.param("\xff", "not JSON", id="not UTF-8"),
-        pytest.param(without("image"), "no 'image'", id="no image"),
-        pytest.param(without("prediction"), "no 'prediction'", id="no prediction"),
-        pytest.param(without("references"), "no 'references'", id="no references"),
-        pytest.param(LINE | {"references": []}, "references is empty: expected at least one", id="references empty"),
-        pytest.param(LINE | {"references": "A boy ."}, 'references is "A boy ."', id="one reference, no list"),
-        pytest.param(LINE | {"references": [3]}, "one of references is 3: expected text", id="a reference is a number"),
-        pytest.param(LINE | {"prediction": None}, "prediction is null: expected text", id="prediction is null"),
-        pytest.param(LINE | {"prediction": "\ud800"}, "half a character", id="half a character"),
-        pytest.param(LINE | {"predictions": []}, "predictions is empty", id="no prediction of several"),
+        pytest.param("{", "got invalid JSON", id="invalid JSON"),
+        pytest.param("[1]", "got a JSON list, expected an object", id="not an object"),
+        pytest.param("\xff", "got invalid JSON", id="not UTF-8"),
+        pytest.param(without("image"), "'image' is missing", id="no image"),
+        pytest.param(without("prediction"), "'prediction' is missing", id="no prediction"),
+        pytest.param(without("references"), "'references' is missing", id="no references"),
+        pytest.param(LINE | {"references": []}, "references is empty, expected at least one", id="empty references"),
+        pytest.param(LINE | {"references": "A boy ."}, 'references: got "A boy ."', id="reference instead of list"),
         pytest.param(
-            LINE | {"control": [1]}, "control is [1]: expected a list of region sets", id="control of numbers"
+            LINE | {"references": [3]}, "item of references: got 3, expected a string", id="reference is a number"
         ),
-        pytest.param(LINE | {"control": [[[1, 2, 3]]]}, "the box [1, 2, 3]: expected", id="a box of three"),
-        pytest.param({**LINE, "control": [[[5, 5, 1, 1]]]}, "the box [5, 5, 1, 1]: expected", id="an inverted box"),
-        pytest.param(LINE | {"control": [[[1, 2, 3, True]]]}, "the box [1, 2, 3, true]", id="a box with a truth"),
-        pytest.param(LINE | {"control": [[[1, 2, 3, float("nan")]]]}, "the box [1, 2, 3, NaN]", id="a box with NaN"),
-        pytest.param(LINE | {"control": [[[1, 2, 3, 10**400]]]}, "the box [1, 2, 3, 1000", id="a box without end"),
+        pytest.param(LINE | {"prediction": None}, "prediction: got null, expected a string", id="prediction is null"),
+        pytest.param(LINE | {"prediction": "\ud800"}, "lone surrogate", id="lone surrogate"),
+        pytest.param(LINE | {"predictions": []}, "predictions is empty", id="empty predictions"),
+        pytest.param(
+            LINE | {"control": [1]}, "control: got [1], expected a list of region sets", id="control of numbers"
+        ),
+        pytest.param(LINE | {"control": [[[1, 2, 3]]]}, "got box [1, 2, 3], expected", id="box of three numbers"),
+        pytest.param({**LINE, "control": [[[5, 5, 1, 1]]]}, "got box [5, 5, 1, 1], expected", id="inverted box"),
+        pytest.param(LINE | {"control": [[[1, 2, 3, True]]]}, "got box [1, 2, 3, true]", id="box with a boolean"),
+        pytest.param(LINE | {"control": [[[1, 2, 3, float("nan")]]]}, "got box [1, 2, 3, NaN]", id="box with NaN"),
+        pytest.param(LINE | {"control": [[[1, 2, 3, 10**400]]]}, "got box [1, 2, 3, 1000", id="box with a huge number"),
     ],
 )
-def test_a_bad_line_is_named_with_its_number(tmp_path, line, message):
+def test_invalid_line_is_named(tmp_path, line, message):
     path = tmp_path / "predictions.jsonl"
     text = line if isinstance(line, str) else json.dumps(line)
     path.write_bytes(f"{json.dumps(LINE)}\n\n{text}\n".encode("latin-1"))
@@ -57,17 +59,17 @@ def test_a_bad_line_is_named_with_its_number(tmp_path, line, message):
 
 
 @pytest.mark.parametrize(
-    ("num_bad", "ending"),
+    ("num_invalid", "ending"),
     [
         pytest.param(1, "references", id="one"),
-        pytest.param(3, "(bad too: 3, 4)", id="some"),
-        pytest.param(13, "(bad too: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more)", id="many"),
+        pytest.param(3, "(also invalid: 3, 4)", id="some"),
+        pytest.param(13, "(also invalid: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more)", id="many"),
     ],
 )
-def test_all_bad_lines_are_named(tmp_path, num_bad, ending):
+def test_all_invalid_lines_are_listed(tmp_path, num_invalid, ending):
     path = tmp_path / "predictions.jsonl"
-    path.write_text("\n".join([json.dumps(LINE), *["{"] * num_bad, json.dumps(LINE)]))
-    with pytest.raises(InputError, match=", line 2: not JSON") as failed:
+    path.write_text("\n".join([json.dumps(LINE), *["{"] * num_invalid, json.dumps(LINE)]))
+    with pytest.raises(InputError, match=", line 2: got invalid JSON") as failed:
         read_predictions(path)
     assert str(failed.value).endswith(ending)
 
@@ -75,18 +77,18 @@ def test_all_bad_lines_are_named(tmp_path, num_bad, ending):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        pytest.param(lambda path: path.write_text("\n"), "holds no prediction", id="empty"),
+        pytest.param(lambda path: path.write_text("\n"), "is empty", id="empty"),
         pytest.param(lambda _: None, "does not exist", id="missing"),
         pytest.param(lambda path: path.mkdir(), "is a folder", id="folder"),
     ],
 )
-def test_a_file_without_predictions_is_refused(tmp_path, make, message):
+def test_file_without_predictions_is_rejected(tmp_path, make, message):
     make(tmp_path / "x.jsonl")
     with pytest.raises(InputError, match=message):
         read_predictions(tmp_path / "x.jsonl")
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_write_read_round_trip(tmp_path):
     lines = [
         Prediction("a.jpg", (((1.0, 2.0, 3.0, 4.5),),), "", ("A boy .",)),
         Prediction("ä.jpg", None, "a", ("A", ""), ("a", "b")),
@@ -95,7 +97,7 @@ def test_what_is_written_is_read(tmp_path):
     assert read_predictions(tmp_path / "x.jsonl") == lines
 
 
-def test_chunks_are_written_for_who_wants_them():
+def test_as_dict_omits_unknown_fields():
     line = Prediction("a", (), "a dog", ("dog",), chunks=(GroundedChunk("a dog", (0, 2), 0),), log_prob=-1.5)
     content = line.as_dict()
     assert content["chunks"] == [{"text": "a dog", "words": (0, 2), "region_set": 0}]
@@ -103,23 +105,23 @@ def test_chunks_are_written_for_who_wants_them():
     assert list(Prediction("a", None, "", ("b",)).as_dict()) == ["image", "control", "prediction", "references"]
 
 
-def test_the_first_of_several_is_the_prediction():
+def test_prediction_defaults_to_the_first_of_several():
     content = without("prediction") | {"predictions": ["x", "y"], "more": 1}
     found = parse_prediction(json.dumps(content).encode())
     assert (found.prediction, found.predictions) == ("x", ("x", "y"))
 
 
-def test_lines_of_one_image_and_control_are_gathered():
-    def line(image, control, said, references=("r",), several=()):
-        return Prediction(image, control, said, references, several)
+def test_merge_lines():
+    def line(image, control, caption, references=("r",), several=()):
+        return Prediction(image, control, caption, references, several)
 
     box = (((0.0, 0.0, 1.0, 1.0),),)
     lines = [line("a", None, "1"), line("b", None, "2"), line("a", None, "3", several=("3", "4")), line("a", box, "5")]
-    found = gather_samples(lines)
-    assert [(each.image, each.prediction, each.predictions) for each in found] == [
+    merged = merge_lines(lines)
+    assert [(each.image, each.prediction, each.predictions) for each in merged] == [
         ("a", "1", ("1", "3", "4")),
         ("b", "2", ("2",)),
         ("a", "5", ("5",)),
     ]
     with pytest.raises(InputError, match="different references"):
-        gather_samples([line("a", None, "1"), line("a", None, "2", ("other",))])
+        merge_lines([line("a", None, "1"), line("a", None, "2", ("other",))])

@@ -1,4 +1,4 @@
-"""``sct score``: figures of any system's captions, from a file alone."""
+"""``sct score``: metrics of a predictions file."""
 
 import json
 from pathlib import Path
@@ -9,72 +9,74 @@ import typer
 from sct.cli.progress import progress_bar
 from sct.errors import InputError
 
+MetricsOption = Annotated[
+    str | None, typer.Option(help="Some of B1,B2,B3,B4,M,R,C,S,NW,IoU, or all; default: those of the paper's tables.")
+]
+VectorsOption = Annotated[
+    Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d, or a saved noun table (.safetensors).")
+]
+
 
 def score_command(
     predictions: Annotated[
         Path,
         typer.Argument(
             metavar="PREDICTIONS.jsonl",
-            help='One image and control a line: {"image": .., "control": .., "prediction": .., "references": [..]}.',
+            help='One image and control per line: {"image": .., "control": .., "prediction": .., "references": [..]}.',
         ),
     ],
-    metrics: Annotated[
-        str | None,
-        typer.Option(help="Some of B1,B2,B3,B4,M,R,C,S,NW,IoU, or all; those of the paper's tables if not given."),
-    ] = None,
-    per_caption: Annotated[Path | None, typer.Option(help="File to write with the figures of each caption.")] = None,
+    metrics: MetricsOption = None,
+    per_caption: Annotated[Path | None, typer.Option(help="Write the scores of each caption to this file.")] = None,
     diversity: Annotated[
-        bool, typer.Option("--diversity", help="Lines of one image and control are several captions of it.")
+        bool, typer.Option("--diversity", help="Treat lines with the same image and control as several captions.")
     ] = False,
     reference: Annotated[bool, typer.Option("--reference", help="Score as the authors' released code does.")] = False,
-    vectors: Annotated[
-        Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d, or a saved noun table (.safetensors).")
-    ] = None,
+    vectors: VectorsOption = None,
     frequencies: Annotated[
         Path | None,
-        typer.Option(help="Saved document frequencies for CIDEr (.safetensors); the groups' own if not given."),
+        typer.Option(help="Saved document frequencies of CIDEr-D (.safetensors); default: of the references."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print the paper's metrics for predictions, in the units of its tables: NW as it is, all else times 100.
+    """Score a predictions file, in the units of the paper's tables: times 100, except NW.
 
-    Lines with "predictions": [..] are also judged by how their captions differ and by the best of them.
+    Lines with several captions ("predictions": [..]) are also scored for diversity and for the best of them.
     """
-    from sct.cli.score_table import chosen_metrics, print_reasons, print_table  # noqa: PLC0415
+    from sct.cli.score_table import parse_metrics, print_missing, print_result  # noqa: PLC0415
     from sct.evaluation.predictions import read_predictions  # noqa: PLC0415
-    from sct.evaluation.scoring import NounLexicon, judge  # noqa: PLC0415
+    from sct.evaluation.scoring import NounLexicon, score_predictions  # noqa: PLC0415
     from sct.metrics.document_frequencies import DocumentFrequencies  # noqa: PLC0415
-    from sct.metrics.report import checked_metrics  # noqa: PLC0415
+    from sct.metrics.report import check_metrics  # noqa: PLC0415
 
-    names = checked_metrics(chosen_metrics(metrics))
+    names = check_metrics(parse_metrics(metrics))
     if per_caption is not None:
-        _refuse_bad_place(per_caption, predictions)
+        _check_output(per_caption, predictions)
     lines, nouns = read_predictions(predictions), NounLexicon.load(vectors)
-    counted = None if frequencies is None else DocumentFrequencies.load(frequencies)
+    table = None if frequencies is None else DocumentFrequencies.load(frequencies)
     with progress_bar("metrics") as progress:
-        judgement = judge(
+        result = score_predictions(
             lines,
             names,
             nouns=nouns,
-            frequencies=counted,
+            frequencies=table,
             reference=reference,
             diversity=diversity,
             progress=progress,
         )
     if per_caption is not None:
-        judgement.save_per_caption(per_caption)
-    print_reasons(judgement)
+        result.save_per_caption(per_caption)
+    print_missing(result)
     if as_json:
-        print(json.dumps(judgement.as_dict()))
+        print(json.dumps(result.as_dict()))
     else:
-        print_table(f"{predictions}", judgement)
+        print_result(f"{predictions}", result)
 
 
-def _refuse_bad_place(out: Path, predictions: Path) -> None:
-    """Refuse before metrics run for minutes what could not be written after them, or would overwrite what they read."""
+def _check_output(out: Path, predictions: Path) -> None:
+    """Raise before metrics run for minutes if ``out`` cannot be written or is the input."""
     if not out.parent.is_dir():
-        raise InputError(f"--per-caption {out}: there is no folder {out.parent}; make it first")
+        raise InputError(f"--per-caption {out}: folder {out.parent} does not exist: create it first")
     if out.is_dir():
-        raise InputError(f"--per-caption {out} is a folder: expected the name of a file")
+        raise InputError(f"--per-caption {out} is a folder, expected a file name")
     if out.exists() and predictions.exists() and out.samefile(predictions):
-        raise InputError(f"--per-caption {out} would overwrite the predictions: expected another file")
+        raise InputError(f"--per-caption {out} would overwrite the predictions, expected another file")

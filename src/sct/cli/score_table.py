@@ -1,10 +1,10 @@
-"""Figures as a table for people, and reasons for missing ones."""
+"""Score tables on a terminal, and reasons for missing scores."""
 
 import sys
 from collections.abc import Mapping
 
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table as TextTable
 
 from sct.evaluation.scoring import EvaluationResult
 from sct.metrics.report import METRICS, TABLE_METRICS
@@ -12,49 +12,45 @@ from sct.metrics.report import METRICS, TABLE_METRICS
 _MISSING = "-"
 
 
-def chosen_metrics(names: str | None) -> tuple[str, ...]:
-    """Metrics of a command line: names with commas between them, all, or those of the paper's tables."""
+def parse_metrics(names: str | None) -> tuple[str, ...]:
+    """Parse ``--metrics``: comma-separated names, "all", or None for the metrics of the paper's tables."""
     if names is None:
         return TABLE_METRICS
     return METRICS if names == "all" else tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def print_reasons(judgement: EvaluationResult) -> None:
-    """Say on stderr why figures are missing, a line each."""
-    for name, reason in judgement.unavailable().items():
+def print_missing(result: EvaluationResult) -> None:
+    """Print the reason for each missing score to stderr, one line each."""
+    for name, reason in result.unavailable.items():
         print(f"sct: {name} is missing: {' '.join(reason.split())}", file=sys.stderr)
 
 
-def print_table(title: str, judgement: EvaluationResult) -> None:
-    """Print figures as the paper's tables do."""
+def print_result(title: str, result: EvaluationResult) -> None:
+    """Print the scores as tables."""
     console = Console(width=None if Console().is_terminal else 110, highlight=False, markup=False)
 
-    def show(heading: str, figures: dict[str, str]) -> None:
-        # Not the grid's own title, which would be broken to the width of a narrow grid.
+    def print_row(heading: str, scores: Mapping[str, float | None]) -> None:
+        # Not the title of the table, which would wrap at the width of a narrow table.
         console.print(heading, soft_wrap=True)
-        grid = Grid()
-        for name in figures:
-            grid.add_column(name, justify="right")
-        grid.add_row(*figures.values())
-        console.print(grid)
+        table = TextTable()
+        for name in scores:
+            table.add_column(name, justify="right")
+        table.add_row(*(_format(value, name) for name, value in scores.items()))
+        console.print(table)
 
-    report, several = judgement.report, judgement.diversity
-    show(title, _figures(report.in_paper_units()))
-    if report.vectors is not None:
-        console.print(f"NW and IoU compare nouns by {report.vectors}", soft_wrap=True)
-    if several is not None:
-        about = f"{several.images:,} images, {several.captions_per_image:.3g} captions each"
-        show(f"Best caption by each metric: {about}", _figures(several.oracle))
-        show("Diversity", _figures(several.diversity))
-    if judgement.grounding is not None:
-        show("Grounding: do chunks name their regions?", _figures(judgement.grounding.figures))
-
-
-def _figures(values: Mapping[str, float | None]) -> dict[str, str]:
-    return {name: _figure(value, name) for name, value in values.items()}
+    print_row(title, {**result.scores, "groups": len(result.predictions)})
+    if result.vectors is not None:
+        console.print(f"NW and IoU compare nouns by {result.vectors}", soft_wrap=True)
+    if result.oracle is not None and result.diversity is not None:
+        diversity = dict(result.diversity)
+        images, per_image = diversity.pop("images") or 0, diversity.pop("captions_per_image") or 0
+        print_row(f"Best caption by each metric: {images:,} images, {per_image:.3g} captions per image", result.oracle)
+        print_row("Diversity", diversity)
+    if result.grounding is not None:
+        print_row("Grounding of noun chunks", result.grounding)
 
 
-def _figure(value: float | None, name: str) -> str:
+def _format(value: float | None, name: str) -> str:
     if value is None:
         return _MISSING
     if name == "groups":

@@ -1,1 +1,1 @@
-"""The paper's protocols: what is captioned under which control, and how the captions are judged."""
+"""The paper's evaluation protocols: caption a split under control, write predictions, score them."""

@@ -1,210 +1,233 @@
-"""The paper's evaluation from end to end: captions of a split under control, written down, then judged."""
+"""Evaluation from end to end: load data, caption a split under control, write predictions, score them.
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+result = evaluate("default", "val.jsonl", "out", EvaluationConfig(control="sequence"))
+result.scores["C"]
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from sct.captioner.captioner import Captioner, CaptionOptions
+from sct.captioner.captioner import Captioner, load
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.data.dataset import Dataset
-from sct.data.examples import samples_of_whole_images
-from sct.data.features import Features
-from sct.data.samples import ControlKind, RegionSets, Sample, caption_text, samples_of
+from sct.data.features import Features, make_features
+from sct.data.index import caption_text
+from sct.data.prepare import PrepareConfig, prepare
+from sct.data.samples import RegionSets, Sample, make_samples, whole_image_samples
 from sct.errors import InputError
-from sct.evaluation.grounding import grounding_metrics
-from sct.evaluation.oracle import OracleCaption, RegionPool, oracle_captions, region_pools, whole_image_pools
-from sct.evaluation.predict import BATCH_SIZE, Progress, SampleSorter, predict, sorted_samples
-from sct.evaluation.predictions import Boxes, Prediction, box_sides, write_predictions
-from sct.evaluation.reference_quirks import in_reference_order, with_overwritten_tails
-from sct.evaluation.scoring import EvaluationResult, NounLexicon, judge
-from sct.language.reference_tokenizer import caption_key, clean, without_punctuation
-from sct.metrics.report import TABLE_METRICS, checked_metrics
-from sct.storage.atomic import atomic_write
+from sct.evaluation.config import DEFAULT_SPLIT, EvaluationConfig, Progress, ProgressBar
+from sct.evaluation.from_images import EncodedDataset, encode_dataset
+from sct.evaluation.oracle import OracleCaption, make_image_samples, oracle_captions
+from sct.evaluation.predict import DatasetSorter, SampleSorter, predict, sort_samples
+from sct.evaluation.predictions import Boxes, Prediction, round_box
+from sct.evaluation.reference_quirks import overwrite_tails, sort_by_feature_size
+from sct.evaluation.scoring import EvaluationResult, NounLexicon, score_and_save
+from sct.language.reference_tokenizer import caption_key, clean_caption, drop_punctuation
+from sct.regions.store import RegionStore
+from sct.sorting.sorter import ControlSorter
 
-PREDICTIONS, SCORES = "predictions.jsonl", "scores.json"
-NO_SORTER = (
-    "the control is a set, and the bundle has no sorter to put it in order: give a bundle with one, name one with "
-    "--sorter, or evaluate with --control sequence"
-)
+ORACLE_PREFIX = "oracle_"
+"""Prefix of the files of the diversity protocol."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationSettings:
-    """What is evaluated, and how."""
+@contextmanager
+def no_progress(_stage: str) -> Iterator[Progress]:
+    """Progress display that shows nothing."""
+    yield lambda _done, _total: None
 
-    split: str = "val"
-    control: ControlKind = "sequence"
-    metrics: tuple[str, ...] = TABLE_METRICS
-    reference: bool = False
-    """Search, grouping and scores as the authors' released code has them."""
-    batch_size: int = BATCH_SIZE
-    length_penalty: float | None = None
-    """Captions are ranked by score / length ** this; None: by the bundle's own."""
 
-    def __post_init__(self) -> None:
-        """Refuse unknown metrics, and searches that cannot be, before anything is computed."""
-        checked_metrics(self.metrics)
-        self.options()
-        if self.reference and self.length_penalty:
-            raise InputError(f"length_penalty is {self.length_penalty}, and the authors' search knows none: expected 0")
-        if self.batch_size < 1:
-            raise InputError(f"batch_size is {self.batch_size}: expected at least 1")
+def evaluate(
+    captioner: Captioner | str | Path,
+    data: EncodedDataset | str | Path,
+    out: str | Path,
+    config: EvaluationConfig | None = None,
+    *,
+    features: Path | None = None,
+    sorter: ControlSorter | None = None,
+    nouns: NounLexicon | None = None,
+    progress: ProgressBar = no_progress,
+) -> EvaluationResult:
+    """Caption a split by the paper's protocol, write predictions to ``out``, score them and write the scores.
 
-    def options(self) -> CaptionOptions:
-        """How captions are searched for."""
-        return CaptionOptions(reference_search=self.reference, length_penalty=self.length_penalty)
+    ``captioner`` may be a bundle folder, and ``data`` a path for ``load_data``, with ``features``. ``sorter`` replaces
+    that of the bundle.
+    """
+    config = config or EvaluationConfig()
+    captioner = captioner if isinstance(captioner, Captioner) else load(captioner)
+    sorter = sorter or captioner.sorter
+    check_sorter(config, sorter)
+    out = Path(out)
+    if not isinstance(data, EncodedDataset):
+        with_proposals = config.num_captions is None and config.control == "none"
+        data = load_data(
+            captioner, Path(data), out, features=features, nouns=nouns, with_proposals=with_proposals, progress=progress
+        )
+    config = config.resolve(captioner, data.default_split)
+    sample_sorter = None if sorter is None else DatasetSorter(sorter, data.detected, data.features)
+    evaluator = Evaluator(captioner, data.dataset, data.features, config, sample_sorter)
+    with progress("captions") as report:
+        if config.num_captions is None:
+            predictions = evaluator.caption(report)
+        else:
+            predictions = evaluator.caption_n_times(config.num_captions, report)
+    prefix = "" if config.num_captions is None else ORACLE_PREFIX
+    with progress("metrics") as report:
+        return score_and_save(
+            predictions, out, config, dataset=data.dataset, prefix=prefix, nouns=nouns, progress=report
+        )
 
-    def resolved(self, captioner: Captioner) -> "EvaluationSettings":
-        """The same with the length power that this captioner ranks by, as reports keep it."""
-        return replace(self, length_penalty=captioner.length_power_of(self.options()))
+
+def check_sorter(config: EvaluationConfig, sorter: object) -> None:
+    """Raise if set controls lack a sorter; called before images are encoded, which takes minutes."""
+    if config.num_captions is None and config.control == "set" and sorter is None:
+        raise InputError(
+            "the control is a set, but the bundle has no sorter: use a bundle with one, give one with --sorter, or "
+            "evaluate with --control sequence"
+        )
+
+
+def load_data(
+    captioner: Captioner,
+    path: Path,
+    out: Path,
+    *,
+    features: Path | None = None,
+    nouns: NounLexicon | None = None,
+    with_proposals: bool = False,
+    progress: ProgressBar = no_progress,
+) -> EncodedDataset:
+    """Load a prepared dataset folder, or a grounded JSONL file, with the region features that the captioner expects.
+
+    A captioner with a vision encoder encodes the images of a JSONL file, ``with_proposals`` or only human boxes, unless
+    ``features``, a region store, is given. Otherwise the file is prepared into ``out``/dataset.
+    """
+    is_jsonl = path.is_file() and path.suffix == ".jsonl"
+    if is_jsonl and captioner.vision is not None and features is None:
+        with progress("images") as report:
+            return encode_dataset(captioner.vision, path, nouns=nouns, with_proposals=with_proposals, progress=report)
+    if is_jsonl:
+        with progress("images") as report:
+            prepare(path, out / "dataset", PrepareConfig(overwrite=True), report)
+    dataset = Dataset.open(out / "dataset" if is_jsonl else path)
+    store = None if features is None else RegionStore.open(features)
+    skip_zeros = captioner.config.mode == "reference"
+    region_features = make_features(dataset.table, store, captioner.encoder, skip_zeros=skip_zeros)
+    default_split = dataset.table.splits[0] if is_jsonl else DEFAULT_SPLIT
+    return EncodedDataset(dataset, dataset.table, region_features, default_split)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluator:
-    """A captioner on a dataset: says captions by the paper's protocols, and has them judged."""
+    """Captions a split of a dataset by the paper's protocols."""
 
     captioner: Captioner
     dataset: Dataset
     features: Features
-    settings: EvaluationSettings
+    config: EvaluationConfig
     sorter: SampleSorter | None = None
-    """Puts sets in order; needed where the control is a set."""
+    """Needed for set controls."""
 
     def caption(self, progress: Progress | None = None) -> list[Prediction]:
-        """Caption every sample of the split."""
+        """One caption for every image and control of the split."""
         samples = self.samples()
-        seen = samples
-        if self.captioner.config.ignores_control:
-            # It says the same under every control of an image, and is judged by each.
-            seen = samples_of_whole_images(self.dataset.table, samples)
-        captions = predict(
-            self.captioner,
-            self.features,
-            seen,
-            options=self.settings.options(),
-            batch_size=self.settings.batch_size,
-            progress=progress,
-        )
-        lines = _Lines(self.dataset, self.settings.reference)
-        return [lines.of_sample(sample, caption) for sample, caption in zip(samples, captions, strict=True)]
+        return list(map(self._builder().build, samples, self._run(predict, samples, progress)))
+
+    def caption_n_times(self, num_captions: int, progress: Progress | None = None) -> list[Prediction]:
+        """``num_captions`` captions for every image of the split (section 4.4, Table 7)."""
+        samples = make_image_samples(self.dataset.table, self._split)
+        if not samples:
+            raise InputError(f"no image of split {self._split!r} has a region and a caption, expected at least one")
+        captions = self._run(partial(oracle_captions, num_captions=num_captions), samples, progress)
+        return list(map(self._builder().build_several, samples, captions))
 
     def samples(self) -> list[Sample]:
-        """The samples of the split, their controls in the order to be spoken of."""
-        samples = samples_of(self.dataset.table, self.settings.split, self.settings.control)
+        """Samples of the split, with set controls in the order of the sorter."""
+        samples = make_samples(self.dataset.table, self._split, self.config.control)
         if not samples:
             raise InputError(
-                f"no caption of split {self.settings.split!r} has a region for each of its noun chunks: "
-                "expected at least one to evaluate"
+                f"no caption of split {self._split!r} has a region for each of its noun chunks, expected at least one"
             )
-        if self.settings.control != "set":
+        if self.config.control != "set":
             return samples
-        if self.sorter is None:
-            raise InputError(NO_SORTER)
-        if not self.settings.reference:
-            return sorted_samples(samples, self.sorter)
-        ordered = in_reference_order(self.features, samples, first_members=_is_flickr(self.dataset))
-        return with_overwritten_tails(sorted_samples(ordered, self.sorter))
+        check_sorter(self.config, self.sorter)
+        assert self.sorter is not None
+        if not self.config.reference:
+            return sort_samples(samples, self.sorter)
+        ordered = sort_by_feature_size(self.features, samples, first_members=_is_flickr(self.dataset))
+        return overwrite_tails(sort_samples(ordered, self.sorter))
 
-    def caption_n_times(self, number: int, progress: Progress | None = None) -> list[Prediction]:
-        """Say ``number`` captions of every image of the split (section 4.4, Table 7)."""
-        pools = region_pools(self.dataset.table, self.settings.split)
-        if not pools:
-            raise InputError(
-                f"no image of split {self.settings.split!r} has a region and a caption: expected at least one to evaluate"
-            )
-        seen = pools
+    @property
+    def _split(self) -> str:
+        return self.config.split or DEFAULT_SPLIT
+
+    def _run(self, caption: Callable[..., list[Any]], samples: list[Sample], progress: Progress | None) -> list[Any]:
+        """Caption samples; a model that ignores the control sees the whole image, whatever the references."""
         if self.captioner.config.ignores_control:
-            seen = whole_image_pools(self.dataset.table, pools)
-        found = oracle_captions(
+            samples = whole_image_samples(self.dataset.table, samples)
+        return caption(
             self.captioner,
             self.features,
-            seen,
-            number,
-            options=self.settings.options(),
-            batch_size=self.settings.batch_size,
+            samples,
+            options=self.config.options(),
+            batch_size=self.config.batch_size,
             progress=progress,
         )
-        lines = _Lines(self.dataset, self.settings.reference)
-        return [lines.of_pool(pool, captions) for pool, captions in zip(pools, found, strict=True)]
+
+    def _builder(self) -> "_PredictionBuilder":
+        return _PredictionBuilder(self.dataset, self.config.reference)
 
 
-def score_and_save(
-    lines: Sequence[Prediction],
-    out: Path,
-    settings: EvaluationSettings,
-    *,
-    dataset: Dataset | None = None,
-    name: str = "",
-    nouns: NounLexicon | None = None,
-    progress: Progress | None = None,
-) -> EvaluationResult:
-    """Write predictions.jsonl, judge them, and write scores.json beside it; ``name`` goes before both names.
-
-    With their ``dataset`` captions are judged by how well their chunks name their regions too.
-
-    The predictions are whole on disk before the first metric runs: a metric that fails does not lose them.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    scores = out / f"{name}{SCORES}"
-    scores.unlink(missing_ok=True)  # those of an earlier run are not of these predictions
-    write_predictions(out / f"{name}{PREDICTIONS}", lines)
-    judgement = judge(lines, settings.metrics, nouns=nouns, reference=settings.reference, progress=progress)
-    if dataset is not None and any(line.chunks for line in lines):
-        judgement = replace(judgement, grounding=grounding_metrics(dataset, lines))
-    content = {**judgement.as_dict(), "unavailable": dict(judgement.unavailable()), "settings": asdict(settings)}
-    with atomic_write(scores) as file:
-        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))
-    return judgement
-
-
-class _Lines:
-    """Turns what was captioned into lines of predictions, with the texts that judge it."""
+class _PredictionBuilder:
+    """Builds prediction lines from captions and the references of their samples."""
 
     def __init__(self, dataset: Dataset, reference: bool) -> None:
         self._table = dataset.table
-        self._write: Callable[[str], str] = str
+        self._clean_reference: Callable[[str], str] = str
         if reference:
-            self._write = _flickr_reference if _is_flickr(dataset) else _coco_reference
+            self._clean_reference = _clean_flickr_reference if _is_flickr(dataset) else _clean_coco_reference
 
-    def of_sample(self, sample: Sample, caption: GroundedCaption) -> Prediction:
+    def build(self, sample: Sample, caption: GroundedCaption) -> Prediction:
         return Prediction(
             image=self._table.image_ids[sample.image],
             control=self._boxes(sample.image, sample.control),
             prediction=caption.text,
-            references=self._texts(sample.captions),
+            references=self._references(sample),
             chunks=caption.chunks,
             log_prob=caption.log_prob,
         )
 
-    def of_pool(self, pool: RegionPool, captions: Sequence[OracleCaption]) -> Prediction:
+    def build_several(self, sample: Sample, captions: Sequence[OracleCaption]) -> Prediction:
         return Prediction(
-            image=self._table.image_ids[pool.image],
-            control=self._boxes(pool.image, pool.sets),
+            image=self._table.image_ids[sample.image],
+            control=self._boxes(sample.image, sample.control),
             prediction=captions[0].text,
-            references=self._texts(pool.captions),
+            references=self._references(sample),
             predictions=tuple(caption.text for caption in captions),
             log_prob=captions[0].log_prob,
         )
 
-    def _texts(self, captions: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self._write(caption_text(self._table, caption)) for caption in captions)
+    def _references(self, sample: Sample) -> tuple[str, ...]:
+        return tuple(self._clean_reference(caption_text(self._table, caption)) for caption in sample.captions)
 
     def _boxes(self, image: int, sets: RegionSets) -> Boxes:
-        first = int(self._table.columns["image_region"][image])
+        first = int(self._table.columns["region_offsets"][image])
         boxes = self._table.columns["region_box"]
-        return tuple(tuple(box_sides(boxes[first + member].tolist()) for member in members) for members in sets)
+        return tuple(tuple(round_box(boxes[first + member].tolist()) for member in members) for members in sets)
 
 
 def _is_flickr(dataset: Dataset) -> bool:
     return dataset.manifest.source == "Flickr30k Entities"
 
 
-def _coco_reference(text: str) -> str:
-    """A caption of COCO as the authors compare with it: lower case, without punctuation, also inside words."""
-    return clean(caption_key(text))
+def _clean_coco_reference(text: str) -> str:
+    """COCO reference of the authors' code: lower case, without punctuation, also inside words."""
+    return clean_caption(caption_key(text))
 
 
-def _flickr_reference(text: str) -> str:
-    """A caption of Flickr30k as the authors compare with it: capitals stay, and so does punctuation inside words."""
-    return " ".join(without_punctuation(text.split()))
+def _clean_flickr_reference(text: str) -> str:
+    """Flickr30k reference of the authors' code: case and punctuation inside words are kept."""
+    return " ".join(drop_punctuation(text.split()))

@@ -1,4 +1,4 @@
-"""Does each chunk of a caption name the regions it was said of? Judged by the classes and phrases of a dataset."""
+"""Grounding scores of predictions, from the classes, boxes and human phrases of their dataset."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from sct.data.coco_classes import CLASS_OF_NOUN
 from sct.data.dataset import Dataset
 from sct.data.records import AnnotatedImage, Caption
-from sct.evaluation.predictions import Prediction, box_sides
+from sct.evaluation.predictions import Prediction, round_box
 from sct.language.noun_table import NounTable
 from sct.metrics.grounding import (
     GroundedObject,
@@ -18,40 +18,43 @@ from sct.metrics.grounding import (
     PredictedChunk,
     base_forms,
     chunk_agreement,
+    find_class,
     grounding_f1,
-    named_class,
 )
 from sct.metrics.interface import MetricUnavailable
 
-GROUNDING_FIGURES = ("class_match", "human_noun_match", "human_noun_similarity", "F1_all", "F1_loc")
+GROUNDING_METRICS = ("class_match", "human_noun_match", "human_noun_similarity", "F1_all", "F1_loc")
 
 
 @dataclass(frozen=True, slots=True)
-class GroundingReport:
-    """Figures from 0 to 1 by name; None, with a reason, where nothing could be judged."""
+class GroundingScores:
+    """Scores from 0 to 1 by name; None, with a reason, if nothing could be scored."""
 
-    figures: Mapping[str, float | None]
+    scores: Mapping[str, float | None]
     unavailable: Mapping[str, str]
 
 
-def grounding_metrics(dataset: Dataset, predictions: Sequence[Prediction]) -> GroundingReport:
-    """Judge the chunks of captions by the dataset that their controls come from.
+def score_grounding(dataset: Dataset, predictions: Sequence[Prediction]) -> GroundingScores:
+    """Score the noun chunks of predictions against the dataset that their controls come from.
 
-    People's phrases for a region set are the chunks of the image's captions with the same regions. The objects of F1
-    are the chunks that name a class, said and human alike, each where its regions are.
+    Human phrases for a region set are the chunks of the image's captions with the same regions. Objects of F1 are the
+    chunks, predicted or human, that name a class; their boxes are those of their regions.
     """
     if dataset.nouns is None:
         reason = (
             "the dataset has no noun table: prepare it again with sct prepare --overwrite; from images, install "
-            "'show-control-and-tell[prepare]' or name a noun table with --vectors"
+            "'show-control-and-tell[prepare]' or give a noun table with --vectors"
         )
-        return GroundingReport(dict.fromkeys(GROUNDING_FIGURES), dict.fromkeys(GROUNDING_FIGURES, reason))
-    names = {**{name.lower(): name for name in dataset.table.classes}, **_coco_names(dataset.table.classes)}
-    judges = [_ImageJudge(dataset[line.image], names, dataset.nouns) for line in predictions]
+        return GroundingScores(dict.fromkeys(GROUNDING_METRICS), dict.fromkeys(GROUNDING_METRICS, reason))
+    class_of_name = {name.lower(): name for name in dataset.table.classes}
+    class_of_name |= {noun: name for noun, name in CLASS_OF_NOUN.items() if name in dataset.table.classes}
+    annotations = [_ImageAnnotations(dataset[line.image], class_of_name, dataset.nouns) for line in predictions]
     agreement = chunk_agreement(
-        [judge.said_chunks(line) for judge, line in zip(judges, predictions, strict=True)], names, dataset.nouns
+        [image.predicted_chunks(line) for image, line in zip(annotations, predictions, strict=True)],
+        class_of_name,
+        dataset.nouns,
     )
-    figures: dict[str, float | None] = {
+    scores: dict[str, float | None] = {
         name: None if score is None else score.corpus
         for name, score in (
             ("class_match", agreement.class_match),
@@ -59,65 +62,60 @@ def grounding_metrics(dataset: Dataset, predictions: Sequence[Prediction]) -> Gr
             ("human_noun_similarity", agreement.human_noun_similarity),
         )
     }
-    unavailable = {name: "no chunk could be judged by it" for name, figure in figures.items() if figure is None}
+    unavailable = {name: "no chunk has the annotation it needs" for name, score in scores.items() if score is None}
     try:
-        found = grounding_f1([judge.pair(line) for judge, line in zip(judges, predictions, strict=True)])
-        figures |= {"F1_all": found.over_all.f1, "F1_loc": found.where_named.f1}
+        f1 = grounding_f1([image.grounded_pair(line) for image, line in zip(annotations, predictions, strict=True)])
+        scores |= {"F1_all": f1.f1_all.f1, "F1_loc": f1.f1_loc.f1}
     except MetricUnavailable as reason:
-        figures |= {"F1_all": None, "F1_loc": None}
+        scores |= {"F1_all": None, "F1_loc": None}
         unavailable |= {"F1_all": str(reason), "F1_loc": str(reason)}
-    return GroundingReport(figures, unavailable)
+    return GroundingScores(scores, unavailable)
 
 
-def _coco_names(classes: Sequence[str]) -> dict[str, str]:
-    """Further names of COCO's classes, where the dataset has these classes."""
-    return {name: kind for name, kind in CLASS_OF_NOUN.items() if kind in classes}
+class _ImageAnnotations:
+    """Classes, boxes and human phrases of the regions of an image."""
 
-
-class _ImageJudge:
-    """What an image's captions say of its regions."""
-
-    def __init__(self, image: AnnotatedImage, names: Mapping[str, str], nouns: NounTable) -> None:
-        self._image, self._names, self._nouns = image, names, nouns
+    def __init__(self, image: AnnotatedImage, class_of_name: Mapping[str, str], nouns: NounTable) -> None:
+        self._image, self._class_of_name, self._nouns = image, class_of_name, nouns
 
     @cached_property
     def _region_of_box(self) -> dict[tuple[float, ...], int]:
-        return {box_sides(region.box): number for number, region in enumerate(self._image.regions)}
+        return {round_box(region.box): index for index, region in enumerate(self._image.regions)}
 
     @cached_property
     def _phrases(self) -> dict[frozenset[int], list[tuple[str, ...]]]:
         phrases: dict[frozenset[int], list[tuple[str, ...]]] = {}
         for caption in self._image.captions:
-            for words, regions in _chunks(caption):
+            for words, regions in _grounded_chunks(caption):
                 phrases.setdefault(frozenset(regions), []).append(words)
         return phrases
 
-    def said_chunks(self, line: Prediction) -> list[PredictedChunk]:
-        """Chunks with the class and the human phrases of their region sets."""
-        found = []
+    def predicted_chunks(self, line: Prediction) -> list[PredictedChunk]:
+        """Predicted chunks with the class and the human phrases of their region sets."""
+        chunks = []
         for chunk in line.chunks:
             regions = self._regions(line, chunk.region_set)
             classes = {self._image.regions[region].class_name for region in regions}
             class_name = classes.pop() if len(classes) == 1 else None
             phrases = tuple(self._phrases.get(frozenset(regions), ()))
-            found.append(PredictedChunk(tuple(chunk.text.split()), class_name, phrases))
-        return found
+            chunks.append(PredictedChunk(tuple(chunk.text.split()), class_name, phrases))
+        return chunks
 
-    def pair(self, line: Prediction) -> GroundedPair:
-        """Objects that the caption names, and those of its image's captions."""
-        said = [(tuple(chunk.text.split()), self._regions(line, chunk.region_set)) for chunk in line.chunks]
+    def grounded_pair(self, line: Prediction) -> GroundedPair:
+        """Objects of the predicted caption, and those of the image's captions."""
+        predicted = [(tuple(chunk.text.split()), self._regions(line, chunk.region_set)) for chunk in line.chunks]
         references = []
         for caption in self._image.captions:
             if caption.chunks is not None:
-                objects = self._objects(_chunks(caption))
+                objects = self._objects(_grounded_chunks(caption))
                 words = frozenset(form for word in caption.words for form in base_forms(word))
                 references.append(GroundedReference(objects, words))
-        return GroundedPair(self._objects(said), tuple(references))
+        return GroundedPair(self._objects(predicted), tuple(references))
 
     def _objects(self, chunks: Sequence[tuple[tuple[str, ...], tuple[int, ...]]]) -> tuple[GroundedObject, ...]:
         objects = []
         for words, regions in chunks:
-            name = named_class(words, self._names, self._nouns)
+            name = find_class(words, self._class_of_name, self._nouns)
             if name is not None and regions:
                 boxes = np.array([self._image.regions[region].box for region in regions], dtype=np.float64)
                 objects.append(GroundedObject(name, boxes))
@@ -128,11 +126,11 @@ class _ImageJudge:
         return tuple(self._region_of_box[tuple(box)] for box in boxes)
 
 
-def _chunks(caption: Caption) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+def _grounded_chunks(caption: Caption) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
     """Words and regions of each chunk of a human caption that has regions."""
-    found = []
-    for number, chunk in enumerate(caption.chunks or ()):
-        words = tuple(word for word, label in zip(caption.words, caption.chunk_of_word, strict=True) if label == number)
+    chunks = []
+    for index, chunk in enumerate(caption.chunks or ()):
+        words = tuple(word for word, label in zip(caption.words, caption.chunk_of_word, strict=True) if label == index)
         if chunk.regions and words:
-            found.append((words, chunk.regions))
-    return found
+            chunks.append((words, chunk.regions))
+    return chunks

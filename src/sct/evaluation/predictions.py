@@ -1,10 +1,9 @@
-"""Predictions JSONL: any system's captions with their references, one image and control a line.
+"""Predictions JSONL: captions of any system with their references, one image and control per line.
 
     {"image": "a.jpg", "control": [[[20, 30, 200, 310]]], "prediction": "a boy ...", "references": ["A boy ."]}
 
-``control`` is a list of region sets, each a list of boxes; it may be null or missing where there was none.
-Where a system says several captions, ``predictions``, a list, best first, stands in the place of ``prediction`` or
-beside it.
+``control`` is a list of region sets, each a list of boxes; null or missing for uncontrolled captions. Several captions
+are a list ``predictions``, best first, instead of or in addition to ``prediction``.
 """
 
 import json
@@ -18,29 +17,31 @@ from sct.errors import InputError
 from sct.regions import Box
 from sct.storage.atomic import atomic_write
 
+_EXPECTED = "expected an object with image, control, prediction, references"
+
 Boxes = tuple[tuple[tuple[float, ...], ...], ...]
 """Region sets as boxes."""
-_MOST_NAMED = 10
-"""Bad lines that are named beside the first."""
+_MAX_LISTED_LINES = 10
+"""Invalid lines that an error lists besides the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A caption, what it was said of, and what it is judged by."""
+    """Caption with its image, control and references."""
 
     image: str
     control: Boxes | None
-    """None where the system was not controlled."""
+    """None for uncontrolled captions."""
     prediction: str
     references: tuple[str, ...]
     predictions: tuple[str, ...] = ()
-    """Several captions, best first, where there are several."""
+    """Several captions, best first; empty if there is one."""
     chunks: tuple[GroundedChunk, ...] = ()
-    """Noun chunks with the place of their region set in the control, where they are known."""
+    """Noun chunks with the index of their region set, if known."""
     log_prob: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; what is not known is left out."""
+        """JSON values; unknown fields are omitted."""
         content: dict[str, Any] = {
             "image": self.image,
             "control": self.control,
@@ -58,50 +59,50 @@ class Prediction:
         return content
 
 
-def box_sides(box: Iterable[float]) -> tuple[float, ...]:
-    """A box as it stands in a line: single precision has seven digits, and more would only lengthen the file."""
+def round_box(box: Iterable[float]) -> tuple[float, ...]:
+    """Round to seven significant digits, the precision of float32, as boxes are written to predictions files."""
     return tuple(float(f"{side:.7g}") for side in box)
 
 
 def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
-    """Write a file, whole or not at all."""
+    """Write a predictions file atomically."""
     with atomic_write(path) as file:
         for prediction in predictions:
             file.write(json.dumps(prediction.as_dict(), ensure_ascii=False).encode("utf-8") + b"\n")
 
 
 def read_predictions(path: Path) -> list[Prediction]:
-    """Read a file; all its bad lines are named by number, the first with its fault.
+    """Read a predictions file; an error lists all invalid lines, with the reason for the first.
 
-    Empty lines and further keys are passed over.
+    Empty lines and unknown keys are ignored.
     """
     if path.is_dir():
-        raise InputError(f"{path} is a folder: expected a file of predictions, one JSON object a line")
+        raise InputError(f"{path} is a folder, expected a predictions file with one JSON object per line")
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist: expected a file of predictions, one JSON object a line") from None
-    found: list[Prediction] = []
-    faults: dict[int, InputError] = {}
+        raise InputError(f"{path} does not exist, expected a predictions file with one JSON object per line") from None
+    predictions: list[Prediction] = []
+    errors: dict[int, InputError] = {}
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                found.append(parse_prediction(line))
+                predictions.append(parse_prediction(line))
             except InputError as error:
-                faults[number] = error
-    if faults:
-        first, *others = faults
-        named = ", ".join(map(str, others[:_MOST_NAMED]))
-        more = f" and {len(others) - _MOST_NAMED:,} more" if len(others) > _MOST_NAMED else ""
-        also = f" (bad too: {named}{more})" if others else ""
-        raise InputError(f"{path}, line {first}: {faults[first]}{also}") from faults[first]
-    if not found:
-        raise InputError(f"{path} holds no prediction: expected one JSON object a line")
-    return found
+                errors[number] = error
+    if errors:
+        first, *others = errors
+        listed = ", ".join(map(str, others[:_MAX_LISTED_LINES]))
+        more = f" and {len(others) - _MAX_LISTED_LINES:,} more" if len(others) > _MAX_LISTED_LINES else ""
+        also = f" (also invalid: {listed}{more})" if others else ""
+        raise InputError(f"{path}, line {first}: {errors[first]}{also}") from errors[first]
+    if not predictions:
+        raise InputError(f"{path} is empty, expected one JSON object per line")
+    return predictions
 
 
 def parse_prediction(line: bytes) -> Prediction:
-    """One line.
+    """Parse one line of a predictions file.
 
     >>> parse_prediction(b'{"image": "a.jpg", "prediction": "a boy", "references": ["A boy ."]}').references
     ('A boy .',)
@@ -109,13 +110,9 @@ def parse_prediction(line: bytes) -> Prediction:
     try:
         content = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"not JSON ({error}): expected an object with image, control, prediction, references"
-        ) from error
+        raise InputError(f"got invalid JSON ({error}), {_EXPECTED}") from error
     if not isinstance(content, dict):
-        raise InputError(
-            f"a JSON {type(content).__name__}: expected an object with image, control, prediction, references"
-        )
+        raise InputError(f"got a JSON {type(content).__name__}, {_EXPECTED}")
     several = _texts(content, "predictions") if "predictions" in content else ()
     if several and "prediction" not in content:
         content["prediction"] = several[0]
@@ -128,70 +125,67 @@ def parse_prediction(line: bytes) -> Prediction:
     )
 
 
-def gather_samples(predictions: Sequence[Prediction]) -> list[Prediction]:
-    """Put lines of one image and control together as one with several predictions, in the order they came.
-
-    The lines must have the same references.
-    """
-    together: dict[tuple[str, Boxes | None], Prediction] = {}
+def merge_lines(predictions: Sequence[Prediction]) -> list[Prediction]:
+    """Merge lines of one image and control, with the same references, into one line with several captions."""
+    merged: dict[tuple[str, Boxes | None], Prediction] = {}
     for line in predictions:
-        said = line.predictions or (line.prediction,)
+        captions = line.predictions or (line.prediction,)
         key = (line.image, line.control)
-        first = together.get(key)
+        first = merged.get(key)
         if first is None:
-            together[key] = replace(line, predictions=said)
+            merged[key] = replace(line, predictions=captions)
         elif first.references != line.references:
             raise InputError(
-                f"image {line.image!r} has two lines with one control but different references: expected the same ones"
+                f"image {line.image!r} has two lines of one control with different references, expected the same"
             )
         else:
-            together[key] = replace(first, predictions=first.predictions + said)
-    return list(together.values())
+            merged[key] = replace(first, predictions=first.predictions + captions)
+    return list(merged.values())
 
 
 def _text(content: dict[str, Any], name: str) -> str:
     if name not in content:
-        raise InputError(f"no {name!r}: expected an object with image, control, prediction, references")
+        raise InputError(f"{name!r} is missing, {_EXPECTED}")
     return _checked_text(content[name], name)
 
 
 def _checked_text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"{name} is {_short(value)}: expected text")
+        raise InputError(f"{name}: got {_short(value)}, expected a string")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(f"{name} is {_short(value)}, with half a character: expected Unicode text") from error
+        raise InputError(f"{name}: got {_short(value)} with a lone surrogate, expected Unicode text") from error
     return value
 
 
 def _texts(content: dict[str, Any], name: str) -> tuple[str, ...]:
     if name not in content:
-        raise InputError(f"no {name!r}: expected an object with image, control, prediction, references")
+        raise InputError(f"{name!r} is missing, {_EXPECTED}")
     value = content[name]
     if not isinstance(value, list):
-        raise InputError(f"{name} is {_short(value)}: expected a list of texts")
+        raise InputError(f"{name}: got {_short(value)}, expected a list of strings")
     if not value:
-        raise InputError(f"{name} is empty: expected at least one text")
-    return tuple(_checked_text(text, f"one of {name}") for text in value)
+        raise InputError(f"{name} is empty, expected at least one string")
+    return tuple(_checked_text(text, f"item of {name}") for text in value)
 
 
 def _control(value: object) -> Boxes | None:
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(members, list) for members in value):
-        raise InputError(f"control is {_short(value)}: expected a list of region sets, each a list of boxes")
+        raise InputError(f"control: got {_short(value)}, expected a list of region sets, each a list of boxes")
     return tuple(tuple(_box(box) for box in members) for members in value)
 
 
 def _box(value: object) -> tuple[float, ...]:
-    expected = f"control has the box {_short(value)}: expected [x1, y1, x2, y2] with x1 < x2 and y1 < y2"
+    message = f"control: got box {_short(value)}, expected [x1, y1, x2, y2] with x1 < x2 and y1 < y2"
     if not (isinstance(value, list) and all(type(side) in (int, float) for side in value)):
-        raise InputError(expected)
+        raise InputError(message)
     try:
         return tuple(Box.checked(value))
-    except InputError as error:  # it shows all of a number of 300 digits
-        raise InputError(expected) from error
+    except InputError as error:  # its message would show a number of 300 digits in full
+        raise InputError(message) from error
 
 
 def _short(value: object) -> str:

@@ -1,62 +1,63 @@
-"""A defect of the authors' set evaluation, kept for their published scores (point 40 of the reference behaviour).
+"""Defect of the authors' set evaluation, reproduced for their published scores (point 40 of the reference behaviour).
 
-They caption all controls of an image together, in a table of ten places each. When they fill up the places after a
-control's last region set, they write that set into these places of every control. So a control with fewer sets replaces
-the last sets of those before it, and one with more adds its last set to them; which controls come before is told by
-their features.
+Their code captions all controls of an image together, in a table of ten slots each. To pad a control it writes its last
+region set into the remaining slots of every control of the image. A shorter control thus overwrites the last sets of
+the controls before it, and a longer one appends its last set to them. The order of the controls depends on their
+features.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sct.data.features import Features
-from sct.data.samples import MOST_MEMBERS, RegionSets, Sample
+from sct.data.samples import MAX_REGIONS_PER_SET, RegionSets, Sample
 
 REFERENCE_SLOTS = 10
-"""Places of a control in the authors' tables."""
+"""Slots of a control in the authors' tables."""
 
 
-def in_reference_order(features: Features, samples: Sequence[Sample], *, first_members: bool = False) -> list[Sample]:
-    """The samples of each image as the authors order them: by how large the features of their regions are.
+def sort_by_feature_size(features: Features, samples: Sequence[Sample], *, first_members: bool = False) -> list[Sample]:
+    """Sort the samples of each image as the authors do, by the L1 norms of their region features.
 
-    For Flickr30k Entities they look at the first region of each set alone (``first_members``).
+    ``first_members`` uses only the first region of each set, as for Flickr30k Entities.
     """
     by_image: dict[int, list[Sample]] = {}
     for sample in samples:
         by_image.setdefault(sample.image, []).append(sample)
-    found: list[Sample] = []
+    ordered: list[Sample] = []
     for image, group in by_image.items():
-        known = features([image])
-        sizes = known.regions[int(known.first_row[0]) :].float().abs().sum(dim=1).tolist()
-        width = 1 if first_members else MOST_MEMBERS
+        found = features([image])
+        norms = found.regions[int(found.first_row[0]) :].float().abs().sum(dim=1).tolist()
+        width = 1 if first_members else MAX_REGIONS_PER_SET
 
-        def key(sample: Sample, sizes: list[float] = sizes, width: int = width) -> list[list[float]]:
-            rows = [[sizes[member] for member in members[:width]] for members in sample.control[:REFERENCE_SLOTS]]
+        def key(sample: Sample, norms: list[float] = norms, width: int = width) -> list[list[float]]:
+            rows = [[norms[member] for member in members[:width]] for members in sample.control[:REFERENCE_SLOTS]]
             return [row + [0.0] * (width - len(row)) for row in rows]
 
-        found += sorted(group, key=key)
-    return found
+        ordered += sorted(group, key=key)
+    return ordered
 
 
-def with_overwritten_tails(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples with the controls that the authors' code captions instead, where each image's come in this order."""
+def overwrite_tails(samples: Sequence[Sample]) -> list[Sample]:
+    """Replace controls by those that the authors' code captions; samples of an image are in the authors' order."""
     by_image: dict[int, list[int]] = {}
-    for number, sample in enumerate(samples):
-        by_image.setdefault(sample.image, []).append(number)
-    found = list(samples)
-    for numbers in by_image.values():
-        slots: list[list[tuple[int, ...]]] = [[()] * REFERENCE_SLOTS for _ in numbers]
-        for place, number in enumerate(numbers):
-            control = samples[number].control[:REFERENCE_SLOTS]
-            slots[place][: len(control)] = control
-            for row in slots:
-                row[len(control) :] = [control[-1]] * (REFERENCE_SLOTS - len(control))
-        for place, number in enumerate(numbers):
-            found[number] = Sample(samples[number].image, _without_repeated_end(slots[place]), samples[number].captions)
-    return found
+    for index, sample in enumerate(samples):
+        by_image.setdefault(sample.image, []).append(index)
+    overwritten = list(samples)
+    for indices in by_image.values():
+        slots: list[list[tuple[int, ...]]] = [[()] * REFERENCE_SLOTS for _ in indices]
+        for row, index in enumerate(indices):
+            control = samples[index].control[:REFERENCE_SLOTS]
+            slots[row][: len(control)] = control
+            for other in slots:
+                other[len(control) :] = [control[-1]] * (REFERENCE_SLOTS - len(control))
+        for row, index in enumerate(indices):
+            overwritten[index] = replace(samples[index], control=_strip_repeated_tail(slots[row]))
+    return overwritten
 
 
-def _without_repeated_end(sets: Sequence[tuple[int, ...]]) -> RegionSets:
-    """Leave out what repeats the last set at the end: the authors' captioner stays on the last one."""
+def _strip_repeated_tail(sets: Sequence[tuple[int, ...]]) -> RegionSets:
+    """Drop repetitions of the last set: the authors' captioner stays on the last one anyway."""
     end = len(sets)
     while end > 1 and sets[end - 2] == sets[-1]:
         end -= 1

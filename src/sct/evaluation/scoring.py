@@ -1,25 +1,32 @@
-"""Predictions and what the metrics say of them, as reports print it and files keep it."""
+"""Scores of predictions: metrics, diversity and grounding in one result."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sct.evaluation.diversity import DiversityReport, diversity_report
-from sct.evaluation.grounding import GroundingReport
-from sct.evaluation.predictions import Prediction, gather_samples
+import numpy as np
+from jaxtyping import Float
+
+from sct.data.dataset import Dataset
+from sct.evaluation.config import EvaluationConfig, Progress
+from sct.evaluation.diversity import score_diversity
+from sct.evaluation.grounding import score_grounding
+from sct.evaluation.predictions import Prediction, merge_lines, write_predictions
 from sct.language.noun_table import NounTable
 from sct.language.word_vectors import WordVectors, load_vectors
 from sct.metrics.captions import collapse_repeats
 from sct.metrics.document_frequencies import DocumentFrequencies
-from sct.metrics.report import TABLE_METRICS, Report, score, unit
+from sct.metrics.report import TABLE_METRICS, scale, score
 from sct.storage.atomic import atomic_write
+
+PREDICTIONS, SCORES = "predictions.jsonl", "scores.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NounLexicon:
-    """By what nouns are told and compared; with neither, by spaCy and GloVe."""
+    """Noun table or word vectors of NW and IoU; with neither, spaCy tags nouns and GloVe compares them."""
 
     table: NounTable | None = None
     vectors: WordVectors | None = None
@@ -34,61 +41,73 @@ class NounLexicon:
         return cls(vectors=load_vectors(path))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class EvaluationResult:
-    """What the metrics say of predictions."""
+    """Predictions and their scores, in the units of the paper's tables; a score that is missing is None."""
 
     predictions: Sequence[Prediction]
-    report: Report
-    diversity: DiversityReport | None = None
-    grounding: GroundingReport | None = None
-
-    def unavailable(self) -> Mapping[str, str]:
-        """Why figures are missing, by the name of the figure."""
-        further = [part.unavailable for part in (self.diversity, self.grounding) if part is not None]
-        return {name: reason for part in (self.report.unavailable, *further) for name, reason in part.items()}
+    scores: Mapping[str, float | None]
+    """Corpus score of each metric, for the first caption of each line."""
+    per_caption: Mapping[str, Float[np.ndarray, " captions"]]
+    """Scores of each line, for the metrics that ran."""
+    vectors: str | None = None
+    """Name of the word vectors of NW and IoU."""
+    oracle: Mapping[str, float | None] | None = None
+    """Scores of the best of several captions per line, by each metric."""
+    diversity: Mapping[str, float | None] | None = None
+    """Div-1, Div-2, mBLEU, self-CIDEr, and the numbers of images and of captions per image."""
+    grounding: Mapping[str, float | None] | None = None
+    """Agreement of noun chunks with their regions."""
+    unavailable: Mapping[str, str]
+    """Reason for each missing score."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Figures by their names in the paper's tables and in their units; a figure that is missing is None."""
-        named = {} if self.report.vectors is None else {"vectors": self.report.vectors}
-        several = self.diversity.as_dict() if self.diversity else {}
-        grounded = {"grounding": dict(self.grounding.figures)} if self.grounding else {}
-        return {**self.report.in_paper_units(), **named, **several, **grounded}
+        """Scores as JSON values."""
+        content: dict[str, Any] = {**self.scores, "groups": len(self.predictions)}
+        optional = {
+            "vectors": self.vectors,
+            "diversity": self.diversity,
+            "oracle": self.oracle,
+            "grounding": self.grounding,
+        }
+        return content | {name: value for name, value in optional.items() if value is not None}
 
     def save_per_caption(self, path: Path) -> None:
-        """Write a line for each prediction: image, caption, and what each metric says of it, null if it could not."""
-        scores = self.report.per_caption
+        """Write a JSON line per prediction: image, caption and its scores, null for metrics that could not run."""
         columns = {
-            name: (scores[name] * unit(name)).tolist() if name in scores else [None] * len(self.predictions)
-            for name in self.report.corpus
+            name: self.per_caption[name].tolist() if name in self.per_caption else [None] * len(self.predictions)
+            for name in self.scores
         }
         with atomic_write(path) as file:
             for row, prediction in enumerate(self.predictions):
-                figures = {name: values[row] for name, values in columns.items()}
-                line = {"image": prediction.image, "prediction": prediction.prediction, **figures}
+                scores = {name: values[row] for name, values in columns.items()}
+                line = {"image": prediction.image, "prediction": prediction.prediction, **scores}
                 file.write(json.dumps(line, ensure_ascii=False).encode("utf-8") + b"\n")
 
 
-def judge(
+def score_predictions(
     predictions: Sequence[Prediction],
     metrics: Sequence[str] = TABLE_METRICS,
     *,
+    dataset: Dataset | None = None,
     nouns: NounLexicon | None = None,
     frequencies: DocumentFrequencies | None = None,
     reference: bool = False,
     diversity: bool = False,
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> EvaluationResult:
-    """Judge the first caption of each line; lines with several also by how they differ, and by the best of them.
+    """Score the first caption of each line; lines with several captions also for diversity and the best of them.
 
-    ``diversity`` takes all lines of one image and control for several captions of it, and judges the first of them.
+    ``dataset``, where the controls come from, adds grounding scores. ``diversity`` merges lines of one image and
+    control into one line with several captions. For the others see ``sct.metrics.score``.
     """
     if diversity:
-        predictions = gather_samples(predictions)
+        predictions = merge_lines(predictions)
     nouns = nouns or NounLexicon()
+    references = [line.references for line in predictions]
     report = score(
         [line.prediction for line in predictions],
-        [line.references for line in predictions],
+        references,
         metrics,
         nouns=nouns.table,
         vectors=nouns.vectors,
@@ -96,14 +115,54 @@ def judge(
         reference=reference,
         progress=progress,
     )
-    several = None
+    scores = report.in_paper_units()
+    del scores["groups"]
+    parts: dict[str, Any] = {}
+    unavailable = dict(report.unavailable)
     if diversity or any(line.predictions for line in predictions):
         captions = [line.predictions or (line.prediction,) for line in predictions]
-        several = diversity_report(
-            [list(map(collapse_repeats, group)) for group in captions] if reference else captions,
-            [line.references for line in predictions],
-            metrics,
-            progress,
-            frequencies=frequencies,
-        )
-    return EvaluationResult(predictions, report, several)
+        if reference:
+            captions = [tuple(map(collapse_repeats, group)) for group in captions]
+        several = score_diversity(captions, references, metrics, progress, frequencies=frequencies)
+        counts = {"images": several.num_images, "captions_per_image": several.captions_per_image}
+        parts |= {"oracle": several.oracle, "diversity": {**several.diversity, **counts}}
+        unavailable |= several.unavailable
+    if dataset is not None and any(line.chunks for line in predictions):
+        grounding = score_grounding(dataset, predictions)
+        parts["grounding"] = grounding.scores
+        unavailable |= grounding.unavailable
+    return EvaluationResult(
+        predictions=predictions,
+        scores=scores,
+        per_caption={name: values * scale(name) for name, values in report.per_caption.items()},
+        vectors=report.vectors,
+        unavailable=unavailable,
+        **parts,
+    )
+
+
+def score_and_save(
+    predictions: Sequence[Prediction],
+    out: Path,
+    config: EvaluationConfig,
+    *,
+    dataset: Dataset | None = None,
+    prefix: str = "",
+    nouns: NounLexicon | None = None,
+    progress: Progress | None = None,
+) -> EvaluationResult:
+    """Write predictions.jsonl, score the predictions, and write scores.json; ``prefix`` precedes both names.
+
+    The predictions are on disk before the first metric runs, so that a failing metric does not lose them.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    scores = out / f"{prefix}{SCORES}"
+    scores.unlink(missing_ok=True)  # of earlier predictions
+    write_predictions(out / f"{prefix}{PREDICTIONS}", predictions)
+    result = score_predictions(
+        predictions, config.metrics, dataset=dataset, nouns=nouns, reference=config.reference, progress=progress
+    )
+    content = {**result.as_dict(), "unavailable": dict(result.unavailable), "config": asdict(config)}
+    with atomic_write(scores) as file:
+        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))
+    return result

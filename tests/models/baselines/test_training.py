@@ -1,4 +1,4 @@
-"""Each system learns the tiny dataset by the same loop as ours, in both kinds of stage, and is evaluated like ours."""
+"""Each model learns the tiny dataset by the same loop as ours, in both kinds of stage, and is evaluated like ours."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +10,13 @@ import sct
 from sct.captioner.bundle import load_bundle
 from sct.data.dataset import Dataset
 from sct.data.features import LayoutFeatures
-from sct.evaluation.evaluate import EvaluationSettings, Evaluator
-from sct.training.captioner.config import ModelConfig, OptimizerConfig, CaptionerRecipe
+from sct.evaluation.config import EvaluationConfig
+from sct.evaluation.evaluate import Evaluator
+from sct.training.captioner.config import CaptionerRecipe, ModelConfig, OptimizerConfig
 from sct.training.captioner.model_init import new_captioner
 from sct.training.captioner.trainer import train
-from sct.training.metric_logger import read_journal
-from tests.models.baselines.tiny_systems import SYSTEMS
+from sct.training.metric_logger import read_metrics
+from tests.models.factories import BASELINES
 from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
 
 RECIPES = Path(__file__).parents[3] / "recipes"
@@ -29,7 +30,7 @@ def data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def learned(data, tmp_path_factory):
-    """The run of each system, made when it is first asked for."""
+    """The run of each model, made when it is first asked for."""
     runs: dict[str, Path] = {}
 
     def run(variant: str) -> Path:
@@ -46,18 +47,18 @@ def learned(data, tmp_path_factory):
 
 
 def word_losses(out: Path) -> list[float]:
-    return [line["words"] for line in read_journal(out) if line["kind"] == "train"]
+    return [line["words"] for line in read_metrics(out) if line["kind"] == "train"]
 
 
 def said_by(bundle: Path, data: Path, split: str) -> list[tuple[str, tuple[str, ...]]]:
     """Each caption with its references."""
     captioner, dataset = sct.load(bundle), Dataset.open(data)
     features = LayoutFeatures(captioner.encoder, dataset.table)
-    evaluator = Evaluator(captioner, dataset, features, EvaluationSettings(split=split, metrics=("C",)))
+    evaluator = Evaluator(captioner, dataset, features, EvaluationConfig(split=split, metrics=("C",)))
     return [(line.prediction, line.references) for line in evaluator.caption()]
 
 
-@pytest.mark.parametrize("variant", SYSTEMS)
+@pytest.mark.parametrize("variant", BASELINES)
 def test_learns_words_and_says_them(variant, data, learned):
     losses = word_losses(learned(variant))
     assert losses[-1] < 0.4 * losses[0]
@@ -76,17 +77,17 @@ def test_a_control_in_order_is_followed_where_order_is_felt(data, learned):
     assert sum(caption in references for caption, references in said) > 0.8 * len(said)
 
 
-@pytest.mark.parametrize("variant", SYSTEMS)
+@pytest.mark.parametrize("variant", BASELINES)
 def test_says_the_same_whatever_the_control_if_it_sees_whole_images(variant, data, learned):
     bundle = load_bundle(learned(variant) / "last")
     captions: dict[tuple[str, ...], set[str]] = {}
     for caption, references in said_by(bundle.folder, data, "train"):
         captions.setdefault(tuple(sorted(references[0].split())), set()).add(caption)
-    if bundle.captioner.config.ignores_control or variant == "fc_2k":
+    if bundle.model.config.ignores_control or variant == "fc_2k":
         assert all(len(texts) == 1 for texts in captions.values())
 
 
-@pytest.mark.parametrize("variant", SYSTEMS)
+@pytest.mark.parametrize("variant", BASELINES)
 def test_rewards_are_raised(variant, data, learned, tmp_path):
     start = learned(variant) / "last"
     recipe = tiny_recipe(
@@ -101,16 +102,16 @@ def test_rewards_are_raised(variant, data, learned, tmp_path):
     )
     report = train(recipe)
     assert report.finished
-    before, after = (load_bundle(folder).captioner.state_dict() for folder in (start, tmp_path / "run" / "last"))
+    before, after = (load_bundle(folder).model.state_dict() for folder in (start, tmp_path / "run" / "last"))
     assert any(not torch.equal(before[name], after[name]) for name in before)
-    assert [line["cider"] for line in read_journal(tmp_path / "run") if line["kind"] == "train"][-1] > 0
+    assert [line["cider"] for line in read_metrics(tmp_path / "run") if line["kind"] == "train"][-1] > 0
 
 
 @pytest.mark.parametrize("variant", ["ag_cvae", "pos"])
 def test_says_many_captions_of_an_image_in_manners_of_its_own(variant, data, learned):
     captioner, dataset = sct.load(learned(variant) / "last"), Dataset.open(data)
     features = LayoutFeatures(captioner.encoder, dataset.table)
-    evaluator = Evaluator(captioner, dataset, features, EvaluationSettings(split="train", metrics=("C",)))
+    evaluator = Evaluator(captioner, dataset, features, EvaluationConfig(split="train", metrics=("C",)))
     assert captioner.has_latents
     lines = evaluator.caption_n_times(4)
     assert [line.image for line in lines] == [name for name in dataset.table.image_ids if int(name) % 4 != 3]
@@ -118,7 +119,7 @@ def test_says_many_captions_of_an_image_in_manners_of_its_own(variant, data, lea
     assert sum(len(line.predictions) for line in lines) > 1.5 * len(lines)
 
 
-@pytest.mark.parametrize("variant", SYSTEMS)
+@pytest.mark.parametrize("variant", BASELINES)
 def test_the_cross_entropy_recipe_trains_every_variant(variant):
     own = RECIPES / "coco_layout" / f"cross_entropy_{variant}.toml"
     path = own if own.is_file() else own.with_name("cross_entropy.toml")

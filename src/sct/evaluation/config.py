@@ -1,0 +1,58 @@
+"""Evaluation settings."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from sct.captioner.captioner import Captioner
+from sct.captioner.requests import CaptionOptions
+from sct.data.samples import ControlKind
+from sct.errors import InputError
+from sct.metrics.report import TABLE_METRICS, check_metrics
+
+DEFAULT_SPLIT = "val"
+BATCH_SIZE = 200
+
+Progress = Callable[[int, int | None], None]
+"""Called with the finished and the total number of items."""
+ProgressBar = Callable[[str], AbstractContextManager[Progress]]
+"""Opens a progress display for a named stage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationConfig:
+    """What is captioned, how captions are searched for, and which metrics score them."""
+
+    split: str | None = None
+    """None: "val", or the first split of a JSONL file."""
+    control: ControlKind = "sequence"
+    num_captions: int | None = None
+    """Captions per image of the diversity protocol (section 4.4, Table 7), which ignores ``control``; None: one per
+    image and control."""
+    metrics: tuple[str, ...] = TABLE_METRICS
+    reference: bool = False
+    """Search, group and score as the authors' released code."""
+    batch_size: int = BATCH_SIZE
+    length_penalty: float | None = None
+    """Hypotheses are ranked by ``log_prob / length ** length_penalty``; None: the bundle's default."""
+
+    def __post_init__(self) -> None:
+        """Check the values before anything is computed."""
+        check_metrics(self.metrics)
+        self.options()
+        if self.reference and self.length_penalty:
+            raise InputError(
+                f"got length_penalty {self.length_penalty} with reference, expected 0: the authors' search has none"
+            )
+        if self.batch_size < 1:
+            raise InputError(f"got batch_size {self.batch_size}, expected at least 1")
+        if self.num_captions is not None and self.num_captions < 1:
+            raise InputError(f"got num_captions {self.num_captions}, expected at least 1")
+
+    def options(self) -> CaptionOptions:
+        """Search options."""
+        return CaptionOptions(reference_search=self.reference, length_penalty=self.length_penalty)
+
+    def resolve(self, captioner: Captioner, split: str) -> "EvaluationConfig":
+        """Fill in the defaults of the data and the captioner, for the record."""
+        return replace(self, split=self.split or split, length_penalty=captioner.resolve_length_penalty(self.options()))
