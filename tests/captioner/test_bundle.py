@@ -17,7 +17,8 @@ from sct.language.word_vectors import WordVectors
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import collate_controls
 from sct.models.show_control_tell import build_show_control_tell
-from sct.sorting import ClassOrder, ControlSorter
+from sct.sorting.baselines import ClassOrder
+from sct.sorting.sorter import ControlSorter
 from sct.vision.layout import LayoutEncoder
 from tests.colour_vision import ColourVision
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from sct.models.linear import DENSE, INT8
-from tests.models.random_captioners import EVERY_ASSEMBLY, random_captioner, random_inputs, random_walk
+from tests.models.factories import ALL_CONFIGS, random_actions, random_batch, random_model
 
 
 def third_gate(sentinel_score: Tensor, region_scores: Tensor, mask: Tensor) -> Tensor:
@@ -14,18 +14,18 @@ def third_gate(sentinel_score: Tensor, region_scores: Tensor, mask: Tensor) -> T
     return torch.log_softmax(3 * torch.stack([highest, sentinel_score], dim=1), dim=1)
 
 
-def always_shift(sentinel_score: Tensor, region_scores: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG001
+def always_shift(sentinel_score: Tensor, region_scores: Tensor, mask: Tensor) -> Tensor:
     return torch.tensor([0.01, 0.99]).log().expand(len(sentinel_score), 2)
 
 
 @pytest.mark.parametrize("gate", [third_gate, always_shift])
-@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
+@pytest.mark.parametrize("choices", ALL_CONFIGS)
 @pytest.mark.parametrize(("backend", "tolerance"), [(DENSE, 1e-5), (INT8, 0.1)], ids=["dense", "int8"])
 def test_handed_in_gate_decides_the_shifts_everywhere(gate, choices, backend, tolerance):
-    model, inputs = random_captioner(**choices), random_inputs(1)
+    model, inputs = random_model(**choices), random_batch(1)
     model.gate = gate
     decoder = model.for_inference(backend)
-    words, shifts = random_walk(1, len(inputs.image), num_steps=5)
+    words, shifts = random_actions(1, len(inputs.image), num_steps=5)
     state, decoder_state, stepped = model.init_state(inputs), decoder.init_state(inputs), []
     slots = []
     for time in range(len(words)):

@@ -1,4 +1,4 @@
-"""The authors' files are read as they are, and nothing in them is run."""
+"""Checkpoints of the authors are read without executing anything in them."""
 
 import argparse
 import builtins
@@ -14,31 +14,31 @@ import torch
 
 from sct.errors import InputError
 from sct.models.config import CaptionerConfig
-from sct.models.import_reference import OUR_NAMES, import_reference, read_reference
+from sct.models.import_reference import KEY_MAP, read_reference
 from sct.models.show_control_tell import build_show_control_tell
 
 SIZES = {"vocabulary_size": 7, "feature_size": 6, "word_size": 4, "hidden_size": 5, "attention_size": 3}
-THEIR_NAMES = {ours: theirs for theirs, ours in OUR_NAMES.items()}
+REFERENCE_KEYS = {ours: reference for reference, ours in KEY_MAP.items()}
 
 
-def their_weights(variant="ours", image_in_top_layer=False):
+def reference_weights(variant="show_control_tell", image_in_language_lstm=False):
     torch.manual_seed(1)
     captioner = build_show_control_tell(
-        CaptionerConfig(**SIZES, variant=variant, mode="reference", image_in_top_layer=image_in_top_layer)
+        CaptionerConfig(**SIZES, variant=variant, mode="reference", image_in_language_lstm=image_in_language_lstm)
     )
     parts = ((*name.rpartition("."), weight) for name, weight in captioner.state_dict().items())
-    return {f"{THEIR_NAMES[part]}.{rest}": weight for part, _, rest, weight in parts}
+    return {f"{REFERENCE_KEYS[part]}.{rest}": weight for part, _, rest, weight in parts}
 
 
 def checkpoint(weights=None, **changes):
-    """What the authors' train script saves; a change to None leaves the key out."""
+    """Contents that the authors' train script saves; a change to None leaves the key out."""
     content = {
         "epoch": 12,
         "opt": argparse.Namespace(exp_name="x", h2_first_lstm=1, img_second_lstm=0, lr=5e-4, sample_rl=False),
         "val_cider": np.float64(1.25),
         "patience": 0,
         "best_cider": np.float32(1.5),
-        "state_dict": their_weights() if weights is None else weights,
+        "state_dict": reference_weights() if weights is None else weights,
         "optimizer": {
             "state": {2**40: {"step": 3, "exp_avg": torch.ones(2)}},
             "param_groups": [{"betas": (0.9, 0.99)}],
@@ -51,29 +51,29 @@ def checkpoint(weights=None, **changes):
 @pytest.fixture
 def save(tmp_path):
     def saved(content, **options):
-        torch.save(content, tmp_path / "theirs.pth", **options)
-        return tmp_path / "theirs.pth"
+        torch.save(content, tmp_path / "checkpoint.pth", **options)
+        return tmp_path / "checkpoint.pth"
 
     return saved
 
 
-@pytest.mark.parametrize("image_in_top_layer", [False, True])
-@pytest.mark.parametrize("variant", ["ours", "single_sentinel", "no_visual_sentinel"])
-def test_variant_and_sizes_are_told_by_the_weights(variant, image_in_top_layer, save):
-    weights = their_weights(variant, image_in_top_layer)
-    options = argparse.Namespace(h2_first_lstm=1, img_second_lstm=int(image_in_top_layer))
+@pytest.mark.parametrize("image_in_language_lstm", [False, True])
+@pytest.mark.parametrize("variant", ["show_control_tell", "single_sentinel", "no_visual_sentinel"])
+def test_variant_and_sizes_are_told_by_the_weights(variant, image_in_language_lstm, save):
+    weights = reference_weights(variant, image_in_language_lstm)
+    options = argparse.Namespace(h2_first_lstm=1, img_second_lstm=int(image_in_language_lstm))
     read = read_reference(save(checkpoint(weights, opt=options)))
     assert read.config == CaptionerConfig(
-        **SIZES, variant=variant, mode="reference", image_in_top_layer=image_in_top_layer
+        **SIZES, variant=variant, mode="reference", image_in_language_lstm=image_in_language_lstm
     )
     assert (read.epoch, read.val_cider) == (12, 1.25)
     assert len(read.weights) == len(weights)
-    assert torch.equal(read.weights["words.weight"], weights["embed.weight"])
+    assert torch.equal(read.weights["word_embedding.weight"], weights["embed.weight"])
 
 
 @pytest.mark.parametrize("numpy_name", ["numpy.core.multiarray", "numpy._core.multiarray"])
-def test_reads_files_as_old_as_the_authors(numpy_name, save, monkeypatch):
-    """No archive, tensors on a GPU, numbers by the name that NumPy had for them."""
+def test_reads_the_old_torch_format(numpy_name, save, monkeypatch):
+    """Not a zip archive, tensors on a GPU, NumPy scalars by their old module name."""
     monkeypatch.setattr(torch.serialization, "location_tag", lambda _: "cuda:0")
     path = save(checkpoint(), _use_new_zipfile_serialization=False)
     named = re.sub(rb"numpy\._?core\.multiarray", numpy_name.encode(), path.read_bytes())
@@ -87,24 +87,22 @@ def test_reads_files_as_old_as_the_authors(numpy_name, save, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "epoch", "val_cider"),
     [
-        pytest.param(
-            {"epoch": None, "val_cider": None, "opt": None, "optimizer": None}, None, None, id="weights alone"
-        ),
-        pytest.param({"epoch": np.int64(3), "val_cider": np.array(2, ">f4")[()]}, 3, 2.0, id="NumPy's numbers"),
-        pytest.param({"epoch": torch.tensor(3), "val_cider": float("nan")}, 3, None, id="a tensor, and no number"),
-        pytest.param({"epoch": "third", "val_cider": [1]}, None, None, id="no numbers at all"),
-        pytest.param({"epoch": True, "val_cider": 10**400}, None, None, id="a truth, and a number past all bounds"),
-        pytest.param({"opt": argparse.Namespace(lr=1)}, 12, 1.25, id="options that say nothing of layers"),
+        pytest.param({"epoch": None, "val_cider": None, "opt": None, "optimizer": None}, None, None, id="weights only"),
+        pytest.param({"epoch": np.int64(3), "val_cider": np.array(2, ">f4")[()]}, 3, 2.0, id="NumPy scalars"),
+        pytest.param({"epoch": torch.tensor(3), "val_cider": float("nan")}, 3, None, id="tensor, NaN"),
+        pytest.param({"epoch": "third", "val_cider": [1]}, None, None, id="not numbers"),
+        pytest.param({"epoch": True, "val_cider": 10**400}, None, None, id="bool, and out of range"),
+        pytest.param({"opt": argparse.Namespace(lr=1)}, 12, 1.25, id="options without LSTM inputs"),
     ],
 )
-def test_facts(changes, epoch, val_cider, save):
+def test_epoch_and_score(changes, epoch, val_cider, save):
     read = read_reference(save(checkpoint(**changes)))
     assert (read.epoch, read.val_cider) == (epoch, val_cider)
 
 
 def test_weights_saved_from_inside_data_parallel(save):
-    weights = {f"module.{name}": weight for name, weight in their_weights().items()}
-    assert read_reference(save(checkpoint(weights))).config.variant == "ours"
+    weights = {f"module.{name}": weight for name, weight in reference_weights().items()}
+    assert read_reference(save(checkpoint(weights))).config.variant == "show_control_tell"
 
 
 class RunsCode:
@@ -117,7 +115,7 @@ class RunsCode:
         return self.function, self.arguments
 
 
-WAYS_TO_SAVE = {
+SAVE_FUNCTIONS = {
     "archive": torch.save,
     "old": lambda content, path: torch.save(content, path, _use_new_zipfile_serialization=False),
     "plain pickle": lambda content, path: path.write_bytes(pickle.dumps(content, protocol=2)),
@@ -125,7 +123,7 @@ WAYS_TO_SAVE = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS_TO_SAVE)
+@pytest.mark.parametrize("container", SAVE_FUNCTIONS)
 @pytest.mark.parametrize(
     "attack",
     [
@@ -140,7 +138,7 @@ WAYS_TO_SAVE = {
         pytest.param(lambda target: RunsCode(torch.save, 1, str(target)), id="torch"),
     ],
 )
-def test_a_file_that_runs_code_is_refused_and_not_run(attack, way, tmp_path):
+def test_pickles_that_execute_code_are_rejected_unexecuted(attack, container, tmp_path):
     target = tmp_path / "touched"
     content = checkpoint(extra=attack(target))
     pickle.loads(pickle.dumps(attack(target)))
@@ -148,19 +146,19 @@ def test_a_file_that_runs_code_is_refused_and_not_run(attack, way, tmp_path):
     assert made, "the attack must work where nothing is refused"
     for path in made:
         path.unlink()
-    WAYS_TO_SAVE[way](content, tmp_path / "theirs.pth")
-    with pytest.raises(InputError, match=r"theirs\.pth") as error:
-        read_reference(tmp_path / "theirs.pth")
-    assert [path.name for path in tmp_path.iterdir()] == ["theirs.pth"]
+    SAVE_FUNCTIONS[container](content, tmp_path / "checkpoint.pth")
+    with pytest.raises(InputError, match=r"checkpoint\.pth") as error:
+        read_reference(tmp_path / "checkpoint.pth")
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pth"]
     assert "\n" not in str(error.value)
-    if way in ("archive", "old"):
+    if container in ("archive", "old"):
         assert "which may run code and no weights need" in str(error.value)
 
 
-@pytest.mark.parametrize("way", ["archive", "old"])
-def test_a_file_cut_short_is_refused(way, tmp_path):
-    path = tmp_path / "theirs.pth"
-    WAYS_TO_SAVE[way](checkpoint(), path)
+@pytest.mark.parametrize("container", ["archive", "old"])
+def test_truncated_files_are_rejected(container, tmp_path):
+    path = tmp_path / "checkpoint.pth"
+    SAVE_FUNCTIONS[container](checkpoint(), path)
     whole = path.read_bytes()
     for length in [*range(0, 200, 7), *range(200, len(whole), 997), len(whole) - 1]:
         path.write_bytes(whole[:length])
@@ -171,20 +169,20 @@ def test_a_file_cut_short_is_refused(way, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param({}, "holds no state_dict", id="nothing"),
-        pytest.param([1, 2], "holds no state_dict", id="no dict"),
-        pytest.param(their_weights(), "holds no state_dict", id="weights without the rest"),
+        pytest.param({}, "has no state_dict", id="nothing"),
+        pytest.param([1, 2], "has no state_dict", id="no dict"),
+        pytest.param(reference_weights(), "has no state_dict", id="weights without the rest"),
         pytest.param(checkpoint({}), "has no matrix embed.weight", id="no weights"),
         pytest.param(checkpoint({"a": 1}), "has no matrix embed.weight", id="other weights"),
-        pytest.param(checkpoint({1: torch.ones(1)}), "holds no state_dict", id="weights without names"),
+        pytest.param(checkpoint({1: torch.ones(1)}), "has no state_dict", id="weights without names"),
     ],
 )
-def test_refuses_what_is_no_checkpoint(content, message, save):
+def test_rejects_other_contents(content, message, save):
     with pytest.raises(InputError, match=message):
         read_reference(save(content))
 
 
-def test_refuses_what_is_no_file(tmp_path):
+def test_rejects_paths_that_are_no_checkpoint(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_reference(tmp_path / "nowhere.pth")
     with pytest.raises(InputError, match="is a folder"):
@@ -195,7 +193,7 @@ def test_refuses_what_is_no_file(tmp_path):
 
 
 def without(*names):
-    return {name: weight for name, weight in their_weights().items() if name.partition(".")[0] not in names}
+    return {name: weight for name, weight in reference_weights().items() if name.partition(".")[0] not in names}
 
 
 @pytest.mark.parametrize(
@@ -203,66 +201,61 @@ def without(*names):
     [
         pytest.param(without("out_fc"), "lacks out_fc.bias and 1 more weights", id="some missing"),
         pytest.param(without("W1_is", "W1_ig"), "has neither W1_is nor W1_ig", id="no sentinel"),
-        pytest.param(without("W1_is"), "has W1_hs.bias and 5 more weights, which no such", id="half a sentinel"),
-        pytest.param({**their_weights(), "x": torch.ones(1)}, "has the weight x, which no", id="one more"),
-        pytest.param({**their_weights(), "out_fc.bias": torch.ones(9)}, "has shape (9,): expected (7,)", id="a shape"),
-        pytest.param({**their_weights(), "out_fc.bias": [1.0] * 7}, "is of kind list", id="no tensor"),
-        pytest.param({**their_weights(), "s_fc.bias": torch.full((6,), torch.nan)}, "not finite", id="NaN"),
+        pytest.param(without("W1_is"), "has W1_hs.bias and 5 more weights, expected the", id="half a sentinel"),
+        pytest.param({**reference_weights(), "x": torch.ones(1)}, "has the weight x, expected", id="one more"),
         pytest.param(
-            {**their_weights(), "s_fc.bias": torch.ones(6, device="meta")},
+            {**reference_weights(), "out_fc.bias": torch.ones(9)}, "has shape (9,), expected (7,)", id="a shape"
+        ),
+        pytest.param({**reference_weights(), "out_fc.bias": [1.0] * 7}, "is of type list", id="no tensor"),
+        pytest.param({**reference_weights(), "s_fc.bias": torch.full((6,), torch.nan)}, "not finite", id="NaN"),
+        pytest.param(
+            {**reference_weights(), "s_fc.bias": torch.ones(6, device="meta")},
             "are not finite",
-            id="a tensor without values",
+            id="meta tensor",
         ),
         pytest.param(
-            {**their_weights(), "lstm_cell_1.weight_ih": torch.ones(20, 10)},
+            {**reference_weights(), "lstm_cell_1.weight_ih": torch.ones(20, 10)},
             "without h2_first_lstm",
-            id="no second state",
+            id="without the language state",
         ),
         pytest.param(
-            {**their_weights(), "lstm_cell_1.weight_ih": torch.ones(20, 12)},
+            {**reference_weights(), "lstm_cell_1.weight_ih": torch.ones(20, 12)},
             "expected (20, 15)",
-            id="another input below",
+            id="attention LSTM input",
         ),
         pytest.param(
-            {**their_weights(), "lstm_cell_2.weight_ih": torch.ones(20, 12)}, "expected 11, or 17 with", id="or above"
+            {**reference_weights(), "lstm_cell_2.weight_ih": torch.ones(20, 12)},
+            "expected 11, or 17 with",
+            id="language LSTM input",
         ),
     ],
 )
-def test_refuses_other_weights(weights, message, save):
+def test_rejects_other_weights(weights, message, save):
     with pytest.raises(InputError) as error:
         read_reference(save(checkpoint(weights)))
     assert message in str(error.value)
-    assert "theirs.pth" in str(error.value)
+    assert "checkpoint.pth" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param({"h2_first_lstm": 0}, "says h2_first_lstm=0 in opt, but its weights say True", id="bottom layer"),
-        pytest.param({"img_second_lstm": 1}, "says img_second_lstm=1 in opt, but its weights say F", id="top layer"),
+        pytest.param({"h2_first_lstm": 0}, "got h2_first_lstm=0 in opt, but True by its weights", id="attention LSTM"),
+        pytest.param({"img_second_lstm": 1}, "got img_second_lstm=1 in opt, but False by its", id="language LSTM"),
     ],
 )
-def test_refuses_options_that_contradict_the_weights(options, message, save):
+def test_rejects_options_that_contradict_the_weights(options, message, save):
     with pytest.raises(InputError, match=message):
         read_reference(save(checkpoint(opt=argparse.Namespace(**options))))
-
-
-def test_imported_as_a_bundle(save, tmp_path):
-    (tmp_path / "words.txt").write_text("a\ndog\nsleeps\n")
-    weights = their_weights()
-    bundle = import_reference(save(checkpoint(weights)), tmp_path / "words.txt", tmp_path / "bundle")
-    assert bundle.vocabulary.words[4:] == ("a", "dog", "sleeps")
-    assert torch.equal(bundle.captioner.output.weight, weights["out_fc.weight"])
-    assert (bundle.provenance["source"], bundle.provenance["epoch"]) == ("theirs.pth", 12)
 
 
 @pytest.mark.parametrize(
     "options",
     [
         pytest.param({"img_second_lstm": 1}, id="a dict that contradicts the weights"),
-        pytest.param(argparse.Namespace(h2_first_lstm=torch.ones(3)), id="an option that is no truth"),
+        pytest.param(argparse.Namespace(h2_first_lstm=torch.ones(3)), id="not a bool"),
     ],
 )
-def test_options_that_contradict_the_weights_are_refused(options, save):
-    with pytest.raises(InputError, match="in opt, but its weights say"):
+def test_rejects_contradicting_options_of_any_type(options, save):
+    with pytest.raises(InputError, match="in opt, but"):
         read_reference(save(checkpoint(opt=options)))

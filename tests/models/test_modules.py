@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sct.models.modules import Compatibility, Sentinel, SentinelScore, attend, paper_gate, reference_gate
+from sct.models.modules import AdditiveAttention, Sentinel, SentinelScore, attend, paper_gate, reference_gate
 
 
 def sigmoid(value: float) -> float:
@@ -19,7 +19,7 @@ def fill(part: nn.Module, **values: list) -> nn.Module:
 
 
 @pytest.mark.parametrize(("bias", "extra"), [pytest.param(False, 0.0, id="paper"), pytest.param(True, 0.5, id="bias")])
-def test_sentinel_is_a_gated_memory(bias, extra):
+def test_sentinel_is_a_gated_cell_state(bias, extra):
     sentinel = fill(
         Sentinel(2, 1, bias=bias),
         from_input__weight=[[1.0, -2.0]],
@@ -31,14 +31,14 @@ def test_sentinel_is_a_gated_memory(bias, extra):
     assert found.item() == pytest.approx(sigmoid(0.3 + extra) * math.tanh(0.8), abs=1e-6)
 
 
-def test_the_equations_have_no_bias():
-    parts = [Sentinel(2, 3, bias=False), Compatibility(2, 3, 4), SentinelScore(3, 4, own_vector=False)]
+def test_modules_of_the_paper_have_no_bias():
+    parts = [Sentinel(2, 3, bias=False), AdditiveAttention(2, 3, 4), SentinelScore(3, 4, own_vector=False)]
     assert not [name for part in parts for name, _ in part.named_parameters() if "bias" in name]
 
 
-def test_compatibility_scores_each_key_against_the_state():
-    compatibility = fill(Compatibility(1, 1, 2), score__weight=[[2.0, -1.0]])
-    found = compatibility(torch.tensor([[[0.1, 0.2], [0.3, 0.4]]]), torch.tensor([[0.5, -0.5]]))
+def test_additive_attention_scores_each_key_against_the_query():
+    attention = fill(AdditiveAttention(1, 1, 2), score__weight=[[2.0, -1.0]])
+    found = attention(torch.tensor([[[0.1, 0.2], [0.3, 0.4]]]), torch.tensor([[0.5, -0.5]]))
     expected = [2 * math.tanh(0.6) - math.tanh(-0.3), 2 * math.tanh(0.8) - math.tanh(-0.1)]
     assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
 
@@ -46,7 +46,7 @@ def test_compatibility_scores_each_key_against_the_state():
 @pytest.mark.parametrize(
     ("own_vector", "factor"), [pytest.param(False, 2.0, id="shared"), pytest.param(True, -3.0, id="its own")]
 )
-def test_a_sentinel_is_scored_with_the_shared_vector_or_its_own(own_vector, factor):
+def test_sentinel_score_uses_the_shared_vector_or_its_own(own_vector, factor):
     shared = fill(nn.Linear(1, 1, bias=False), weight=[[2.0]])
     own = {"score__weight": [[-3.0]]} if own_vector else {}
     score = fill(SentinelScore(1, 1, own_vector=own_vector), key__weight=[[0.5]], **own)
@@ -67,7 +67,7 @@ SENTINEL, SENTINEL_SCORE = torch.tensor([[-1.0, -1.0]]), torch.log(torch.tensor(
         pytest.param([1, 1, 0], [1 / 8, 3 / 8, 0], 4 / 8, [-3 / 8, -1 / 8], id="two regions: 1 and 3 against 4"),
     ],
 )
-def test_attends_to_regions_and_sentinel(mask, weights, sentinel_weight, context):
+def test_attend_to_regions_and_sentinel(mask, weights, sentinel_weight, context):
     found = attend(REGIONS, SCORES, torch.tensor([mask], dtype=torch.bool), SENTINEL, SENTINEL_SCORE)
     assert found.region_weights[0].tolist() == pytest.approx(weights, abs=1e-6)
     assert found.sentinel_weight.item() == pytest.approx(sentinel_weight, abs=1e-6)
@@ -77,12 +77,12 @@ def test_attends_to_regions_and_sentinel(mask, weights, sentinel_weight, context
 @pytest.mark.parametrize(
     ("mask", "weights", "context"),
     [
-        pytest.param([0, 0, 0], [0, 0, 0], [0, 0], id="empty: nothing to attend"),
+        pytest.param([0, 0, 0], [0, 0, 0], [0, 0], id="empty: zeros"),
         pytest.param([1, 0, 0], [1, 0, 0], [1, 0], id="one region"),
         pytest.param([1, 1, 0], [1 / 4, 3 / 4, 0], [1 / 4, 3 / 4], id="two regions: 1 and 3"),
     ],
 )
-def test_attends_to_regions_alone(mask, weights, context):
+def test_attend_without_sentinel(mask, weights, context):
     found = attend(REGIONS, SCORES, torch.tensor([mask], dtype=torch.bool), None, None)
     assert found.region_weights[0].tolist() == pytest.approx(weights, abs=1e-6)
     assert found.sentinel_weight.tolist() == [0]
@@ -98,7 +98,7 @@ def test_attends_to_regions_alone(mask, weights, context):
         pytest.param([1, 1, 1], 4 / (4 + 1 + 3 + 50), id="three regions"),
     ],
 )
-def test_the_papers_gate_weighs_the_sentinel_against_the_regions(mask, shift):
+def test_paper_gate(mask, shift):
     found = paper_gate(SENTINEL_SCORE, SCORES, torch.tensor([mask], dtype=torch.bool)).exp()
     assert found[0].tolist() == pytest.approx([1 - shift, shift], abs=1e-6)
 
@@ -111,13 +111,13 @@ def test_the_papers_gate_weighs_the_sentinel_against_the_regions(mask, shift):
         pytest.param([0, 1, 1], 4 / (4 + 3 * 50), id="scores add up, so weights multiply"),
     ],
 )
-def test_the_authors_gate_stays_where_the_sentinel_wins(mask, stay):
+def test_reference_gate(mask, stay):
     found = reference_gate(SENTINEL_SCORE, SCORES, torch.tensor([mask], dtype=torch.bool)).exp()
     assert found[0].tolist() == pytest.approx([stay, 1 - stay], abs=1e-6)
 
 
 @pytest.mark.parametrize("gate", [paper_gate, reference_gate])
-def test_gates_stand_large_scores(gate):
+def test_gates_are_finite_for_large_scores(gate):
     found = gate(torch.tensor([500.0]), torch.tensor([[-500.0, 400.0]]), torch.tensor([[True, True]]))
     assert found.isfinite().all()
     assert found.exp().sum().item() == pytest.approx(1)
@@ -125,7 +125,7 @@ def test_gates_stand_large_scores(gate):
 
 @pytest.mark.parametrize("gate", [paper_gate, reference_gate])
 @pytest.mark.parametrize("with_sentinel", [True, False])
-def test_an_empty_set_has_finite_gradients(gate, with_sentinel):
+def test_empty_set_has_finite_gradients(gate, with_sentinel):
     scores, sentinel_score = SCORES.clone().requires_grad_(), SENTINEL_SCORE.clone().requires_grad_()
     mask = torch.zeros(1, 3, dtype=torch.bool)
     attended = attend(REGIONS, scores, mask, *((SENTINEL, sentinel_score) if with_sentinel else (None, None)))

@@ -11,20 +11,20 @@ from sct.decoding import StepModel
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch, collate_controls
 from sct.models.show_control_tell import ShowControlTell, build_show_control_tell
-from tests.models.random_captioners import (
-    EVERY_ASSEMBLY,
+from tests.models.factories import (
+    ALL_CONFIGS,
     MODES,
     SIZES,
     VARIANTS,
-    random_captioner,
+    random_actions,
+    random_batch,
     random_controls,
-    random_inputs,
-    random_walk,
+    random_model,
 )
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 every_mode = pytest.mark.parametrize("mode", MODES)
-image_or_not = pytest.mark.parametrize("image_in_top_layer", [False, True], ids=["", "image in top layer"])
+image_or_not = pytest.mark.parametrize("image_in_language_lstm", [False, True], ids=["", "image in top layer"])
 
 # The equations as printed, one row at a time and without a mask ------------------------------------------------------
 
@@ -61,9 +61,9 @@ def step_as_printed(
 ) -> Said:
     """Eq. 2-10, with the paper's symbols beside the weights they stand for."""
     weights, variant = captioner.state_dict(), captioner.config.variant
-    x = torch.cat([before.hidden_2, image, weights["words.weight"][word]])
-    h, m = lstm(weights, "bottom", x, before.hidden_1, before.memory_1)
-    w_h, W_g, W_sr = (weights[f"compatibility.{name}.weight"] for name in ("score", "query", "region_key"))  # noqa: N806
+    x = torch.cat([before.hidden_2, image, weights["word_embedding.weight"][word]])
+    h, m = lstm(weights, "attention_lstm", x, before.hidden_1, before.memory_1)
+    w_h, W_g, W_sr = (weights[f"attention.{name}.weight"] for name in ("score", "query", "region_key"))  # noqa: N806
 
     def sentinel(name: str) -> Tensor:  # Eq. 2-3 and 7-8: W_i x_t + W_h h_{t-1}
         gate = weights[f"{name}.from_input.weight"] @ x + weights[f"{name}.from_hidden.weight"] @ before.hidden_1
@@ -78,7 +78,7 @@ def step_as_printed(
         s_v = sentinel("visual_sentinel")
         z_v = z_of(weights["visual_score.key.weight"], s_v)
         # Regions and sentinel differ in size: the sentinel is brought to theirs.
-        value = weights["sentinel_value.weight"] @ s_v + weights["sentinel_value.bias"]
+        value = weights["sentinel_projection.weight"] @ s_v + weights["sentinel_projection.bias"]
         weighed.append((math.exp(z_v), value))
     z_c = z_v if variant == "single_sentinel" else z_of(weights["chunk_score.key.weight"], sentinel("chunk_sentinel"))
     shift = math.exp(z_c) / (math.exp(z_c) + sum(math.exp(z) for z in z_r))  # Eq. 6
@@ -86,9 +86,9 @@ def step_as_printed(
     total = sum(weight for weight, _ in weighed)
     alpha = [weight / total for weight, _ in weighed]  # Eq. 9
     context = sum(weight * vector for weight, (_, vector) in zip(alpha, weighed, strict=True))  # Eq. 10
-    into_top = [h, context] + ([image] if captioner.config.image_in_top_layer else [])
-    hidden_2, memory_2 = lstm(weights, "top", torch.cat(into_top), before.hidden_2, before.memory_2)
-    logits = weights["output.weight"] @ hidden_2 + weights["output.bias"]
+    into_top = [h, context] + ([image] if captioner.config.image_in_language_lstm else [])
+    hidden_2, memory_2 = lstm(weights, "language_lstm", torch.cat(into_top), before.hidden_2, before.memory_2)
+    logits = weights["vocab_projection.weight"] @ hidden_2 + weights["vocab_projection.bias"]
     return Said(
         words=logits - logits.exp().sum().log(),
         shift=shift,
@@ -100,17 +100,17 @@ def step_as_printed(
 
 @every_variant
 @image_or_not
-def test_paper_mode_is_the_equations_as_printed(variant, image_in_top_layer):
-    captioner = random_captioner(1, variant=variant, image_in_top_layer=image_in_top_layer).double()
+def test_paper_mode_is_the_equations_as_printed(variant, image_in_language_lstm):
+    captioner = random_model(1, variant=variant, image_in_language_lstm=image_in_language_lstm).double()
     controls = random_controls(torch.Generator().manual_seed(3), 6, 7)
     inputs = collate_controls(torch.randn(7, 6).double(), torch.randn(6, 6).double(), controls)
-    tokens, shifts = random_walk(2, 6)
+    tokens, shifts = random_actions(2, 6)
     shifts[0] = 0
     state = captioner.init_state(inputs)
     remembered = [Remembered(*torch.zeros(4, 8).double()) for _ in controls]
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
-        thought = captioner.think(tokens[time], replace(state, pointer=step.state.pointer))
+        thought = captioner.forward_step(tokens[time], replace(state, pointer=step.state.pointer))
         state = step.state
         for row, control in enumerate(controls):
             # Eq. 1, where the last set is N: it has one fewer than there are sets.
@@ -120,10 +120,10 @@ def test_paper_mode_is_the_equations_as_printed(variant, image_in_top_layer):
             remembered[row] = said.remembered
             assert torch.allclose(step.word_log_probs[row], said.words, atol=1e-9)
             assert step.shift_log_probs[row].exp().tolist() == pytest.approx([1 - said.shift, said.shift], abs=1e-9)
-            weights = thought.attended.region_weights[row]
+            weights = thought.attention.region_weights[row]
             assert weights[: len(region_set)].tolist() == pytest.approx(said.attention, abs=1e-9)
             assert not weights[len(region_set) :].any()
-            assert thought.attended.sentinel_weight[row].item() == pytest.approx(said.sentinel_weight, abs=1e-9)
+            assert thought.attention.sentinel_weight[row].item() == pytest.approx(said.sentinel_weight, abs=1e-9)
 
 
 # Padding ------------------------------------------------------------------------------------------------------------
@@ -186,17 +186,17 @@ def slots_along(captioner: ShowControlTell, inputs: ControlBatch, shifts: Tensor
     return torch.minimum(shifts.cumsum(0), inputs.with_end_slot(captioner.config).num_slots - 1)
 
 
-@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
+@pytest.mark.parametrize("choices", ALL_CONFIGS)
 @settings(max_examples=25, deadline=None)
 @given(padding=paddings())
 def test_padding_changes_nothing(choices, padding):
-    captioner = random_captioner(padding.seed % 7, **choices)
-    inputs = random_inputs(padding.seed % 101)
+    captioner = random_model(padding.seed % 7, **choices)
+    inputs = random_batch(padding.seed % 101)
     more = padded(inputs, padding)
     num_examples = len(inputs.image)
     own = slice(padding.mates_before, padding.mates_before + num_examples)
 
-    tokens, shifts = random_walk(padding.seed, num_examples, num_steps=4)
+    tokens, shifts = random_actions(padding.seed, num_examples, num_steps=4)
     state, more_state = captioner.init_state(inputs), captioner.init_state(more)
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
@@ -220,11 +220,11 @@ def gradients(captioner: ShowControlTell, inputs: ControlBatch, tokens: Tensor, 
     return {name: parameter.grad.clone() for name, parameter in captioner.named_parameters()}
 
 
-@pytest.mark.parametrize("choices", EVERY_ASSEMBLY)
+@pytest.mark.parametrize("choices", ALL_CONFIGS)
 def test_padding_changes_no_gradient(choices):
     padding = Padding(2, 1, 2, 1, mates_before=0, mates_after=0, garbage=1e30, seed=5)
-    captioner, inputs = random_captioner(2, **choices), random_inputs(3)
-    tokens, shifts = random_walk(4, 3)
+    captioner, inputs = random_model(2, **choices), random_batch(3)
+    tokens, shifts = random_actions(4, 3)
     slots = slots_along(captioner, inputs, shifts)
     expected = gradients(captioner, inputs, tokens.T, slots.T)
     found = gradients(captioner, padded(inputs, padding), tokens.T, slots.T)
@@ -235,10 +235,10 @@ def test_padding_changes_no_gradient(choices):
 @every_variant
 @every_mode
 def test_an_empty_set_gives_finite_numbers(variant, mode):
-    captioner = random_captioner(variant=variant, mode=mode)
-    inputs = random_inputs(1)
+    captioner = random_model(variant=variant, mode=mode)
+    inputs = random_batch(1)
     inputs.set_mask[1] = False
-    tokens, shifts = random_walk(0, 3)
+    tokens, shifts = random_actions(0, 3)
     state = captioner.init_state(inputs)
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
@@ -263,7 +263,7 @@ def test_an_empty_set_gives_finite_numbers(variant, mode):
     ],
 )
 def test_the_pointer_walks_along_the_control(num_sets, shifts, pointers):
-    captioner = random_captioner()
+    captioner = random_model()
     longer = [[0], [1], [2], [3]]  # a longer neighbour: the clamp is each row's own
     inputs = collate_controls(torch.randn(4, 6), torch.randn(2, 6), [[[row] for row in range(num_sets)], longer])
     state, walked = captioner.init_state(inputs), []
@@ -276,7 +276,7 @@ def test_the_pointer_walks_along_the_control(num_sets, shifts, pointers):
 
 @every_mode
 def test_a_shift_changes_what_is_attended(mode):
-    captioner = random_captioner(mode=mode)
+    captioner = random_model(mode=mode)
     inputs = collate_controls(torch.randn(2, 6), torch.randn(1, 6).expand(2, 6), [[[0], [1]], [[1], [0]]])
     state = captioner.init_state(inputs)
     stayed = captioner.step(torch.tensor([5, 5]), torch.tensor([0, 0]), state)
@@ -287,8 +287,8 @@ def test_a_shift_changes_what_is_attended(mode):
 
 @every_mode
 def test_teacher_forcing_says_what_steps_say(mode):
-    captioner, inputs = random_captioner(mode=mode), random_inputs()
-    tokens, shifts = random_walk(1, 3)
+    captioner, inputs = random_model(mode=mode), random_batch()
+    tokens, shifts = random_actions(1, 3)
     forced = captioner.teacher_forced(inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
     state = captioner.init_state(inputs)
     for time in range(len(tokens)):
@@ -300,14 +300,14 @@ def test_teacher_forcing_says_what_steps_say(mode):
 
 @pytest.mark.parametrize("chosen", [[], [2], [2, 0, 1], [1, 1, 0, 2, 2]], ids=str)
 def test_select_reorders_rows(chosen):
-    captioner, inputs = random_captioner(), random_inputs()
-    tokens, shifts = random_walk(1, 3)
+    captioner, inputs = random_model(), random_batch()
+    tokens, shifts = random_actions(1, 3)
     state = captioner.step(tokens[0], shifts[0], captioner.init_state(inputs)).state
     rows = torch.tensor(chosen, dtype=torch.long)
     selected = state.select(rows)
     assert selected.example.tolist() == chosen
     assert torch.equal(selected.pointer, state.pointer[rows])
-    assert selected.inputs is inputs
+    assert selected.batch is inputs
     before = captioner.step(tokens[1], shifts[1], state)
     after = captioner.step(tokens[1][rows], shifts[1][rows], selected)
     assert torch.allclose(after.word_log_probs, before.word_log_probs[rows], atol=1e-6)
@@ -315,7 +315,7 @@ def test_select_reorders_rows(chosen):
 
 
 def test_is_what_a_search_asks_for():
-    assert isinstance(random_captioner(), StepModel)
+    assert isinstance(random_model(), StepModel)
 
 
 # Parameters ---------------------------------------------------------------------------------------------------------
@@ -324,10 +324,10 @@ def test_is_what_a_search_asks_for():
 @every_variant
 @every_mode
 @image_or_not
-def test_gradients_reach_every_parameter(variant, mode, image_in_top_layer):
-    captioner = random_captioner(variant=variant, mode=mode, image_in_top_layer=image_in_top_layer)
-    inputs = random_inputs()
-    tokens, shifts = random_walk(1, 3)
+def test_gradients_reach_every_parameter(variant, mode, image_in_language_lstm):
+    captioner = random_model(variant=variant, mode=mode, image_in_language_lstm=image_in_language_lstm)
+    inputs = random_batch()
+    tokens, shifts = random_actions(1, 3)
     found = gradients(captioner, inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
     assert set(found) == {name for name, _ in captioner.named_parameters()}
     assert [name for name, gradient in found.items() if not gradient.abs().sum() > 1e-9] == []
@@ -348,7 +348,7 @@ def test_starts_as_documented(mode):
             # Of n numbers the deviation is off by about 1 / sqrt(2 n): five times that never happens.
             assert parameter.std().item() == pytest.approx(expected, rel=5 / math.sqrt(2 * parameter.numel())), name
     assert {name.split(".")[0] for name, _ in captioner.named_parameters() if "bias" in name} == (
-        {"bottom", "top", "output", "sentinel_value"}
+        {"attention_lstm", "language_lstm", "vocab_projection", "sentinel_projection"}
         | ({"visual_sentinel", "chunk_sentinel"} if mode == "reference" else set())
     )
 
@@ -360,7 +360,7 @@ def test_the_same_seed_gives_the_same_captioner():
 
     first, again, other = weights(3), weights(3), weights(4)
     assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["words.weight"], other["words.weight"])
+    assert not torch.equal(first["word_embedding.weight"], other["word_embedding.weight"])
 
 
 @every_variant
@@ -369,18 +369,18 @@ def test_has_the_papers_sizes_by_default(variant):
         captioner = build_show_control_tell(CaptionerConfig(vocabulary_size=10_000, variant=variant))
     shapes = {name: tuple(parameter.shape) for name, parameter in captioner.named_parameters()}
     expected = {
-        "words.weight": (10_000, 1000),
-        "bottom.weight_ih": (4000, 1000 + 2048 + 1000),
-        "top.weight_ih": (4000, 1000 + 2048),
-        "compatibility.query.weight": (512, 1000),
-        "compatibility.region_key.weight": (512, 2048),
-        "compatibility.score.weight": (1, 512),
-        "output.weight": (10_000, 1000),
+        "word_embedding.weight": (10_000, 1000),
+        "attention_lstm.weight_ih": (4000, 1000 + 2048 + 1000),
+        "language_lstm.weight_ih": (4000, 1000 + 2048),
+        "attention.query.weight": (512, 1000),
+        "attention.region_key.weight": (512, 2048),
+        "attention.score.weight": (1, 512),
+        "vocab_projection.weight": (10_000, 1000),
     }
     assert {name: shapes[name] for name in expected} == expected
     parts = {name.split(".")[0] for name in shapes}
     assert ("visual_sentinel" in parts, "chunk_sentinel" in parts) == {
-        "ours": (True, True),
+        "show_control_tell": (True, True),
         "single_sentinel": (True, False),
         "no_visual_sentinel": (False, True),
     }[variant]

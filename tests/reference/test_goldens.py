@@ -1,4 +1,4 @@
-"""What the authors' released code says, number by number, from a checkpoint file to the words of a beam.
+"""Numbers of the authors' released code, from a checkpoint file to the words of a beam.
 
 ``SCT_GOLDENS=FILE.npz pytest tests/reference`` checks any other file of the same format.
 """
@@ -18,16 +18,22 @@ from sct.decoding import SearchConfig, beam_search, greedy
 from sct.models.import_reference import read_reference
 from sct.models.inputs import ControlBatch
 from sct.models.registry import build_from_state_dict
-from sct.models.show_control_tell import ShowControlTell, TeacherForced
+from sct.models.show_control_tell import ShowControlTell, TeacherForcedLogProbs
 
 GOLDENS = Path(os.environ.get("SCT_GOLDENS") or Path(__file__).parents[1] / "golden" / "goldens.npz")
-VARIANTS = [name + image for name in ("ours", "no_visual_sentinel", "single_sentinel") for image in ("", "_img2")]
-LARGEST_ERROR = 1e-5
+VARIANTS = {
+    "ours": "show_control_tell",
+    "no_visual_sentinel": "no_visual_sentinel",
+    "single_sentinel": "single_sentinel",
+}
+"""Names in the file -> variants."""
+GOLDEN_NAMES = [name + image for name in VARIANTS for image in ("", "_img2")]
+MAX_ERROR = 1e-5
 
 
 @dataclass(frozen=True)
 class Golden:
-    """What the file holds of one variant, and our captioner with its weights."""
+    """Recorded inputs of one variant, and the model with its weights."""
 
     variant: str
     captioner: ShowControlTell
@@ -47,9 +53,9 @@ def goldens() -> dict[str, np.ndarray]:
         return {name: file[name] for name in file.files if not name.startswith(("sinkhorn/", "align/"))}
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(scope="module", params=GOLDEN_NAMES)
 def golden(request, tmp_path_factory) -> Golden:
-    """The variant's weights, by way of a file like the authors'."""
+    """Weights of a variant, through a checkpoint file like the authors'."""
     variant, file = request.param, goldens()
     prefix = f"{variant}/weights/"
     weights = {name.removeprefix(prefix): torch.tensor(file[name]) for name in file if name.startswith(prefix)}
@@ -60,8 +66,8 @@ def golden(request, tmp_path_factory) -> Golden:
     read = read_reference(path)
     sizes = ("vocabulary_size", "feature_size", "word_size", "hidden_size", "attention_size")
     assert [getattr(read.config, size) for size in sizes] == file["dims"][:5].tolist()
-    assert read.config.variant == variant.removesuffix("_img2")
-    assert read.config.image_in_top_layer == variant.endswith("_img2")
+    assert read.config.variant == VARIANTS[variant.removesuffix("_img2")]
+    assert read.config.image_in_language_lstm == variant.endswith("_img2")
 
     num_examples, num_steps = file["captions"].shape
     return Golden(
@@ -76,7 +82,7 @@ def golden(request, tmp_path_factory) -> Golden:
 
 
 def control_inputs(control: np.ndarray, num_slots: np.ndarray) -> ControlBatch:
-    """Tables of what the file has as arrays with rows of zeros for padding; the sum tells, as in the authors' code."""
+    """Batch of arrays padded with rows of zeros, which the authors' code also recognises by their sum."""
     detections = torch.tensor(goldens()["detections"])
     num_examples, num_detections, num_features = detections.shape
     offsets = np.arange(num_examples + 1) * num_detections
@@ -89,7 +95,7 @@ def control_inputs(control: np.ndarray, num_slots: np.ndarray) -> ControlBatch:
 
 
 @torch.no_grad()
-def teacher_forced(golden: Golden) -> TeacherForced:
+def teacher_forced(golden: Golden) -> TeacherForcedLogProbs:
     slots = torch.arange(golden.num_steps).expand(len(golden.captions), -1)
     return golden.captioner.teacher_forced(golden.at_training, golden.captions, slots)
 
@@ -99,8 +105,8 @@ def assert_close(golden: Golden, name: str, ours: torch.Tensor) -> None:
     assert tuple(ours.shape) == theirs.shape, f"{golden.variant}/{name}: shape {tuple(ours.shape)}, not {theirs.shape}"
     errors = np.abs(ours.double().numpy() - theirs)
     worst = [int(index) for index in np.unravel_index(errors.argmax(), errors.shape)]
-    message = f"{golden.variant}/{name} is off by {errors.max():.2e} (allowed {LARGEST_ERROR:.0e}), worst at {worst}"
-    assert errors.max() <= LARGEST_ERROR, message
+    message = f"{golden.variant}/{name} is off by {errors.max():.2e} (allowed {MAX_ERROR:.0e}), worst at {worst}"
+    assert errors.max() <= MAX_ERROR, message
     print(f"{golden.variant}/{name}: largest error {errors.max():.1e} over {errors.size:,} values")
 
 

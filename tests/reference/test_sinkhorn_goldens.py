@@ -11,7 +11,8 @@ import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from sct.sorting import SorterInputs, read_reference_sorter
+from sct.sorting.interface import SorterInputs
+from sct.sorting.serialization import read_reference_sorter
 
 GOLDENS = Path(os.environ.get("SCT_GOLDENS") or Path(__file__).parents[1] / "golden" / "goldens.npz")
 WORDS, VISUAL = 300, 2048

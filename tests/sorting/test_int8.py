@@ -2,73 +2,29 @@
 
 import pytest
 import torch
-from torch import nn
 
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
-from sct.sorting import (
-    ClassOrder,
-    ControlSorter,
-    SinkhornSorter,
-    SorterConfig,
-    SortingNetwork,
-    load_sorter,
-    save_sorter,
-)
-from sct.sorting import sinkhorn as network_module
-from sct.sorting.sinkhorn import Int8Linear, check_int8_products, with_precision
-from tests.sorting.sorting_tables import random_table, whole
+from sct.models.linear import Int8BatchLinear, check_int8
+from sct.sorting.baselines import ClassOrder
+from sct.sorting.serialization import load_sorter, save_sorter
+from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
+from sct.sorting.sorter import ControlSorter
+from sct.sorting.sinkhorn import sinkhorn as network_module
+from sct.sorting.sinkhorn import with_precision
+from tests.sorting.control_tables import random_table, whole
 
 VISUAL = 40
 
 
 def network(visual_size=VISUAL, **changes):
     torch.manual_seed(0)
-    config = SorterConfig(**{"max_sets": 6, "word_size": 5, "visual_size": visual_size, **changes})
-    return SortingNetwork(config).eval()
+    config = SinkhornConfig(**{"max_sets": 6, "word_size": 5, "visual_size": visual_size, **changes})
+    return SinkhornNetwork(config).eval()
 
 
 def inputs(lengths=(3, 6, 1, 2), visual_size=VISUAL):
     return whole(random_table(list(lengths), visual_size=visual_size)).inputs
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        pytest.param(torch.zeros(3, 64), id="nothing is seen"),
-        pytest.param(torch.rand(5, 64, generator=torch.Generator().manual_seed(1)), id="none below 0"),
-        pytest.param(torch.randn(5, 64, generator=torch.Generator().manual_seed(1)), id="both signs"),
-        pytest.param(torch.rand(5, 64, generator=torch.Generator().manual_seed(1)) + 3, id="all far from 0"),
-        pytest.param(torch.full((2, 64), 2.5), id="all the same"),
-        pytest.param(torch.rand(64, 5, generator=torch.Generator().manual_seed(1)).t(), id="laid out by columns"),
-    ],
-)
-def test_a_product_is_off_by_no_more_than_what_rounding_takes_away(rows):
-    torch.manual_seed(0)
-    layer = nn.Linear(64, 16)
-    weight = layer.weight.detach()
-    # Half a step of each weight, and half a step of each number that comes in: 255 steps from the least of its row to
-    # the largest.
-    weight_step = weight.abs().amax(dim=1) / 127
-    row_step = (rows.amax(dim=1) - rows.amin(dim=1))[:, None] / 255
-    most_stored = (weight.abs() + weight_step[:, None] / 2).sum(dim=1)
-    most = rows.abs().sum(dim=1)[:, None] * weight_step / 2 + row_step / 2 * most_stored
-    with torch.no_grad():
-        off = (Int8Linear(layer)(rows) - layer(rows)).abs()
-    assert (off <= most + 1e-5).all()
-
-
-def test_a_layer_without_bias_and_weights_of_nothing():
-    layer = nn.Linear(8, 3, bias=False)
-    nn.init.zeros_(layer.weight)
-    assert Int8Linear(layer)(torch.ones(2, 8)).tolist() == [[0.0] * 3] * 2
-
-
-def test_a_row_does_not_depend_on_those_beside_it():
-    torch.manual_seed(0)
-    layer, rows = Int8Linear(nn.Linear(64, 16)), torch.randn(40, 64)
-    beside_large = layer(torch.cat([rows[:7], 1000 * rows[7:]]))[:7]
-    torch.testing.assert_close(beside_large, layer(rows[:7]), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["paper", "reference"])
@@ -121,14 +77,12 @@ def test_other_devices_are_refused():
         with_precision(network().to("meta"), "int8")
 
 
-def test_a_cpu_that_multiplies_wrongly_is_refused(monkeypatch):
-    check_int8_products()
-    check_int8_products.cache_clear()
-    # As without VNNI: 255 * 127 * 2 does not fit into 16 bits and stays at their largest number.
-    monkeypatch.setattr(Int8Linear, "forward", lambda _, rows: torch.full((len(rows), 16), 16.2))
-    with pytest.raises(InputError, match="gets products of 8 bits wrong"):
+def test_a_cpu_whose_int8_products_overflow_is_refused(monkeypatch):
+    check_int8.cache_clear()
+    monkeypatch.setattr(Int8BatchLinear, "forward", lambda _, rows: torch.full((len(rows), 16), 16.2))
+    with pytest.raises(InputError, match="overflow on this CPU"):
         SinkhornSorter(network(), precision="int8")
-    check_int8_products.cache_clear()
+    check_int8.cache_clear()
 
 
 @pytest.mark.parametrize("visual_size", [None, VISUAL])

@@ -4,7 +4,7 @@ import torch
 from sct.models.config import CaptionerConfig
 from sct.models.show_control_tell import build_show_control_tell
 from sct.training.captioner.losses import Loss
-from sct.training.cuda_graph_step import LossModule, TrainingStep, make_optimiser
+from sct.training.cuda_graph_step import LossModule, TrainingStep, make_optimizer
 
 
 def network():
@@ -17,18 +17,18 @@ def network():
 def step_on(objective, clip_norm: float = 0.0) -> TrainingStep:
     captioner = network()
     learner = LossModule(captioner, objective)
-    optimiser = make_optimiser(captioner, torch.device("cpu"))
+    optimiser = make_optimizer(captioner, torch.device("cpu"))
     return TrainingStep(learner, learner, optimiser, torch.Tensor.backward, clip_norm=clip_norm)
 
 
 def plain(captioner, chosen, noise) -> Loss:
-    total = captioner.output.bias.sum() + chosen.sum()
+    total = captioner.vocab_projection.bias.sum() + chosen.sum()
     return Loss(total, {"chosen": chosen.sum().float()})
 
 
 def with_endless_gradient(captioner, chosen, noise) -> Loss:
     """A finite loss, 0, whose gradient is not: the root of nothing."""
-    return Loss((captioner.output.bias * 0).sum().sqrt() if int(chosen[0]) == 2 else captioner.output.bias.sum())
+    return Loss((captioner.vocab_projection.bias * 0).sum().sqrt() if int(chosen[0]) == 2 else captioner.vocab_projection.bias.sum())
 
 
 def test_nothing_to_report_yet():

@@ -1,4 +1,4 @@
-"""Sizes and variant of a captioner."""
+"""Config of a captioner: sizes, variant and mode."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from sct.errors import InputError
 
 Variant = Literal[
-    "ours",
+    "show_control_tell",
     "single_sentinel",
     "no_visual_sentinel",
     "controllable_lstm",
@@ -17,61 +17,68 @@ Variant = Literal[
     "ag_cvae",
     "pos",
 ]
-"""The paper's model, its two ablations, and what it is compared with (section 4.3)."""
-OURS: tuple[Variant, ...] = ("ours", "single_sentinel", "no_visual_sentinel")
-"""Those with a gate and a pointer; ``sct.models.baselines`` makes the others."""
-_SEE_WHOLE_IMAGES = ("up_down", "neural_baby_talk", "ag_cvae", "pos")
-_SEE_POOLS = ("controllable_lstm", "controllable_up_down", "fc_2k")
+"""The paper's model, its two ablations, and the baselines (section 4.3)."""
+GATED_VARIANTS: tuple[Variant, ...] = ("show_control_tell", "single_sentinel", "no_visual_sentinel")
+"""Variants with a chunk-shifting gate; the others are in ``sct.models.baselines``."""
+_IGNORE_CONTROL = ("up_down", "neural_baby_talk", "ag_cvae", "pos")
+_POOL_CONTROL = ("controllable_lstm", "controllable_up_down", "fc_2k")
 Mode = Literal["paper", "reference"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaptionerConfig:
-    """Everything that shapes the network."""
+    """Everything that determines the shapes of the weights and what is computed from them."""
 
     vocabulary_size: int
-    """Words it can say, the four special ones included."""
+    """Words, including the four special tokens."""
     feature_size: int = 2048
-    """Of a region's feature vector."""
+    """Size of a region feature vector."""
     word_size: int = 1000
-    """Of a word's embedding."""
+    """Size of a word embedding."""
     hidden_size: int = 1000
-    """Of both LSTM layers."""
+    """Hidden size of both LSTM layers."""
     attention_size: int = 512
-    variant: Variant = "ours"
+    """Size of attention keys and queries."""
+    variant: Variant = "show_control_tell"
+    """Model."""
     mode: Mode = "paper"
     """The equations as printed, or what the authors' released code computes."""
-    image_in_top_layer: bool = False
-    """Whether the second LSTM sees the image descriptor too (the authors' ``img_second_lstm``)."""
+    image_in_language_lstm: bool = False
+    """Whether the language LSTM sees the image descriptor too (the authors' ``img_second_lstm``)."""
     end_slot: bool = False
-    """Whether an empty region set follows the last one, so that it can be seen that the control is over."""
+    """Append an empty region set to each control, so the model can tell that every region has been described."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are no sizes."""
+        """Check sizes and combinations."""
         for name in ("vocabulary_size", "feature_size", "word_size", "hidden_size", "attention_size"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} is {value!r}: expected a whole number above 0")
+                raise InputError(f"got {name} {value!r}, expected an integer above 0")
         if self.vocabulary_size <= 4:
-            raise InputError(f"vocabulary_size is {self.vocabulary_size}: expected words beyond the four special ones")
-        if self.variant not in get_args(Variant):
-            raise InputError(f"variant {self.variant!r}: expected {', '.join(get_args(Variant))}")
-        if self.mode not in ("paper", "reference"):
-            raise InputError(f"mode {self.mode!r}: expected paper or reference")
-        if self.mode == "reference" and self.variant not in OURS:
-            raise InputError(f"variant {self.variant!r} in mode 'reference': the authors released no such captioner")
-        if self.end_slot and (self.mode == "reference" or self.variant not in OURS):
             raise InputError(
-                f"end_slot of a captioner of variant {self.variant!r} in mode {self.mode!r}: expected one that has a "
-                f"pointer, {', '.join(OURS)}, in mode 'paper'"
+                f"got vocabulary_size {self.vocabulary_size}, expected at least one word besides the 4 special tokens"
+            )
+        if self.variant not in get_args(Variant):
+            raise InputError(f"got variant {self.variant!r}, expected one of {', '.join(get_args(Variant))}")
+        if self.mode not in get_args(Mode):
+            raise InputError(f"got mode {self.mode!r}, expected paper or reference")
+        if self.mode == "reference" and self.variant not in GATED_VARIANTS:
+            raise InputError(
+                f"got mode 'reference' for variant {self.variant!r}, expected one of {', '.join(GATED_VARIANTS)}: the "
+                "authors released no others"
+            )
+        if self.end_slot and (self.mode == "reference" or self.variant not in GATED_VARIANTS):
+            raise InputError(
+                f"got end_slot for variant {self.variant!r} in mode {self.mode!r}, expected one of "
+                f"{', '.join(GATED_VARIANTS)} in mode 'paper': the end slot needs a pointer"
             )
 
     @property
     def ignores_control(self) -> bool:
-        """Whether it is shown all regions of an image as one region set, whatever the control."""
-        return self.variant in _SEE_WHOLE_IMAGES
+        """Whether the model sees all regions of the image as one region set, whatever the control."""
+        return self.variant in _IGNORE_CONTROL
 
     @property
     def pools_control(self) -> bool:
-        """Whether the region sets of a control are one to it, as far as it looks at them at all."""
-        return self.variant in _SEE_POOLS
+        """Whether the model sees the region sets of a control as one, without their order."""
+        return self.variant in _POOL_CONTROL

@@ -1,7 +1,4 @@
-"""The checkpoints that the authors released, read without running anything that stands in them.
-
-How is for ``sct.storage.safe_pickle`` to say.
-"""
+"""Reads the captioner checkpoints that the authors released, without executing anything in them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,93 +7,72 @@ from typing import Any
 
 from torch import Tensor
 
-from sct.captioner.bundle import Bundle, load_bundle, save_bundle
 from sct.errors import InputError
-from sct.language.vocabulary import read_vocabulary
 from sct.models.config import CaptionerConfig, Variant
-from sct.models.registry import build_from_state_dict, check_state_dict, state_dict_shapes
-from sct.storage.artifacts import sha256_file
+from sct.models.registry import check_state_dict, state_dict_shapes
 from sct.storage.safe_pickle import safe_torch_load
-from sct.storage.toml import TomlValue
 
-OUR_NAMES = {
-    "embed": "words",
-    "lstm_cell_1": "bottom",
-    "lstm_cell_2": "top",
-    "att_va": "compatibility.region_key",
-    "att_ha": "compatibility.query",
-    "att_a": "compatibility.score",
+KEY_MAP = {
+    "embed": "word_embedding",
+    "lstm_cell_1": "attention_lstm",
+    "lstm_cell_2": "language_lstm",
+    "att_va": "attention.region_key",
+    "att_ha": "attention.query",
+    "att_a": "attention.score",
     "W1_is": "visual_sentinel.from_input",
     "W1_hs": "visual_sentinel.from_hidden",
     "att_sa": "visual_score.key",
     "att_s": "visual_score.score",
-    "s_fc": "sentinel_value",
+    "s_fc": "sentinel_projection",
     "W1_ig": "chunk_sentinel.from_input",
     "W1_hg": "chunk_sentinel.from_hidden",
     "att_ga": "chunk_score.key",
     "att_g": "chunk_score.score",
-    "out_fc": "output",
+    "out_fc": "vocab_projection",
 }
-"""The authors' names for the parts, and ours."""
-_THEIR_NAMES = {ours: theirs for theirs, ours in OUR_NAMES.items()}
+"""Modules in the authors' state dicts -> modules of ``ShowControlTell``."""
+_REFERENCE_KEY = {ours: reference for reference, ours in KEY_MAP.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferenceCheckpoint:
-    """What one of the authors' files holds."""
+    """Contents of one of the authors' checkpoints."""
 
     config: CaptionerConfig
-    """Told by the shapes of the weights."""
+    """Inferred from the shapes of the weights."""
     weights: Mapping[str, Tensor]
-    """By our names."""
+    """State dict of ``ShowControlTell``."""
     epoch: int | None
     val_cider: float | None
-    """As the file has it; None where it does not say."""
-
-
-def import_reference(checkpoint: Path, vocabulary: Path, out: Path) -> Bundle:
-    """Make a bundle of the authors' checkpoint and the vocabulary it was trained with."""
-    if out.exists() or out.is_symlink():
-        raise InputError(f"{out} exists already: name a folder that does not, or remove it")
-    words = read_vocabulary(vocabulary)
-    read = read_reference(checkpoint)
-    if len(words) != read.config.vocabulary_size:
-        raise InputError(
-            f"{vocabulary} has {len(words):,} words with the four special ones, but {checkpoint} says "
-            f"{read.config.vocabulary_size:,}: expected the vocabulary it was trained with"
-        )
-    provenance: dict[str, TomlValue] = {"source": checkpoint.name, "source_sha256": sha256_file(checkpoint)}
-    facts: dict[str, TomlValue | None] = {"epoch": read.epoch, "val_cider": read.val_cider}
-    provenance |= {name: fact for name, fact in facts.items() if fact is not None}
-    save_bundle(out, build_from_state_dict(read.config, read.weights), words, provenance=provenance)
-    return load_bundle(out)
+    """As recorded; None if the file has none."""
 
 
 def read_reference(path: Path) -> ReferenceCheckpoint:
-    """Read a checkpoint of the authors; the variant and all sizes are told by its weights."""
+    """Read a checkpoint of the authors; variant and sizes are inferred from its weights."""
     content = safe_torch_load(path, "a checkpoint of the authors")
     content = content if isinstance(content, dict) else {}
-    found = content.get("state_dict")
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
-        raise InputError(f"{path} holds no state_dict with weights: expected a checkpoint of the authors' train script")
-    if found and all(name.startswith("module.") for name in found):
-        # It was saved from inside DataParallel.
-        found = {name.removeprefix("module."): weight for name, weight in found.items()}
-    config = _config(found, path)
+    state_dict = content.get("state_dict")
+    if not isinstance(state_dict, dict) or not all(isinstance(name, str) for name in state_dict):
+        raise InputError(f"{path} has no state_dict, expected a checkpoint of the authors' train script")
+    if state_dict and all(name.startswith("module.") for name in state_dict):
+        # Saved from inside DataParallel.
+        state_dict = {name.removeprefix("module."): weight for name, weight in state_dict.items()}
+    config = _infer_config(state_dict, path)
     _check_options(content.get("opt"), config, path)
-    check_state_dict(found, {_theirs(name): shape for name, shape in state_dict_shapes(config).items()}, path)
-    epoch, val_cider = _real(content.get("epoch")), _real(content.get("val_cider"))
-    weights = {_ours(name): weight.detach() for name, weight in found.items()}
+    expected = {_rename(name, _REFERENCE_KEY): shape for name, shape in state_dict_shapes(config).items()}
+    check_state_dict(state_dict, expected, path)
+    epoch, val_cider = _as_number(content.get("epoch")), _as_number(content.get("val_cider"))
+    weights = {_rename(name, KEY_MAP): weight.detach() for name, weight in state_dict.items()}
     return ReferenceCheckpoint(config, weights, None if epoch is None else int(epoch), val_cider)
 
 
-def _config(weights: Mapping[str, Any], path: Path) -> CaptionerConfig:
-    """Sizes and variant; what does not fit together is left to the check of all shapes, except the layers' inputs."""
+def _infer_config(weights: Mapping[str, Any], path: Path) -> CaptionerConfig:
+    """Config from the weights; ``check_state_dict`` finds contradictions other than in the LSTM inputs."""
 
     def shape(name: str) -> tuple[int, int]:
         weight = weights.get(name)
         if not isinstance(weight, Tensor) or weight.dim() != 2:
-            raise InputError(f"{path} has no matrix {name}: expected a checkpoint of the authors' captioner")
+            raise InputError(f"{path} has no matrix {name}, expected a checkpoint of the authors' captioner")
         return int(weight.shape[0]), int(weight.shape[1])
 
     vocabulary_size, word_size = shape("embed.weight")
@@ -104,22 +80,22 @@ def _config(weights: Mapping[str, Any], path: Path) -> CaptionerConfig:
     attention_size, feature_size = shape("att_va.weight")
     has_visual, has_chunk = "W1_is.weight" in weights, "W1_ig.weight" in weights
     if not (has_visual or has_chunk):
-        raise InputError(f"{path} has neither W1_is nor W1_ig: expected a captioner with a visual or a chunk sentinel")
+        raise InputError(f"{path} has neither W1_is nor W1_ig, expected a captioner with a visual or a chunk sentinel")
     variant: Variant = "no_visual_sentinel"
     if has_visual:
-        variant = "ours" if has_chunk else "single_sentinel"
+        variant = "show_control_tell" if has_chunk else "single_sentinel"
 
-    _, bottom_size = shape("lstm_cell_1.weight_ih")
-    if bottom_size == feature_size + word_size:
+    _, attention_input = shape("lstm_cell_1.weight_ih")
+    if attention_input == feature_size + word_size:
         raise InputError(
-            f"{path} was trained without h2_first_lstm, so its first LSTM does not see the second one's state: expected "
-            "h2_first_lstm, as the paper and all released checkpoints have it"
+            f"{path} was trained without h2_first_lstm: its first LSTM does not see the second one's state, expected "
+            "h2_first_lstm as in the paper and all released checkpoints"
         )
-    _, top_size = shape("lstm_cell_2.weight_ih")
+    _, language_input = shape("lstm_cell_2.weight_ih")
     without_image = hidden_size + feature_size
-    if top_size not in (without_image, without_image + feature_size):
+    if language_input not in (without_image, without_image + feature_size):
         raise InputError(
-            f"{path}: the second LSTM takes {top_size} values: expected {without_image}, or "
+            f"{path}: got {language_input} inputs of the second LSTM, expected {without_image}, or "
             f"{without_image + feature_size} with the image"
         )
     return CaptionerConfig(
@@ -130,24 +106,21 @@ def _config(weights: Mapping[str, Any], path: Path) -> CaptionerConfig:
         attention_size=attention_size,
         variant=variant,
         mode="reference",
-        image_in_top_layer=top_size > without_image,
+        image_in_language_lstm=language_input > without_image,
     )
 
 
 def _check_options(options: object, config: CaptionerConfig, path: Path) -> None:
-    """Refuse a file whose training options, where it has them, and weights contradict each other."""
-    expected = {"h2_first_lstm": True, "img_second_lstm": config.image_in_top_layer}
+    """Raise if the training options of the file, if any, contradict its weights."""
+    expected = {"h2_first_lstm": True, "img_second_lstm": config.image_in_language_lstm}
     for name, by_weights in expected.items():
-        said = options.get(name) if isinstance(options, Mapping) else getattr(options, name, None)
-        if said is not None and (not isinstance(said, bool | int) or bool(said) != by_weights):
-            raise InputError(
-                f"{path} says {name}={said} in opt, but its weights say {by_weights}: expected a file that agrees with "
-                "itself; get it again"
-            )
+        value = options.get(name) if isinstance(options, Mapping) else getattr(options, name, None)
+        if value is not None and (not isinstance(value, bool | int) or bool(value) != by_weights):
+            raise InputError(f"{path}: got {name}={value} in opt, but {by_weights} by its weights: get the file again")
 
 
-def _real(value: object) -> float | None:
-    """A plain number; the scores that a file brings along are for people, so what is none is passed over."""
+def _as_number(value: object) -> float | None:
+    """A recorded score as a plain number; None for anything else."""
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -155,11 +128,6 @@ def _real(value: object) -> float | None:
     return float(value) if abs(value) < 1e300 else None
 
 
-def _ours(name: str) -> str:
-    part, _, rest = name.rpartition(".")
-    return f"{OUR_NAMES[part]}.{rest}"
-
-
-def _theirs(name: str) -> str:
-    part, _, rest = name.rpartition(".")
-    return f"{_THEIR_NAMES[part]}.{rest}"
+def _rename(name: str, key_map: Mapping[str, str]) -> str:
+    module, _, parameter = name.rpartition(".")
+    return f"{key_map[module]}.{parameter}"

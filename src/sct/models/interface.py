@@ -51,7 +51,7 @@ class Decoder(Protocol):
     """Whether its states record ``attention_weights`` and ``pointer``."""
 
     def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> Any:
-        """State before the first word, one row per example; ``latents`` only with ``has_latents``, 0 is the most likely."""
+        """State before the first word, one row per example; latent 0 is the most likely."""
         ...
 
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
@@ -63,10 +63,20 @@ class CaptionModel(nn.Module, ABC):
     """Trainable caption model; implements the step interface of ``sct.decoding``."""
 
     config: CaptionerConfig
-    output: nn.Linear
-    """From the last hidden state to vocabulary logits."""
+    vocab_projection: nn.Linear
     has_latents: ClassVar[bool] = False
     supports_soft_targets: ClassVar[bool] = False
+
+    def reset_parameters(self) -> None:
+        """Xavier-normal weights, orthogonal recurrent weights, zero biases: the authors' code; the paper names none."""
+        for name, parameter in self.named_parameters():
+            if parameter.dim() < 2:
+                nn.init.zeros_(parameter)
+            elif name.endswith("weight_hh"):
+                for block in parameter.data.split(self.config.hidden_size):
+                    nn.init.orthogonal_(block)
+            else:
+                nn.init.xavier_normal_(parameter)
 
     @abstractmethod
     def init_state(self, batch: ControlBatch) -> Any:

@@ -1,7 +1,4 @@
-"""The parts a captioner is put together from: sentinels, compatibility scores, gates (section 3.1).
-
-Each part computes what its equation says. ``paper`` and ``reference`` differ in which parts are handed in.
-"""
+"""Building blocks of caption models: sentinels, additive attention and chunk-shifting gates (section 3.1)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,7 +11,7 @@ MASKED = float("-inf")
 
 
 class Sentinel(nn.Module):
-    """A component of the memory to fall back on: sigmoid(W_i x + W_h h) * tanh(m), Eq. 2-3 and 7-8.
+    """Visual or chunk sentinel: sigmoid(W_i x + W_h h) * tanh(m), Eq. 2-3 and 7-8.
 
     The equations have no bias; the authors' code has one in both products.
     """
@@ -28,16 +25,16 @@ class Sentinel(nn.Module):
         self,
         inputs: Float[Tensor, "rows inputs"],
         hidden: Float[Tensor, "rows hidden"],
-        memory: Float[Tensor, "rows hidden"],
+        cell: Float[Tensor, "rows hidden"],
     ) -> Float[Tensor, "rows hidden"]:
-        """The sentinel vector."""
-        return torch.sigmoid(self.from_input(inputs) + self.from_hidden(hidden)) * torch.tanh(memory)
+        """Sentinel vector from the LSTM's input, hidden state and cell state (m)."""
+        return torch.sigmoid(self.from_input(inputs) + self.from_hidden(hidden)) * torch.tanh(cell)
 
 
-class Compatibility(nn.Module):
-    """Scores of vectors against the state: w_h^T tanh(W v + W_g h), Eq. 4-5.
+class AdditiveAttention(nn.Module):
+    """Attention scores of regions: w_h^T tanh(W_sr v + W_g h), Eq. 4-5.
 
-    ``query`` (W_g) and ``score`` (w_h) belong to the state and are shared by all that is compared with it.
+    ``query`` (W_g) and ``score`` (w_h) are shared with the sentinels, which have keys of their own.
     """
 
     def __init__(self, feature_size: int, hidden_size: int, attention_size: int) -> None:
@@ -49,13 +46,13 @@ class Compatibility(nn.Module):
     def forward(
         self, keys: Float[Tensor, "rows members attention"], query: Float[Tensor, "rows attention"]
     ) -> Float[Tensor, "rows members"]:
-        """Score of each region whose key is given."""
+        """Score of each region from its key."""
         scores: Tensor = self.score(torch.tanh(keys + query[:, None]))
         return scores.squeeze(-1)
 
 
 class SentinelScore(nn.Module):
-    """Score of a sentinel in the same distribution, Eq. 4 and 9; the authors' code gives it a vector of its own."""
+    """Attention score of a sentinel, Eq. 4 and 9; with ``own_vector`` it has its own w_h, as in the authors' code."""
 
     def __init__(self, hidden_size: int, attention_size: int, *, own_vector: bool) -> None:
         super().__init__()
@@ -65,13 +62,13 @@ class SentinelScore(nn.Module):
     def forward(
         self, sentinel: Float[Tensor, "rows hidden"], query: Float[Tensor, "rows attention"], shared: nn.Linear
     ) -> Float[Tensor, " rows"]:
-        """Score of the sentinel, by its own vector or the shared one."""
+        """Score by its own vector, or by the ``shared`` one."""
         score: Tensor = (self.score or shared)(torch.tanh(self.key(sentinel) + query))
         return score.squeeze(-1)
 
 
-class Attended(NamedTuple):
-    """What a step looked at."""
+class AttentionOutput(NamedTuple):
+    """Result of adaptive attention."""
 
     context: Float[Tensor, "rows features"]
     region_weights: Float[Tensor, "rows members"]
@@ -84,52 +81,64 @@ def attend(
     mask: Bool[Tensor, "rows members"],
     sentinel: Float[Tensor, "rows features"] | None,
     sentinel_score: Float[Tensor, " rows"] | None,
-) -> Attended:
+) -> AttentionOutput:
     """Adaptive attention over the regions of the current set and the visual sentinel, Eq. 9-10.
 
-    Without a sentinel an empty set has nothing to attend: its context is zero.
+    Without a sentinel, the context of an empty set is zero.
     """
-    scores = region_scores.masked_fill(~mask, MASKED)
     if sentinel is None or sentinel_score is None:
-        is_empty = ~mask.any(dim=1, keepdim=True)
-        weights = torch.softmax(scores.masked_fill(is_empty, 0.0), dim=1).masked_fill(is_empty, 0.0)
+        weights = masked_softmax(region_scores, mask)
         context = torch.einsum("rmf,rm->rf", regions, weights)
-        return Attended(context, weights, torch.zeros_like(weights[:, 0]))
+        return AttentionOutput(context, weights, torch.zeros_like(weights[:, 0]))
+    scores = region_scores.masked_fill(~mask, MASKED)
     weights = torch.softmax(torch.cat([scores, sentinel_score[:, None]], dim=1), dim=1)
     region_weights, sentinel_weight = weights[:, :-1], weights[:, -1]
     context = torch.einsum("rmf,rm->rf", regions, region_weights) + sentinel_weight[:, None] * sentinel
-    return Attended(context, region_weights, sentinel_weight)
+    return AttentionOutput(context, region_weights, sentinel_weight)
 
 
-def lstm_step(
-    gates: Float[Tensor, "rows gates"], more: Float[Tensor, "rows gates"], memory: Float[Tensor, "rows hidden"]
+def masked_softmax(
+    scores: Float[Tensor, "*rows members"], mask: Bool[Tensor, "... members"]
+) -> Float[Tensor, "*rows members"]:
+    """Softmax over the unmasked members of each row; zeros where all are masked.
+
+    >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, True], [False, False]])).tolist()
+    [[0.5, 0.5], [0.0, 0.0]]
+    """
+    is_empty = ~mask.any(dim=-1, keepdim=True)
+    masked = scores.masked_fill(~mask, MASKED).masked_fill(is_empty, 0.0)
+    return torch.softmax(masked, dim=-1).masked_fill(is_empty, 0.0)
+
+
+def lstm_cell(
+    gates: Float[Tensor, "rows gates"], more_gates: Float[Tensor, "rows gates"], cell: Float[Tensor, "rows hidden"]
 ) -> tuple[Float[Tensor, "rows hidden"], Float[Tensor, "rows hidden"]]:
-    """Hidden state and memory from the two sums that come into the four gates, in the order of ``nn.LSTMCell``."""
-    if gates.is_cuda:  # one kernel for all of it, which torch has for its own cells
-        hidden, memory, _ = torch.ops.aten._thnn_fused_lstm_cell(gates, more, memory, None, None)
-        return hidden, memory
-    take, forget, new, give = (gates + more).chunk(4, dim=1)
-    memory = torch.sigmoid(forget) * memory + torch.sigmoid(take) * torch.tanh(new)
-    return torch.sigmoid(give) * torch.tanh(memory), memory
+    """Hidden and cell state from two summands of the gate pre-activations, in the gate order of ``nn.LSTMCell``."""
+    if gates.is_cuda:  # the fused kernel of nn.LSTMCell
+        hidden, cell, _ = torch.ops.aten._thnn_fused_lstm_cell(gates, more_gates, cell, None, None)
+        return hidden, cell
+    input_gate, forget_gate, candidate, output_gate = (gates + more_gates).chunk(4, dim=1)
+    cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
+    return torch.sigmoid(output_gate) * torch.tanh(cell), cell
 
 
-def exact(dtype: torch.dtype) -> torch.dtype:
-    """Float32 at least: half precision is too coarse for what is exponentiated or summed.
+def accumulate_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Precision of softmax and sums: at least float32.
 
-    >>> exact(torch.bfloat16), exact(torch.float64)
+    >>> accumulate_dtype(torch.bfloat16), accumulate_dtype(torch.float64)
     (torch.float32, torch.float64)
     """
     return torch.promote_types(dtype, torch.float32)
 
 
 def compute_dtype(weight: Tensor) -> torch.dtype:
-    """The precision of products with a weight: autocast's where it is on, else the weight's own."""
+    """Precision of matrix products with a weight: autocast's if enabled, else the weight's own."""
     device = weight.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
 
 
 Gate = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""From the sentinel's score, the regions' scores and their mask to log-probabilities of staying and shifting."""
+"""Chunk-shifting gate: (sentinel score, region scores, region mask) -> log-probabilities of STAY and SHIFT."""
 
 
 def paper_gate(
@@ -137,10 +146,10 @@ def paper_gate(
     region_scores: Float[Tensor, "rows members"],
     mask: Bool[Tensor, "rows members"],
 ) -> Float[Tensor, "rows 2"]:
-    """Log-probabilities of staying and shifting: the chunk sentinel's weight against the regions', Eq. 6.
+    """Log-probabilities of STAY and SHIFT: softmax of the regions' total against the chunk sentinel, Eq. 6.
 
-    The equation has no case for an empty set, where it would make staying impossible and its loss infinite: such a set
-    weighs as much as one region of score 0, as in the authors' code, and how long to stay there is learned.
+    For an empty set the equation would make STAY impossible and its loss infinite. Such a set weighs as much as one
+    region of score 0, as in the authors' code.
     """
     regions = torch.logsumexp(region_scores.masked_fill(~mask, MASKED), dim=1).masked_fill(~mask.any(dim=1), 0.0)
     return torch.log_softmax(torch.stack([regions, sentinel_score], dim=1), dim=1)
@@ -151,6 +160,6 @@ def reference_gate(
     region_scores: Float[Tensor, "rows members"],
     mask: Bool[Tensor, "rows members"],
 ) -> Float[Tensor, "rows 2"]:
-    """The authors' gate: a sum of scores where the paper has one of exponentials, and the sentinel means to stay."""
+    """The authors' gate: it sums scores instead of exponentials, and the sentinel votes for STAY."""
     regions = region_scores.masked_fill(~mask, 0.0).sum(dim=1)
     return torch.log_softmax(torch.stack([sentinel_score, regions], dim=1), dim=1)

@@ -1,20 +1,12 @@
-"""The Sinkhorn operator: from a square of scores to a soft permutation (appendix A).
-
-Rows and columns are normalised in turn. All of it happens to logarithms, so that no score is too large.
-
-The sorting network of appendix A: each region set gets a score for each place in the order, by itself.
-
-The first layer of a sorting network in 8 bits: of all that it computes for an image's features, nine tenths.
-
-From a soft permutation to an order: Hungarian assignment at test (section 3.3), and how probable the order is.
-"""
+"""The paper's sorter (section 3.3, appendix A): scoring network, Sinkhorn operator, losses, Hungarian assignment."""
 
 import copy
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import permutations
-from math import log
-from typing import Literal, get_args
+from math import isfinite, log
+from typing import Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -23,99 +15,136 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sct.errors import InputError
-from sct.sorting.batches import SortingBatch
-from sct.sorting.interface import Permutations, SorterConfig, SorterInputs
+from sct.models.config import Mode
+from sct.models.linear import Int8BatchLinear, check_int8
+from sct.sorting.batches import SorterBatch
+from sct.sorting.interface import (
+    GEOMETRY_SIZE,
+    Permutations,
+    Sorter,
+    SorterInputs,
+    SorterState,
+    check_sizes,
+    invert_permutation,
+    load_weights,
+)
 
+SinkhornPrecision = Literal["float32", "int8"]
 REFERENCE_EPSILON = 1e-7
-"""What the authors' code adds to every sum before it divides."""
+"""Added by the authors' code to every sum before division."""
+_VISUAL_HIDDEN, _BRANCH, _JOINT = 512, 128, 256
+_CHUNK = 2500
+"""Regions scored at a time, so that activations stay in the CPU cache."""
+_MAX_ENUMERATED = 6
+"""Sets up to which all permutations are enumerated (720)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SinkhornConfig:
+    """Config of the network and of the Sinkhorn operator."""
+
+    max_sets: int = 10
+    """Maximum number of region sets: the network has one output per position."""
+    word_size: int = 300
+    """Size of class word vectors."""
+    visual_size: int | None = 2048
+    """Size of region features; None: class and geometry only."""
+    mode: Mode = "paper"
+    """The appendix as printed, or as in the authors' released code."""
+    iterations: int = 20
+    temperature: float = 0.1
+    """Divides the scores, which are in [-1, 1]; the lower, the closer to a permutation."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check_sizes(self, ("max_sets", "word_size", "visual_size", "iterations"))
+        if not isinstance(self.temperature, float | int) or not (isfinite(self.temperature) and self.temperature > 0):
+            raise InputError(f"temperature is {self.temperature!r}: expected a number above 0, such as 0.1")
+        if self.mode not in get_args(Mode):
+            raise InputError(f"mode is {self.mode!r}: expected {' or '.join(get_args(Mode))}")
 
 
 def sinkhorn(
-    scores: Float[Tensor, "examples sets places"],
+    scores: Float[Tensor, "examples sets positions"],
     mask: Bool[Tensor, "examples sets"],
     *,
     iterations: int = 20,
     temperature: float = 0.1,
     columns_first: bool = False,
     epsilon: float = 0.0,
-) -> Float[Tensor, "examples sets places"]:
-    """Turn each square of scores into one whose rows and columns sum to 1.
+) -> Float[Tensor, "examples sets positions"]:
+    """Sinkhorn operator: normalise rows and columns alternately, in log space, into a soft permutation.
 
-    ``mask`` says which sets, and thereby which places, are real; padding is matched with itself and touches nothing
-    else. What is normalised last sums to 1 exactly, the other nearly so: columns in the paper, rows in the authors'
-    code, which starts with the columns.
+    ``mask`` marks the sets, and thereby the positions, that exist; padding is matched with itself. What is normalised
+    last sums to 1 exactly, the other approximately: columns in the paper, rows in the authors' code, which starts with
+    the columns.
 
     >>> soft = sinkhorn(torch.tensor([[[0.1, 0.2], [0.2, 0.1]]]), torch.tensor([[True, True]]))
-    >>> [[round(entry, 3) for entry in row] for row in soft[0].tolist()]  # e / (1 + e), as 0.1 more is e times as much
+    >>> [[round(entry, 3) for entry in row] for row in soft[0].tolist()]  # e / (1 + e)
     [[0.269, 0.731], [0.731, 0.269]]
     """
-    # The batch goes last: sums over ten neighbours are slow, sums over ten rows of a thousand are not.
-    logits = _padded(scores / temperature, mask).movedim(0, -1)
+    # Batch last: reductions over ten rows of a thousand are faster than over ten neighbours.
+    logits = _mask_logits(scores / temperature, mask).movedim(0, -1)
     axes = (0, 1) if columns_first else (1, 0)
     for _ in range(iterations):
         for axis in axes:
-            # The same with and without an epsilon of 0, but one operation instead of seven.
-            logits = logits - _log_sum(logits, axis, epsilon) if epsilon else logits.log_softmax(dim=axis)
-    # Over the mask again: with an epsilon padding is not quite 1.
+            # log_softmax is the case epsilon = 0 in one operation instead of seven.
+            logits = logits - _logsumexp(logits, axis, epsilon) if epsilon else logits.log_softmax(dim=axis)
+    # Masked again: with an epsilon, padding is not exactly 1.
     return logits.exp().movedim(-1, 0) * (mask[:, :, None] & mask[:, None, :])
 
 
-def _padded(
-    logits: Float[Tensor, "examples sets places"], mask: Bool[Tensor, "examples sets"]
-) -> Float[Tensor, "examples sets places"]:
-    """Scores of the real block; padding has 0 on the diagonal, so that each sum has a term, and else no weight."""
-    real = mask[:, :, None] & mask[:, None, :]
+def _mask_logits(
+    logits: Float[Tensor, "examples sets positions"], mask: Bool[Tensor, "examples sets"]
+) -> Float[Tensor, "examples sets positions"]:
+    """Logits with -inf for padding, except 0 on its diagonal, so that every sum has a term."""
+    exists = mask[:, :, None] & mask[:, None, :]
     diagonal = torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
-    return logits.masked_fill(~real, -torch.inf).masked_fill(~real & diagonal, 0.0)
+    return logits.masked_fill(~exists, -torch.inf).masked_fill(~exists & diagonal, 0.0)
 
 
-def _log_sum(
-    logits: Float[Tensor, "sets places examples"], axis: int, epsilon: float
-) -> Float[Tensor, "#sets #places examples"]:
-    # The shift cancels out of value and gradient alike.
-    largest = logits.detach().amax(dim=axis, keepdim=True)
-    total = (logits - largest).exp().sum(dim=axis, keepdim=True).log() + largest
+def _logsumexp(
+    logits: Float[Tensor, "sets positions examples"], axis: int, epsilon: float
+) -> Float[Tensor, "#sets #positions examples"]:
+    # The shift cancels in value and gradient.
+    maximum = logits.detach().amax(dim=axis, keepdim=True)
+    total = (logits - maximum).exp().sum(dim=axis, keepdim=True).log() + maximum
     return torch.logaddexp(total, torch.full_like(total, log(epsilon)))
 
 
-_VISUAL_HIDDEN, _BRANCH, _JOINED, _GEOMETRY = 512, 128, 256, 4
-_REGIONS_AT_ONCE = 2500
-"""What one layer leaves is then mostly in the cache when the next one wants it."""
+class SinkhornNetwork(nn.Module):
+    """Scores each region set for each position of the order, from class vector, visual feature and geometry."""
 
-
-class SortingNetwork(nn.Module):
-    """Word vector of the class, visual feature, position and size -> a score for each place, from -1 to 1."""
-
-    def __init__(self, config: SorterConfig) -> None:
-        """Make the layers."""
+    def __init__(self, config: SinkhornConfig) -> None:
         super().__init__()
         self.config = config
-        self.word = nn.Linear(config.word_size, _BRANCH)
-        self.visual: nn.Module | None = None
-        self.visual_out: nn.Linear | None = None
+        self.word_fc = nn.Linear(config.word_size, _BRANCH)
+        self.visual_fc1: nn.Module | None = None
+        self.visual_fc2: nn.Linear | None = None
         if config.visual_size is not None:
-            self.visual = nn.Linear(config.visual_size, _VISUAL_HIDDEN)
-            self.visual_out = nn.Linear(_VISUAL_HIDDEN, _BRANCH)
-        self.joined = nn.Linear((1 if config.visual_size is None else 2) * _BRANCH + _GEOMETRY, _JOINED)
-        self.places = nn.Linear(_JOINED, config.max_sets)
+            self.visual_fc1 = nn.Linear(config.visual_size, _VISUAL_HIDDEN)
+            self.visual_fc2 = nn.Linear(_VISUAL_HIDDEN, _BRANCH)
+        num_branches = 1 if config.visual_size is None else 2
+        self.joint_fc = nn.Linear(num_branches * _BRANCH + GEOMETRY_SIZE, _JOINT)
+        self.position_head = nn.Linear(_JOINT, config.max_sets)
 
     def forward(self, inputs: SorterInputs) -> Float[Tensor, "examples slots slots"]:
-        """Scores of sets (rows) for places (columns); a set of several regions has the mean of their scores.
+        """Scores in [-1, 1] of sets (rows) for positions (columns); sets of several regions have the mean score.
 
-        The authors' code looks at the first region alone. It also knows no padding: all ``max_sets`` slots take part,
-        the empty ones as a region of zeros, so that in reference mode there are always as many.
+        The authors' code uses the first region of a set only, and no masks: all ``max_sets`` slots compete, empty ones
+        as a region of zeros. In reference mode there are therefore always ``max_sets`` slots.
         """
         self._check(inputs)
         scores = self._region_scores(inputs)
         if self.config.mode == "paper":
             return inputs.set_means(scores)[:, :, : inputs.mask.shape[1]]
-        found = inputs.set_firsts(scores)
-        padded = functional.pad(found, (0, 0, 0, self.config.max_sets - found.shape[1]))
-        real = functional.pad(inputs.mask, (0, self.config.max_sets - inputs.mask.shape[1]))
-        return torch.where(real[:, :, None], padded, self._empty_scores())
+        first = inputs.set_firsts(scores)
+        padded = functional.pad(first, (0, 0, 0, self.config.max_sets - first.shape[1]))
+        exists = functional.pad(inputs.mask, (0, self.config.max_sets - inputs.mask.shape[1]))
+        return torch.where(exists[:, :, None], padded, self._empty_slot_scores())
 
     def soft_permutation(self, inputs: SorterInputs) -> Float[Tensor, "examples slots slots"]:
-        """How much each set (row) belongs to each place (column); rows and columns of real sets sum to 1."""
+        """Probability of each set (row) at each position (column); rows and columns sum to 1."""
         config, scores = self.config, self(inputs)
         if config.mode == "paper":
             return sinkhorn(scores, inputs.mask, iterations=config.iterations, temperature=config.temperature)
@@ -128,162 +157,132 @@ class SortingNetwork(nn.Module):
             epsilon=REFERENCE_EPSILON,
         )
 
-    def _region_scores(self, inputs: SorterInputs) -> Float[Tensor, "regions places"]:
-        # Few classes are named by many regions, so each class goes through its layer once.
-        class_embedding = functional.relu(self.word(inputs.class_vectors))
-        starts = range(0, len(inputs.positions), _REGIONS_AT_ONCE)
-        return torch.cat([self._some_scores(inputs, class_embedding, slice(s, s + _REGIONS_AT_ONCE)) for s in starts])
+    def _region_scores(self, inputs: SorterInputs) -> Float[Tensor, "regions positions"]:
+        # Many regions share few classes, so each class is embedded once.
+        class_embedding = functional.relu(self.word_fc(inputs.class_vectors))
+        starts = range(0, len(inputs.positions), _CHUNK)
+        return torch.cat([self._chunk_scores(inputs, class_embedding, slice(s, s + _CHUNK)) for s in starts])
 
-    def _some_scores(
+    def _chunk_scores(
         self, inputs: SorterInputs, class_embedding: Float[Tensor, "classes branch"], rows: slice
-    ) -> Float[Tensor, "some places"]:
-        parts = [class_embedding[inputs.region_class[rows]]]
-        if self.visual is not None and self.visual_out is not None:
-            hidden = functional.relu(self.visual(inputs.visual_features()[rows]))
-            parts.append(functional.relu(self.visual_out(hidden)))
-        joined = functional.relu(self.joined(torch.cat([*parts, inputs.positions[rows]], dim=1)))
-        return torch.tanh(self.places(joined))
+    ) -> Float[Tensor, "chunk positions"]:
+        branches = [class_embedding[inputs.region_class[rows]]]
+        if self.visual_fc1 is not None and self.visual_fc2 is not None:
+            hidden = functional.relu(self.visual_fc1(inputs.require_features()[rows]))
+            branches.append(functional.relu(self.visual_fc2(hidden)))
+        joint = functional.relu(self.joint_fc(torch.cat([*branches, inputs.positions[rows]], dim=1)))
+        return torch.tanh(self.position_head(joint))
 
-    def _empty_scores(self) -> Float[Tensor, " places"]:
-        """What a slot of zeros gets."""
-        weight = self.places.weight
-        nothing = SorterInputs(
+    def _empty_slot_scores(self) -> Float[Tensor, " positions"]:
+        """Scores of an empty slot, a region of zeros."""
+        weight = self.position_head.weight
+        empty = SorterInputs(
             class_names=(None,),
             class_vectors=weight.new_zeros(1, self.config.word_size),
             region_class=torch.zeros(1, dtype=torch.long, device=weight.device),
-            positions=weight.new_zeros(1, _GEOMETRY),
+            positions=weight.new_zeros(1, GEOMETRY_SIZE),
             features=weight.new_zeros(1, self.config.visual_size or 1),
             set_rows=torch.zeros(1, 1, 1, dtype=torch.long, device=weight.device),
             set_mask=torch.ones(1, 1, 1, dtype=torch.bool, device=weight.device),
             mask=torch.ones(1, 1, dtype=torch.bool, device=weight.device),
         )
-        return self._region_scores(nothing)[0]
+        return self._region_scores(empty)[0]
 
     def _check(self, inputs: SorterInputs) -> None:
-        most, came = self.config.max_sets, inputs.mask.shape[1]
-        if came > most:
+        num_sets, max_sets = inputs.mask.shape[1], self.config.max_sets
+        if num_sets > max_sets:
             raise InputError(
-                f"a control has {came} region sets: this sorter puts at most {most} in order; leave some out, or give "
-                "them in order"
+                f"got a control of {num_sets} region sets, expected at most {max_sets} for this sorter: remove "
+                "some, or give them in order"
             )
         inputs.check_sizes(self.config.word_size, self.config.visual_size)
 
 
-def reconstruction_loss(network: SortingNetwork, batch: SortingBatch) -> Float[Tensor, ""]:
-    """Mean square error between the scrambled sets and the true sequence put back by the soft permutation (app. A).
+def reconstruction_loss(network: SinkhornNetwork, batch: SorterBatch) -> Float[Tensor, ""]:
+    """Mean squared error between the shuffled sets and the true sequence times the soft permutation (appendix A).
 
-    It compares what the network sees of the sets: the mean over the regions of a set, in reference mode its first.
-    Two sets that look the same may change places for free.
+    Sets are compared by the network's inputs: the mean over their regions, in reference mode the first region. Sets
+    with equal inputs are interchangeable.
     """
     inputs = batch.inputs
     visual = network.config.visual_size is not None
-    pooled = inputs.set_means if network.config.mode == "paper" else inputs.set_firsts
-    scrambled = pooled(inputs.region_features(visual=visual))
-    in_order = torch.take_along_dim(scrambled, batch.truth[:, :, None], dim=1)
-    soft = network.soft_permutation(inputs)[:, : scrambled.shape[1], : scrambled.shape[1]]
-    squares = (soft @ in_order - scrambled).square().mean(dim=2)
-    return squares[inputs.mask].mean()
+    pool = inputs.set_means if network.config.mode == "paper" else inputs.set_firsts
+    shuffled = pool(inputs.region_features(visual=visual))
+    in_order = torch.take_along_dim(shuffled, batch.target[:, :, None], dim=1)
+    soft = network.soft_permutation(inputs)[:, : shuffled.shape[1], : shuffled.shape[1]]
+    squared_error = (soft @ in_order - shuffled).square().mean(dim=2)
+    return squared_error[inputs.mask].mean()
 
 
-def place_loss(network: SortingNetwork, batch: SortingBatch) -> Float[Tensor, ""]:
-    """Mean negative logarithm of how much each set belongs to its true place.
+def position_loss(network: SinkhornNetwork, batch: SorterBatch) -> Float[Tensor, ""]:
+    """Mean negative log-probability of each set's true position.
 
-    Beyond the paper: it asks for the order itself, where the reconstruction is content with any set that looks alike.
+    Not in the paper: it trains the order itself, while the reconstruction accepts any set with similar inputs.
     """
     inputs = batch.inputs
-    soft = network.soft_permutation(inputs)[:, : batch.truth.shape[1]]
-    of_true_place = torch.take_along_dim(soft, true_places(batch.truth)[:, :, None], dim=2)[:, :, 0]
-    # A float32 below this is next to 0, where the logarithm has no useful gradient.
-    return -of_true_place.clamp(min=1e-12).log()[inputs.mask].mean()
+    soft = network.soft_permutation(inputs)[:, : batch.target.shape[1]]
+    probability = torch.take_along_dim(soft, invert_permutation(batch.target)[:, :, None], dim=2)[:, :, 0]
+    # Below this the gradient of the logarithm is useless.
+    return -probability.clamp(min=1e-12).log()[inputs.mask].mean()
 
 
-def true_places(truth: Integer[Tensor, "examples slots"]) -> Integer[Tensor, "examples slots"]:
-    """The place of each slot, from the slot of each place.
-
-    >>> true_places(torch.tensor([[2, 0, 1]])).tolist()
-    [[1, 2, 0]]
-    """
-    return truth.argsort(dim=1)
-
-
-Precision = Literal["float32", "int8"]
-
-_HALF = 128
-
-
-class Int8Linear(nn.Module):
-    """A linear layer in 8 bits, for CPUs: weights have a scale for each output, and each row that comes in has its own.
-
-    It cannot be trained. What comes out for a row does not depend on those beside it.
-    """
-
-    def __init__(self, layer: nn.Linear) -> None:
-        """Round the weights of a layer, which stays as it is."""
-        super().__init__()
-        weight = layer.weight.detach()
-        scales = (weight.abs().amax(dim=1) / 127).clamp(min=1e-12)
-        rounded = (weight / scales[:, None]).round()
-        self._columns = rounded.to(torch.int8).t().contiguous()
-        self._scales = scales
-        bias = torch.zeros_like(scales) if layer.bias is None else layer.bias.detach()
-        self._offsets = torch.stack([rounded.sum(dim=1) * scales, bias])
-
-    def forward(self, rows: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
-        """Multiply."""
-        # Made for tables of embeddings, but nothing else rounds row by row in one go: a number is step * byte + least,
-        # with bytes from 0 to 255; step and least follow in 8 bytes after each row.
-        packed = torch.ops.quantized.embedding_bag_byte_prepack(rows.contiguous())
-        steps, least = packed[:, rows.shape[1] :].contiguous().view(torch.float32).split(1, dim=1)
-        signed = (packed[:, : rows.shape[1]] ^ _HALF).view(torch.int8)  # byte - 128
-        sums = torch._int_mm(signed, self._columns).float()
-        shifts = torch.cat([steps * _HALF + least, torch.ones_like(least)], dim=1)
-        return sums.mul_(steps).mul_(self._scales).addmm_(shifts, self._offsets)
-
-
-def with_precision(network: SortingNetwork, precision: Precision) -> SortingNetwork:
-    """The network itself, or for ``int8`` a copy that looks at features in 8 bits; without features nothing changes."""
-    if precision not in get_args(Precision):
-        raise InputError(f"precision {precision!r}: expected {' or '.join(get_args(Precision))}")
-    if precision == "float32" or not isinstance(network.visual, nn.Linear):
-        return network
-    if network.visual.weight.device.type != "cpu":
-        raise InputError(
-            f"int8 is for CPUs, and the sorter is on {network.visual.weight.device}: expected float32 there"
-        )
-    check_int8_products()
-    rounded = copy.deepcopy(network)
-    rounded.visual = Int8Linear(network.visual)
-    return rounded.eval()
-
-
-@cache
-def check_int8_products() -> None:
-    """Refuse a CPU whose products of 8 bits are wrong: those without VNNI add pairs in 16 bits, where they overflow."""
-    layer = nn.Linear(64, 16, bias=False)
-    nn.init.ones_(layer.weight)
-    largest = Int8Linear(layer)((torch.arange(64) < 32).float().expand(32, -1))
-    if not torch.allclose(largest, torch.full_like(largest, 32.0), rtol=1e-3):
-        raise InputError("this CPU gets products of 8 bits wrong (no VNNI?): expected precision float32 on it")
-
-
-_MOST_TRIED = 6
-"""Rows that are tried in all orders: 720 of them."""
-
-
-class SinkhornSorter:
+class SinkhornSorter(Sorter):
     """The paper's sorter: network, Sinkhorn operator, Hungarian assignment."""
 
-    def __init__(self, network: SortingNetwork, *, precision: Precision = "float32") -> None:
-        """Take a network as it is; it is not copied, but for ``int8``, which sees what it is now."""
+    kind = "sinkhorn"
+
+    def __init__(self, network: SinkhornNetwork, *, precision: SinkhornPrecision = "float32") -> None:
+        """Use a network without copying it; ``int8`` copies its current weights."""
         self.network = network
-        self._seeing = with_precision(network, precision)
+        self._inference_network = _with_precision(network, precision)
 
     @torch.no_grad()
     def order(self, inputs: SorterInputs) -> Permutations:
-        """The order that agrees most with the soft permutation."""
-        soft = self._seeing.soft_permutation(inputs)
-        competing = inputs.mask if self.network.config.mode == "paper" else torch.ones_like(soft[:, :, 0]).bool()
+        """Permutation with the largest total probability."""
+        soft = self._inference_network.soft_permutation(inputs)
+        competing = inputs.mask if self.mode == "paper" else torch.ones_like(soft[:, :, 0]).bool()
         return hungarian_permutation(soft, inputs.mask, competing)
+
+    @property
+    def mode(self) -> Mode:
+        """Mode of the network."""
+        return self.network.config.mode
+
+    @property
+    def is_visual(self) -> bool:
+        """Whether the network uses region features."""
+        return self.network.config.visual_size is not None
+
+    def with_precision(self, precision: SinkhornPrecision) -> "SinkhornSorter":
+        """Sorter with the visual layer in int8, for many controls at once; a few regions are as fast in float32."""
+        return SinkhornSorter(self.network, precision=precision)
+
+    def state(self) -> SorterState:
+        """Config and weights of the network."""
+        return SorterState(asdict(self.network.config), self.network.state_dict())
+
+    @classmethod
+    def from_state(cls, state: SorterState, source: object) -> Self:
+        """Rebuild the network."""
+        config = SinkhornConfig(**{"visual_size": None, **state.config})
+        return cls(load_weights(SinkhornNetwork(config), state.weights, source))
+
+
+def _with_precision(network: SinkhornNetwork, precision: SinkhornPrecision) -> SinkhornNetwork:
+    """The network, or for ``int8`` a copy with its visual layer, nine tenths of the work, in int8."""
+    if precision not in get_args(SinkhornPrecision):
+        raise InputError(f"precision is {precision!r}: expected {' or '.join(get_args(SinkhornPrecision))}")
+    layer = network.visual_fc1
+    if precision == "float32" or not isinstance(layer, nn.Linear):
+        return network
+    if layer.weight.device.type != "cpu":
+        raise InputError(
+            f"precision is 'int8' and the sorter is on {layer.weight.device}: int8 is for CPUs, use float32"
+        )
+    check_int8()
+    quantized = copy.deepcopy(network)
+    quantized.visual_fc1 = Int8BatchLinear(layer.weight, layer.bias)
+    return quantized.eval()
 
 
 def hungarian_permutation(
@@ -291,68 +290,67 @@ def hungarian_permutation(
     mask: Bool[Tensor, "examples slots"],
     competing: Bool[Tensor, "examples rows"] | None = None,
 ) -> Permutations:
-    """The permutation with the largest sum of entries, exactly.
+    """Permutation with the largest sum of entries (Hungarian assignment), with its probability.
 
-    ``competing`` are the first rows, which share out as many places: the real sets, or in the authors' code empty slots
-    too, which are dropped from what comes out.
+    ``competing`` marks the leading rows that are assigned: the sets that exist, or in the authors' code empty slots
+    too, which are then dropped.
 
     >>> soft = torch.tensor([[[0.75, 0.25], [0.25, 0.75]]])
-    >>> orders = hungarian_permutation(soft, torch.tensor([[True, True]]))
-    >>> orders.lists(), orders.probability.tolist()  # the first place settles it: 0.75 / (0.75 + 0.25)
+    >>> permutations = hungarian_permutation(soft, torch.tensor([[True, True]]))
+    >>> permutations.lists(), permutations.probability.tolist()  # the first position decides: 0.75 / (0.75 + 0.25)
     ([[0, 1]], [0.75])
     """
     counts = (mask if competing is None else competing).sum(dim=1).tolist()
-    # Sets by their places; padding after them, in the order it has.
-    places = torch.from_numpy(_hungarian(soft.double().cpu().numpy(), counts)).to(soft.device)[:, : mask.shape[1]]
-    order = places.masked_fill(~mask, soft.shape[1]).argsort(dim=1, stable=True)
-    return Permutations(order, mask, _probability(soft, mask, order, places.gather(1, order)))
+    assigned = torch.from_numpy(_assign(soft.double().cpu().numpy(), counts)).to(soft.device)[:, : mask.shape[1]]
+    order = assigned.masked_fill(~mask, soft.shape[1]).argsort(dim=1, stable=True)
+    return Permutations(order, mask, _order_probability(soft, mask, order, assigned.gather(1, order)))
 
 
-def _hungarian(
+def _assign(
     soft: Float[np.ndarray, "examples rows rows"], counts: Sequence[int]
 ) -> Integer[np.ndarray, "examples rows"]:
-    """The place of each of the first rows; the others keep theirs."""
-    found = np.tile(np.arange(soft.shape[1]), (len(soft), 1))
+    """Position of each of the leading rows; the other rows keep theirs."""
+    positions = np.tile(np.arange(soft.shape[1]), (len(soft), 1))
     for example, count in enumerate(counts):
-        found[example, :count] = _best_places(soft[example, :count, :count])
-    return found
+        positions[example, :count] = _assign_one(soft[example, :count, :count])
+    return positions
 
 
-def _best_places(soft: Float[np.ndarray, "rows rows"]) -> Integer[np.ndarray, " rows"]:
-    """The place of each row; few rows, as a user points at, are tried in all orders."""
+def _assign_one(soft: Float[np.ndarray, "rows rows"]) -> Integer[np.ndarray, " rows"]:
+    """Position of each row; for few rows, as users have, by enumeration, which avoids importing SciPy."""
     count = len(soft)
-    if count <= _MOST_TRIED:
-        orders = _all_orders(count)
-        best: np.ndarray = orders[soft[np.arange(count), orders].sum(axis=1).argmax()]
+    if count <= _MAX_ENUMERATED:
+        candidates = _all_permutations(count)
+        best: np.ndarray = candidates[soft[np.arange(count), candidates].sum(axis=1).argmax()]
         return best
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415
 
-    places: np.ndarray = linear_sum_assignment(soft, maximize=True)[1]
-    return places
+    positions: np.ndarray = linear_sum_assignment(soft, maximize=True)[1]
+    return positions
 
 
 @cache
-def _all_orders(count: int) -> Integer[np.ndarray, "orders rows"]:
+def _all_permutations(count: int) -> Integer[np.ndarray, "permutations rows"]:
     return np.array(list(permutations(range(count))), np.int64).reshape(-1, count)
 
 
-def _probability(
+def _order_probability(
     soft: Float[Tensor, "examples rows rows"],
     mask: Bool[Tensor, "examples slots"],
     order: Integer[Tensor, "examples slots"],
-    places: Integer[Tensor, "examples slots"],
+    positions: Integer[Tensor, "examples slots"],
 ) -> Float[Tensor, " examples"]:
-    """The chance of drawing this order from the soft permutation, place after place.
+    """Probability of sampling the order from the soft permutation, one position after the other.
 
-    At each place the sets that are left compete by their entries in its column. Over all orders of a control these
-    chances sum to 1, which the plain product of entries does not; to scale that would take the permanent.
+    At each position the remaining sets compete by the entries of its column. These probabilities sum to 1 over all
+    orders, unlike the product of entries, whose normaliser is the permanent.
     """
-    # entries[e, i, k]: how much the set that comes i-th belongs to the place of the set that comes k-th.
+    # entries[e, i, k]: the i-th set of the order at the position of the k-th.
     entries = torch.take_along_dim(soft, order[:, :, None], dim=1)
-    entries = torch.take_along_dim(entries, places[:, None, :], dim=2)
-    left = torch.tril(torch.ones_like(entries)) * mask[:, :, None]
-    taken = entries.diagonal(dim1=1, dim2=2)
-    rivals = (entries * left).sum(dim=1)
+    entries = torch.take_along_dim(entries, positions[:, None, :], dim=2)
+    remaining = torch.tril(torch.ones_like(entries)) * mask[:, :, None]
+    chosen = entries.diagonal(dim1=1, dim2=2)
+    total = (entries * remaining).sum(dim=1)
     tiny = torch.finfo(soft.dtype).tiny
-    chances = torch.where(mask, (taken.clamp(min=tiny) / rivals.clamp(min=tiny)), 1.0)
-    return chances.prod(dim=1)
+    probabilities = torch.where(mask, chosen.clamp(min=tiny) / total.clamp(min=tiny), 1.0)
+    return probabilities.prod(dim=1)

@@ -9,7 +9,7 @@ import torch
 from sct.captioner.bundle import Bundle, load_bundle, save_bundle
 from sct.errors import InputError
 from sct.models.show_control_tell import ShowControlTell
-from sct.training.captioner.config import Recipe, load_recipe
+from sct.training.captioner.config import CaptionerRecipe, CaptionerRecipe
 from sct.training.captioner.distillation import mean_of_teachers
 from sct.training.captioner.losses import masked_mean, words_loss
 from sct.training.captioner.setup import TrainingComponents, build_training, make_objective
@@ -30,31 +30,31 @@ def school(tmp_path_factory):
     return data, folder / "a" / "last", folder / "b" / "last"
 
 
-def _taught_recipe(data: Path, out: Path, *teachers: Path, weight: float = 0.5, **changes) -> Recipe:
+def _taught_recipe(data: Path, out: Path, *teachers: Path, weight: float = 0.5, **changes) -> CaptionerRecipe:
     recipe = tiny_recipe(data, out, **changes)
     names = ",".join(str(teacher) for teacher in teachers)
     return replace(recipe, objective=replace(recipe.objective, teachers=names, teacher_weight=weight))
 
 
-def _open(recipe: Recipe) -> TrainingComponents:
+def _open(recipe: CaptionerRecipe) -> TrainingComponents:
     return build_training(recipe, CPU, torch.float32)
 
 
-def _loss(recipe: Recipe, workshop: TrainingComponents, chosen: torch.Tensor):
+def _loss(recipe: CaptionerRecipe, workshop: TrainingComponents, chosen: torch.Tensor):
     objective = make_objective(recipe, workshop, CPU, masked_mean)
-    return objective(workshop.bundle.captioner, chosen, torch.zeros(()))
+    return objective(workshop.bundle.model, chosen, torch.zeros(()))
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_the_loss_is_the_mix_that_one_computes_step_by_step(school, tmp_path, weight):
     data, *folders = school
     recipe = _taught_recipe(data, tmp_path, *folders, weight=weight)
-    recipe = replace(recipe, optimiser=replace(recipe.optimiser, label_smoothing=0.1))
+    recipe = replace(recipe, optimizer=replace(recipe.optimizer, label_smoothing=0.1))
     workshop, chosen = _open(recipe), torch.tensor([0, 5, 7])
-    student, batch = workshop.bundle.captioner, workshop.feed.batch(chosen)
+    student, batch = workshop.bundle.model, workshop.feed.batch(chosen)
     along = (batch.inputs, batch.words[:, :-1], batch.slots)
     said = student.teacher_forced(*along)
-    thoughts = [load_bundle(folder).captioner.teacher_forced(*along) for folder in folders]
+    thoughts = [load_bundle(folder).model.teacher_forced(*along) for folder in folders]
     expected = [torch.stack([kind.exp() for kind in kinds]).mean(0) for kinds in zip(*thoughts, strict=True)]
 
     truth = torch.nn.functional.one_hot(batch.words[:, 1:], len(workshop.bundle.vocabulary))
@@ -70,10 +70,10 @@ def test_teachers_without_weight_change_nothing(school, tmp_path):
     data, *folders = school
     recipe, chosen = _taught_recipe(data, tmp_path, *folders, weight=0.0), torch.arange(6)
     workshop = _open(recipe)
-    alone = words_loss(workshop.bundle.captioner, workshop.feed.batch(chosen))
+    alone = words_loss(workshop.bundle.model, workshop.feed.batch(chosen))
     taught = _loss(recipe, workshop, chosen)
     assert torch.equal(taught.total, alone.total)
-    weights = list(workshop.bundle.captioner.parameters())
+    weights = list(workshop.bundle.model.parameters())
     for one, other in zip(*(torch.autograd.grad(loss.total, weights) for loss in (alone, taught)), strict=True):
         assert torch.equal(one, other)
     assert set(alone.parts) == {"words", "shifts"}
@@ -106,19 +106,19 @@ def test_a_student_comes_nearer_to_its_teacher(school, tmp_path):
         said = captioner.teacher_forced(batch.inputs, batch.words[:, :-1], batch.slots).word_log_probs.exp()
         return float((said - expected.word_probs).abs().sum(2)[batch.spoken].mean() / 2)
 
-    def distance_after(recipe: Recipe) -> float:
+    def distance_after(recipe: CaptionerRecipe) -> float:
         train(recipe)
-        return distance(load_bundle(Path(recipe.out) / "last").captioner)
+        return distance(load_bundle(Path(recipe.out) / "last").model)
 
     # The teacher has learned little, so what people say leads away from it.
-    assert distance_after(taught) < distance(before.bundle.captioner) / 2 < distance_after(alone)
+    assert distance_after(taught) < distance(before.bundle.model) / 2 < distance_after(alone)
 
 
 def test_a_run_keeps_its_teachers(school, tmp_path):
     data, *folders = school
     recipe = _taught_recipe(data, tmp_path / "run", *folders, max_steps=2)
     train(recipe)
-    assert load_recipe(tmp_path / "run" / "recipe.toml").objective == recipe.objective
+    assert CaptionerRecipe.load(tmp_path / "run" / "recipe.toml").objective == recipe.objective
     assert train(replace(recipe, max_steps=3), resume=True).step == 3
     for changes in ({"teachers": str(folders[0])}, {"teacher_weight": 0.25}):
         with pytest.raises(InputError, match=f"was begun with objective.{next(iter(changes))}="):
@@ -139,7 +139,7 @@ def test_half_precision_comes_near(school, tmp_path):
 
 def _resaved(bundle: Bundle, folder: Path, **changes) -> Path:
     changed = replace(bundle, **changes)
-    save_bundle(folder, changed.captioner, changed.vocabulary, encoder=changed.encoder)
+    save_bundle(folder, changed.model, changed.vocabulary, encoder=changed.encoder)
     return folder
 
 
@@ -164,7 +164,7 @@ def test_a_teacher_of_other_words_is_refused(school, tmp_path):
         pytest.param({"feature_size": 9}, "feature_size 8, .* learns feature_size 9,", id="other features"),
         pytest.param({"mode": "reference"}, "mode paper, .* learns .* mode reference", id="another mode"),
         pytest.param({"end_slot": False}, "end_slot True, .* learns .* end_slot False", id="another end"),
-        pytest.param({"variant": "fc_2k"}, "'ours', and 'fc_2k' is to learn", id="a student that cannot be taught"),
+        pytest.param({"variant": "fc_2k"}, "'show_control_tell', and 'fc_2k' is to learn", id="a student that cannot be taught"),
     ],
 )
 def test_a_teacher_of_another_kind_is_refused(school, tmp_path, change, message):
@@ -178,5 +178,5 @@ def test_a_teacher_that_cannot_teach_is_refused(school, tmp_path):
     data, *_ = school
     recipe = tiny_recipe(data, tmp_path / "teacher", max_steps=1)
     train(replace(recipe, model=replace(recipe.model, variant="controllable_lstm")))
-    with pytest.raises(InputError, match="'controllable_lstm', and 'ours' is to learn"):
+    with pytest.raises(InputError, match="'controllable_lstm', and 'show_control_tell' is to learn"):
         _open(_taught_recipe(data, tmp_path / "run", tmp_path / "teacher" / "last"))

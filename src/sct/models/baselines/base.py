@@ -1,11 +1,4 @@
-"""LSTM layers: one step at a time, as captions are said, and laid out for many steps, as they are learned from.
-
-A captioner of any kind for saying captions: a copy in another precision that takes steps as the original does.
-
-What the systems without a gate have in common: they say words, and a pointer means nothing to them.
-
-Systems that can say the same thing in many ways: each way is a manner, and manner 0 is the likeliest.
-"""
+"""Base classes of the baselines: captioners without a gate, built from LSTM layers."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -22,75 +15,78 @@ from sct.errors import InputError
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
 from sct.models.interface import CaptionModel, TeacherForcedOutput, TeacherForcingInputs
-from sct.models.linear import DENSE, DeferredGradLinear, LinearBackend, linear
-from sct.models.modules import compute_dtype, exact, lstm_step
+from sct.models.linear import DENSE, DeferredGradLinear, LinearBackend, padded_linear
+from sct.models.modules import accumulate_dtype, compute_dtype, lstm_cell
 from sct.models.registry import build_model
 from sct.storage.skip_init import SkipInit
 
 
-class Memory(NamedTuple):
-    """What an LSTM layer remembers."""
+class LSTMState(NamedTuple):
+    """Hidden and cell state of an LSTM layer."""
 
     hidden: Float[Tensor, "rows hidden"]
     cell: Float[Tensor, "rows hidden"]
 
-    def select(self, rows: Int[Tensor, " chosen"]) -> "Memory":
-        """That of the chosen rows."""
-        return Memory(self.hidden.index_select(0, rows), self.cell.index_select(0, rows))
+    def select(self, rows: Int[Tensor, " chosen"]) -> "LSTMState":
+        """State of the chosen rows."""
+        return LSTMState(self.hidden.index_select(0, rows), self.cell.index_select(0, rows))
 
-    def repeat(self, times: int) -> "Memory":
-        """That of each row several times in a row."""
-        return Memory(repeat_rows(self.hidden, times), repeat_rows(self.cell, times))
-
-
-def no_memory(rows: int, size: int, like: Tensor) -> Memory:
-    """Before the first step."""
-    zeros = like.new_zeros(rows, size)
-    return Memory(zeros, zeros)
+    def repeat(self, times: int) -> "LSTMState":
+        """State with each row repeated ``times`` times."""
+        return LSTMState(repeat_rows(self.hidden, times), repeat_rows(self.cell, times))
 
 
-class Layer(nn.LSTMCell):
-    """An LSTM layer whose input may come in parts; it works in whatever precision its products come in."""
+def zero_state(num_rows: int, size: int, like: Tensor) -> LSTMState:
+    """State before the first step, of the device and precision of ``like``."""
+    zeros = like.new_zeros(num_rows, size)
+    return LSTMState(zeros, zeros)
 
-    def remember(self, inputs: Float[Tensor, "rows inputs"], memory: Memory) -> Memory:
-        """Take one step."""
+
+class LSTMLayer(nn.LSTMCell):
+    """``nn.LSTMCell`` on ``LSTMState``, in the precision of its matrix products."""
+
+    def step(self, inputs: Float[Tensor, "rows inputs"], state: LSTMState) -> LSTMState:
+        """Advance by one step."""
         gates = functional.linear(inputs, self.weight_ih, self.bias_ih)
-        more = functional.linear(memory.hidden, self.weight_hh, self.bias_hh)
-        return Memory(*lstm_step(gates, more, memory.cell))
+        more_gates = functional.linear(state.hidden, self.weight_hh, self.bias_hh)
+        return LSTMState(*lstm_cell(gates, more_gates, state.cell))
 
 
-class LateLayer:
-    """A layer for all steps of one forward pass: some inputs come up on the way, others are known before the first.
+class DeferredLSTM:
+    """An ``LSTMLayer`` for all steps of one teacher-forced pass, with deferred weight gradients.
 
-    What is known is multiplied for all steps at once. What recurs goes through one product at each step, which learns
-    late (``sct.models.linear``).
+    Inputs that are known before the first step (``static``) are projected for all steps at once; the ``recurrent``
+    ones go through one product per step.
     """
 
-    def __init__(self, layer: Layer, *, recurring: int, known: Sequence[int], dtype: torch.dtype) -> None:
-        """Of the layer's inputs the first ``recurring`` are not known before; the sizes of those that are follow."""
-        # Taken apart once: the gradient of each part taken alone is a whole weight, full of zeros.
-        from_recurring, *self._from_known = layer.weight_ih.to(dtype).split([recurring, *known], dim=1)
-        weight = torch.cat([from_recurring, layer.weight_hh.to(dtype)], dim=1)
-        self._product = DeferredGradLinear(weight, (layer.bias_ih + layer.bias_hh).to(dtype))
-        self._nothing: Tensor | None = None
+    def __init__(self, layer: LSTMLayer, *, recurrent: int, static: Sequence[int], dtype: torch.dtype) -> None:
+        """Split the layer's inputs: the first ``recurrent`` ones, then static inputs of these sizes."""
+        # Split once: the gradient of a slice taken alone would be a whole matrix of zeros.
+        from_recurrent, *self._from_static = layer.weight_ih.to(dtype).split([recurrent, *static], dim=1)
+        weight = torch.cat([from_recurrent, layer.weight_hh.to(dtype)], dim=1)
+        self._linear = DeferredGradLinear(weight, (layer.bias_ih + layer.bias_hh).to(dtype))
+        self._zeros: Tensor | None = None
 
-    def of_known(self, *parts: Float[Tensor, "..."]) -> Float[Tensor, "*steps rows gates"]:
-        """What all inputs that are known before add to the gates; one that never changes has rows alone."""
-        return reduce(torch.add, map(functional.linear, parts, self._from_known))
+    def project_static(self, *inputs: Float[Tensor, "..."]) -> Float[Tensor, "*steps rows gates"]:
+        """Gate contribution of the static inputs; one that is the same at all steps has no time dimension."""
+        return reduce(torch.add, map(functional.linear, inputs, self._from_static))
 
-    def remember(
-        self, recurring: Sequence[Float[Tensor, "rows _"]], known: Float[Tensor, "rows gates"] | None, memory: Memory
-    ) -> Memory:
-        """Take one step; ``known`` is what ``of_known`` gave for it, None where nothing was known."""
-        rows = torch.cat([*recurring, memory.hidden], dim=1) if recurring else memory.hidden
-        gates = self._product(rows)
-        if known is None:
-            self._nothing = known = torch.zeros_like(gates) if self._nothing is None else self._nothing
-        return Memory(*lstm_step(gates, known, memory.cell))
+    def step(
+        self,
+        recurrent: Sequence[Float[Tensor, "rows _"]],
+        static_gates: Float[Tensor, "rows gates"] | None,
+        state: LSTMState,
+    ) -> LSTMState:
+        """Advance by one step; ``static_gates`` is that step of ``project_static``, None without static inputs."""
+        rows = torch.cat([*recurrent, state.hidden], dim=1) if recurrent else state.hidden
+        gates = self._linear(rows)
+        if static_gates is None:
+            self._zeros = static_gates = torch.zeros_like(gates) if self._zeros is None else self._zeros
+        return LSTMState(*lstm_cell(gates, static_gates, state.cell))
 
 
 def repeat_rows(table: Shaped[Tensor, "rows ..."], times: int) -> Shaped[Tensor, "more_rows ..."]:
-    """Each row several times in a row.
+    """Repeat each row ``times`` times.
 
     >>> repeat_rows(torch.tensor([3, 4]), 2).tolist()
     [3, 3, 4, 4]
@@ -98,16 +94,104 @@ def repeat_rows(table: Shaped[Tensor, "rows ..."], times: int) -> Shaped[Tensor,
     return table if times == 1 else table.repeat_interleave(times, dim=0)
 
 
+class VocabProjection(nn.Linear):
+    """Logits of all words, by the padded kernel."""
+
+    def forward(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows words"]:
+        """Vocabulary logits."""
+        return padded_linear(rows, self.weight, self.bias)
+
+
+class StepHidden(NamedTuple):
+    """Hidden vector that a step predicts the word from, and the new state."""
+
+    hidden: Float[Tensor, "rows hidden"]
+    state: Any
+
+
+class LSTMCaptioner(CaptionModel):
+    """A captioner without a gate, which predicts each word from one hidden vector."""
+
+    def __init__(self, config: CaptionerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.word_embedding = nn.Embedding(config.vocabulary_size, config.word_size)
+        self.vocab_projection = VocabProjection(config.hidden_size, config.vocabulary_size)
+
+    @abstractmethod
+    def forward_step(self, tokens: Int[Tensor, " rows"], state: Any) -> StepHidden:
+        """Hidden vector and state after the previous words."""
+
+    @abstractmethod
+    def forward_sequence(self, words: Int[Tensor, "rows time"], state: Any) -> Float[Tensor, "time_and_rows hidden"]:
+        """Hidden vectors of ``forward_step`` for known words: all rows at the first step, then at the second, ...
+
+        ``state`` is the initial one, with one row per example. Captions of one example are adjacent rows, equally many
+        for each; weight gradients are deferred.
+        """
+
+    def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:  # noqa: ARG002
+        """Log-probabilities of the next words; shifts have no effect."""
+        output = self.forward_step(tokens, state)
+        logits = self.vocab_projection(output.hidden)
+        return Step(torch.log_softmax(logits, dim=1, dtype=accumulate_dtype(logits.dtype)), None, output.state)
+
+    def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
+        state = self.init_state(self.cast(inputs.batch))
+        return TeacherForcedOutput(-self.token_nll(inputs.words, state, inputs.label_smoothing), None)
+
+    def cast(self, batch: ControlBatch) -> ControlBatch:
+        """Batch on the model's device in the precision of its matrix products."""
+        weight = self.vocab_projection.weight
+        return batch.to(weight.device, compute_dtype(weight))
+
+    def token_nll(
+        self, words: Int[Tensor, "rows time_and_one"], state: Any, label_smoothing: float = 0.0
+    ) -> Float[Tensor, "rows time"]:
+        """Cross-entropy of each word after the first, from the initial state."""
+        return self.token_nll_from_hidden(self.forward_sequence(words[:, :-1], state), words, label_smoothing)
+
+    def token_nll_from_hidden(
+        self,
+        hidden: Float[Tensor, "time_and_rows hidden"],
+        words: Int[Tensor, "rows time_and_one"],
+        label_smoothing: float = 0.0,
+    ) -> Float[Tensor, "rows time"]:
+        """``token_nll`` from the vectors of ``forward_sequence``."""
+        logits = self.vocab_projection(hidden)
+        nll = functional.cross_entropy(
+            logits.to(accumulate_dtype(logits.dtype)),
+            words[:, 1:].T.flatten(),
+            reduction="none",
+            label_smoothing=label_smoothing,
+        )
+        return nll.view(-1, len(words)).T
+
+    def for_inference(self, backend: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> "InferenceCopy":
+        """Copy of the current weights that takes the same steps."""
+        return InferenceCopy(self, backend, dtype)
+
+
+class LatentCaptioner(LSTMCaptioner):
+    """An ``LSTMCaptioner`` conditioned on a discrete latent that is chosen before the first word."""
+
+    has_latents = True
+
+    @abstractmethod
+    def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> Any:
+        """State before the first word, one row per example; without ``latents``, that of the most likely latent."""
+
+
 class InferenceCopy:
-    """Decoder that steps a gradient-free copy of a model's weights."""
+    """Decoder that steps a gradient-free copy of a baseline."""
 
     has_attention = False
 
     def __init__(self, model: CaptionModel, backend: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> None:
         if backend is not DENSE:
             raise InputError(
-                f"got int8 weights for variant {model.config.variant!r}, expected float32 or float16: "
-                "int8 exists for Show, Control and Tell only"
+                f"got int8 weights for variant {model.config.variant!r}, expected float32 or float16: baselines have "
+                "no int8 implementation"
             )
         self.config, self.dtype, self.has_latents = model.config, dtype, model.has_latents
         with torch.device("meta"), SkipInit():
@@ -121,108 +205,13 @@ class InferenceCopy:
     def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> Any:
         """State before the first word, one row per example."""
         batch = batch.to(batch.image.device, self.dtype)
-        if isinstance(self._model, LatentCaptioner):
-            return self._model.init_state(batch, latents)
-        if latents is not None:
+        if latents is None:
+            return self._model.init_state(batch)
+        if not self.has_latents:
             raise InputError(f"got latents for variant {self.config.variant!r}, which has none: leave them out")
-        return self._model.init_state(batch)
+        return self._model.init_state(batch, latents)
 
     @torch.inference_mode()
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
         """Step of the copied model."""
         return self._model.step(tokens, shifts, state)
-
-
-class ToWords(nn.Linear):
-    """Scores of all words, however many there are."""
-
-    def forward(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows words"]:
-        """One score for each word."""
-        return linear(rows, self.weight, self.bias)
-
-
-class Heard(NamedTuple):
-    """What a step leaves: the vector that words are told from, and the state to go on with."""
-
-    hidden: Float[Tensor, "rows hidden"]
-    state: Any
-
-
-class LSTMCaptioner(CaptionModel):
-    """A captioner that says words alone, each from one vector."""
-
-    def __init__(self, config: CaptionerConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.words = nn.Embedding(config.vocabulary_size, config.word_size)
-        self.output = ToWords(config.hidden_size, config.vocabulary_size)
-
-    def reset_parameters(self) -> None:
-        """Weights as ours has them at the start, so that no system is ahead by its first weights."""
-        for name, parameter in self.named_parameters():
-            if parameter.dim() < 2:
-                nn.init.zeros_(parameter)
-            elif name.endswith("weight_hh"):
-                for block in parameter.data.split(parameter.shape[1]):
-                    nn.init.orthogonal_(block)
-            else:
-                nn.init.xavier_normal_(parameter)
-
-    @abstractmethod
-    def hear(self, tokens: Int[Tensor, " rows"], state: Any) -> Heard:
-        """Take in the last words."""
-
-    @abstractmethod
-    def hear_all(self, words: Int[Tensor, "rows time"], state: Any) -> Float[Tensor, "time_and_rows hidden"]:
-        """The vectors that ``hear`` would give for words known beforehand: those of the first step, then the next.
-
-        It starts from the state before the first word, one row for each example. Captions of one example lie together,
-        each example has as many, and what can be is computed once for all of them; products learn late.
-        """
-
-    def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:  # noqa: ARG002
-        """What comes after the last words; there is nothing to shift."""
-        heard = self.hear(tokens, state)
-        scores = self.output(heard.hidden)
-        return Step(torch.log_softmax(scores, dim=1, dtype=exact(scores.dtype)), None, heard.state)
-
-    def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
-        words = inputs.words
-        state = self.init_state(inputs.batch.to(words.device, compute_dtype(self.output.weight)))
-        return TeacherForcedOutput(-self.lost(words, state, inputs.label_smoothing), None)
-
-    def lost(
-        self, words: Int[Tensor, "rows time_and_one"], state: Any, label_smoothing: float = 0.0
-    ) -> Float[Tensor, "rows time"]:
-        """Cross-entropy of each word after the first, said from a state."""
-        return self.lost_from(self.hear_all(words[:, :-1], state), words, label_smoothing)
-
-    def lost_from(
-        self,
-        hidden: Float[Tensor, "time_and_rows hidden"],
-        words: Int[Tensor, "rows time_and_one"],
-        label_smoothing: float = 0.0,
-    ) -> Float[Tensor, "rows time"]:
-        """The same from the vectors that words are told from."""
-        scores = self.output(hidden)
-        lost = functional.cross_entropy(
-            scores.to(exact(scores.dtype)),
-            words[:, 1:].T.flatten(),
-            reduction="none",
-            label_smoothing=label_smoothing,
-        )
-        return lost.view(-1, len(words)).T
-
-    def for_inference(self, backend: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> InferenceCopy:
-        """Copy of the weights in this precision; it takes the same steps."""
-        return InferenceCopy(self, backend, dtype)
-
-
-class LatentCaptioner(LSTMCaptioner):
-    """An ``LSTMCaptioner`` conditioned on a discrete latent that is chosen before the first word."""
-
-    has_latents = True
-
-    @abstractmethod
-    def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> Any:
-        """State before the first word, one row per example; without ``latents``, that of the most likely latent."""

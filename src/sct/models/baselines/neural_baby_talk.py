@@ -1,8 +1,8 @@
-"""Neural Baby Talk (Lu et al. 2018): a template of words with slots, each slot filled by what a region is.
+"""Neural Baby Talk (Lu et al. 2018): a caption template with slots, each filled by a word for a region's class.
 
-At each step the captioner either says a word of its own or points at a region. Where it points, the word is one that
-people use for the region's class: the class itself, a finer name, or their plurals. Both ways lead to words, and the
-probability of a word is that of all ways to it; so templates are filled while they are made, and any search works.
+Each step generates a word from the vocabulary or points at a region. Pointing yields one of the region's slot fillers:
+words for its class, such as its name, a finer name or their plurals. The probability of a word sums over both ways, so
+templates are filled while they are generated and every search works.
 """
 
 from dataclasses import dataclass, replace
@@ -16,209 +16,213 @@ from torch.nn import functional
 
 from sct.decoding.interface import Step
 from sct.errors import InputError
-from sct.models.baselines.base import Memory, repeat_rows
-from sct.models.baselines.region_classifier import RegionClasses
-from sct.models.baselines.up_down import Shown, UpDown, UpDownState, attention
+from sct.models.baselines.base import LSTMState, repeat_rows
+from sct.models.baselines.region_classifier import RegionClassifier
+from sct.models.baselines.up_down import RegionContext, UpDown, UpDownState
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
 from sct.models.interface import TeacherForcedOutput, TeacherForcingInputs
-from sct.models.modules import MASKED, Compatibility, Sentinel, SentinelScore, compute_dtype, exact
+from sct.models.modules import MASKED, AdditiveAttention, Sentinel, SentinelScore, accumulate_dtype, masked_softmax
 
-_LEAST = 1e-30
+_MIN_PROB = 1e-30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BabyTalkConfig(CaptionerConfig):
-    """Sizes, and the words that may fill a slot."""
+class NeuralBabyTalkConfig(CaptionerConfig):
+    """Sizes, and the slot fillers of each class."""
 
-    forms: str
-    """Per class the ids of the words that people use for it, as text: "71 45;6;" has two for the first of three
-    classes, one for the second and none for the last."""
+    slot_fillers: str
+    """Word ids of each class as text: "71 45;6;" has two fillers for the first of three classes, one for the second
+    and none for the last."""
 
     def __post_init__(self) -> None:
-        """Refuse forms that are no words."""
+        """Reject slot fillers that are not in the vocabulary."""
         CaptionerConfig.__post_init__(self)
         try:
-            words = [word for words in forms_of(self.forms) for word in words]
+            words = [word for words in parse_slot_fillers(self.slot_fillers) for word in words]
         except ValueError:
             raise InputError(
-                f"forms {self.forms[:40]!r} are no ids of words: expected text such as '71 45;6;'"
+                f"got slot_fillers {self.slot_fillers[:40]!r}, expected word ids such as '71 45;6;'"
             ) from None
         if not words or not all(0 <= word < self.vocabulary_size for word in words):
             raise InputError(
-                f"{len(words)} words may fill a slot: expected at least one, each below {self.vocabulary_size}; the "
-                "dataset needs captions whose chunks have classes"
+                f"got {len(words)} slot fillers, expected at least one, each below {self.vocabulary_size}: train on a "
+                "dataset whose noun chunks have classes"
             )
 
 
-def forms_of(text: str) -> list[list[int]]:
-    """The words of each class.
+def parse_slot_fillers(text: str) -> list[list[int]]:
+    """Word ids of each class.
 
-    >>> forms_of("71 45;6;")
+    >>> parse_slot_fillers("71 45;6;")
     [[71, 45], [6], []]
     """
     return [[int(word) for word in words.split()] for words in text.split(";")]
 
 
-class SlotTables(NamedTuple):
-    """Forms by class; a form is a word for a class, numbered over all classes."""
+class SlotFillerTables(NamedTuple):
+    """Slot fillers by class; a filler is a (class, word) pair, numbered over all classes."""
 
-    form: Int[Tensor, "classes most"]
-    word: Int[Tensor, "classes most"]
-    mask: Bool[Tensor, "classes most"]
+    filler: Int[Tensor, "classes fillers"]
+    word: Int[Tensor, "classes fillers"]
+    mask: Bool[Tensor, "classes fillers"]
 
 
 @lru_cache(maxsize=8)
-def slot_tables(text: str, device: torch.device) -> SlotTables:
-    """Tables on a device; kept, since while a CUDA graph is recorded nothing may come from the host."""
+def slot_filler_tables(text: str, device: torch.device) -> SlotFillerTables:
+    """Tables on a device; cached, since nothing may be copied from the host while a CUDA graph is captured."""
     with torch.inference_mode(False):
-        forms = forms_of(text)
-        most = max(map(len, forms))
-        word, form, mask = ([[0] * most for _ in forms] for _ in range(3))
+        classes = parse_slot_fillers(text)
+        width = max(map(len, classes))
+        word, filler, mask = ([[0] * width for _ in classes] for _ in range(3))
         number = 0
-        for place, words in enumerate(forms):
-            for rank, word_id in enumerate(words):
-                word[place][rank], form[place][rank], mask[place][rank] = word_id, number, 1
+        for row, words in enumerate(classes):
+            for column, word_id in enumerate(words):
+                word[row][column], filler[row][column], mask[row][column] = word_id, number, 1
                 number += 1
-        return SlotTables(
-            torch.tensor(form, device=device),
+        return SlotFillerTables(
+            torch.tensor(filler, device=device),
             torch.tensor(word, device=device),
             torch.tensor(mask, dtype=torch.bool, device=device),
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Named(Shown):
-    """What there is to see, and what each region may be called."""
+class NamedRegions(RegionContext):
+    """Regions with the slot fillers of their predicted classes."""
 
-    pointer_keys: Float[Tensor, "shown pool attention"]
-    forms: Int[Tensor, "shown pool most"]
-    form_words: Int[Tensor, "shown pool most"]
-    form_mask: Bool[Tensor, "shown pool most"]
-    form_scores: Float[Tensor, "shown pool most"]
-    """How well each form suits the region, whatever was said."""
-
-
-class Ways(NamedTuple):
-    """All ways on, of one step or of many: a word of its own, or one of the forms of a region."""
-
-    own_log_prob: Float[Tensor, "steps rows"]
-    """Of saying a word of its own."""
-    form_probs: Float[Tensor, "steps rows pool most"]
-    """Of pointing at a region and calling it so; with the probability of a word of its own they add up to 1."""
+    pointer_keys: Float[Tensor, "rows pool attention"]
+    fillers: Int[Tensor, "rows pool fillers"]
+    filler_words: Int[Tensor, "rows pool fillers"]
+    filler_mask: Bool[Tensor, "rows pool fillers"]
+    filler_scores: Float[Tensor, "rows pool fillers"]
+    """Score of each filler for its region, regardless of the caption so far."""
 
 
-class Told(NamedTuple):
-    """One step."""
+class MixtureLogProbs(NamedTuple):
+    """Mixture of vocabulary and slot fillers, at one or several steps."""
+
+    vocab_log_prob: Float[Tensor, "steps rows"]
+    """Log-probability of generating a word from the vocabulary."""
+    filler_probs: Float[Tensor, "steps rows pool fillers"]
+    """Probability of pointing at a region and choosing a filler; the rest is the vocabulary's share."""
+
+
+class MixtureStep(NamedTuple):
+    """One step of the model."""
 
     hidden: Float[Tensor, "rows hidden"]
-    own_log_prob: Float[Tensor, " rows"]
-    form_probs: Float[Tensor, "rows pool most"]
-    shown: Named
+    vocab_log_prob: Float[Tensor, " rows"]
+    filler_probs: Float[Tensor, "rows pool fillers"]
+    context: NamedRegions
     state: UpDownState
 
 
-class BabyTalk(UpDown):
-    """Up-Down's two layers with a pointer to regions and a sentinel for its own words."""
+class NeuralBabyTalk(UpDown):
+    """Up-Down with a pointer to regions and a sentinel for words of the vocabulary."""
 
-    config: BabyTalkConfig
+    config: NeuralBabyTalkConfig
 
-    def __init__(self, config: BabyTalkConfig) -> None:
+    def __init__(self, config: NeuralBabyTalkConfig) -> None:
         super().__init__(config)
         hidden, features = config.hidden_size, config.feature_size
-        forms = forms_of(config.forms)
-        num_forms = sum(map(len, forms))
-        self.region_classes = RegionClasses(len(forms), features)
-        self.pointer = Compatibility(features, hidden, config.attention_size)
-        self.sentinel = Sentinel(self.top.input_size, hidden, bias=False)
+        classes = parse_slot_fillers(config.slot_fillers)
+        num_fillers = sum(map(len, classes))
+        self.region_classifier = RegionClassifier(len(classes), features)
+        self.pointer = AdditiveAttention(features, hidden, config.attention_size)
+        self.sentinel = Sentinel(self.language_lstm.input_size, hidden, bias=False)
         self.sentinel_score = SentinelScore(hidden, config.attention_size, own_vector=False)
-        self.form_of_hidden = nn.Linear(hidden, num_forms)
-        self.form_of_region = nn.Linear(features, num_forms, bias=False)
+        self.filler_from_hidden = nn.Linear(hidden, num_fillers)
+        self.filler_from_region = nn.Linear(features, num_fillers, bias=False)
         self.reset_parameters()
 
-    def show(self, inputs: ControlBatch) -> Named:
-        """What there is to see for each example."""
-        plain = UpDown.show(self, inputs)
-        tables = slot_tables(self.config.forms, inputs.image.device)
-        classes = self.region_classes(plain.regions)
-        forms = tables.form[classes]
-        return Named(
-            plain.image,
-            plain.regions,
-            plain.keys,
-            plain.mask,
-            self.pointer.region_key(plain.regions),
-            forms,
+    def encode_regions(self, batch: ControlBatch) -> NamedRegions:
+        """Regions of each example with attention keys and slot fillers."""
+        context = UpDown.encode_regions(self, batch)
+        tables = slot_filler_tables(self.config.slot_fillers, batch.image.device)
+        classes = self.region_classifier(context.regions)
+        fillers = tables.filler[classes]
+        return NamedRegions(
+            context.image,
+            context.regions,
+            context.keys,
+            context.mask,
+            self.pointer.region_key(context.regions),
+            fillers,
             tables.word[classes],
-            tables.mask[classes] & plain.mask[..., None],
-            self.form_of_region(plain.regions).gather(2, forms),
+            tables.mask[classes] & context.mask[..., None],
+            self.filler_from_region(context.regions).gather(2, fillers),
         )
 
-    def tell(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Told:
-        """Take in the last words, and weigh all ways on."""
-        shown = state.shown()
-        assert isinstance(shown, Named)
-        looked = self.look(tokens, state, shown)
-        top = self.top.remember(looked.seen, state.top)
-        ways = self.weigh(looked.seen, state.top.hidden, top, shown)
-        further = replace(state, of_rows=shown, bottom=looked.bottom, top=top)
-        return Told(top.hidden, ways.own_log_prob[0], ways.form_probs[0], shown, further)
+    def mixture_step(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> MixtureStep:
+        """Advance both LSTMs and compute the mixture."""
+        context = state.row_context()
+        assert isinstance(context, NamedRegions)
+        attended = self.attend(tokens, state, context)
+        language_lstm = self.language_lstm.step(attended.language_input, state.language_lstm)
+        mixture = self.mixture(attended.language_input, state.language_lstm.hidden, language_lstm, context)
+        new_state = replace(state, rows=context, attention_lstm=attended.attention_lstm, language_lstm=language_lstm)
+        return MixtureStep(language_lstm.hidden, mixture.vocab_log_prob[0], mixture.filler_probs[0], context, new_state)
 
-    def weigh(
+    def mixture(
         self,
-        seen: Float[Tensor, "steps_and_rows seen"],
-        before: Float[Tensor, "steps_and_rows hidden"],
-        top: Memory,
-        shown: Named,
-    ) -> Ways:
-        """All ways on, from what the upper layer has seen, its last hidden state and its new memory.
+        language_input: Float[Tensor, "steps_and_rows inputs"],
+        previous_hidden: Float[Tensor, "steps_and_rows hidden"],
+        language_lstm: LSTMState,
+        context: NamedRegions,
+    ) -> MixtureLogProbs:
+        """Mixture from the language LSTM's input, previous hidden state and new state.
 
-        Several steps may come at once, rows of the first before those of the second.
+        Several steps may be stacked, all rows at the first step first.
         """
-        num_rows = len(shown.forms)
-        query = self.pointer.query(top.hidden)
-        own = self.sentinel_score(self.sentinel(seen, before, top.cell), query, self.pointer.score)
-        scores = self.pointer.score(torch.tanh(shown.pointer_keys + query.view(-1, num_rows, 1, query.shape[1])))
-        scores = scores.squeeze(-1).masked_fill(~shown.form_mask.any(-1), MASKED)
-        both = torch.cat([scores, own.view(-1, num_rows, 1)], dim=2)
-        ways = torch.log_softmax(both, dim=2, dtype=exact(both.dtype))
+        num_rows = len(context.fillers)
+        query = self.pointer.query(language_lstm.hidden)
+        sentinel = self.sentinel(language_input, previous_hidden, language_lstm.cell)
+        vocab_score = self.sentinel_score(sentinel, query, self.pointer.score)
+        scores = self.pointer.score(torch.tanh(context.pointer_keys + query.view(-1, num_rows, 1, query.shape[1])))
+        scores = scores.squeeze(-1).masked_fill(~context.filler_mask.any(-1), MASKED)
+        scores = torch.cat([scores, vocab_score.view(-1, num_rows, 1)], dim=2)
+        log_probs = torch.log_softmax(scores, dim=2, dtype=accumulate_dtype(scores.dtype))
 
-        of_hidden = self.form_of_hidden(top.hidden).view(-1, num_rows, self.form_of_hidden.out_features)
-        said = of_hidden.gather(2, shown.forms.flatten(1).expand(len(ways), -1, -1))
-        suits = said.view(-1, *shown.forms.shape) + shown.form_scores
-        calls = attention(suits.to(exact(suits.dtype)), shown.form_mask)
-        return Ways(ways[..., -1], ways[..., :-1, None].exp() * calls)
+        from_hidden = self.filler_from_hidden(language_lstm.hidden)
+        from_hidden = from_hidden.view(-1, num_rows, self.filler_from_hidden.out_features)
+        gathered = from_hidden.gather(2, context.fillers.flatten(1).expand(len(log_probs), -1, -1))
+        filler_scores = gathered.view(-1, *context.fillers.shape) + context.filler_scores
+        fillers = masked_softmax(filler_scores.to(accumulate_dtype(filler_scores.dtype)), context.filler_mask)
+        return MixtureLogProbs(log_probs[..., -1], log_probs[..., :-1, None].exp() * fillers)
 
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: UpDownState) -> Step:  # noqa: ARG002
-        """What comes after the last words: of each word, the probability of all ways to it."""
-        told = self.tell(tokens, state)
-        scores = self.output(told.hidden)
-        own = torch.softmax(scores, dim=1, dtype=exact(scores.dtype)) * told.own_log_prob.exp()[:, None]
-        all_ways = own.scatter_add(1, told.shown.form_words.flatten(1), told.form_probs.flatten(1))
-        return Step(all_ways.clamp_min(_LEAST).log(), None, told.state)
+        """Log-probabilities of the next words, summed over vocabulary and slot fillers."""
+        mixture = self.mixture_step(tokens, state)
+        logits = self.vocab_projection(mixture.hidden)
+        vocab = (
+            torch.softmax(logits, dim=1, dtype=accumulate_dtype(logits.dtype)) * mixture.vocab_log_prob.exp()[:, None]
+        )
+        probs = vocab.scatter_add(1, mixture.context.filler_words.flatten(1), mixture.filler_probs.flatten(1))
+        return Step(probs.clamp_min(_MIN_PROB).log(), None, mixture.state)
 
     def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
-        """The cost ``slots`` is that of saying a word in any other way where a region could fill it.
+        """The cost "slots" is that of generating a word that a slot filler could have produced.
 
         So the model learns to leave a slot wherever a region can fill it, as in its paper's loss.
         """
         if inputs.label_smoothing:
             raise InputError("got label smoothing for neural_baby_talk, whose words are mixtures: set it to 0")
-        words = inputs.words
-        state = self.init_state(inputs.batch.to(words.device, compute_dtype(self.output.weight)))
-        walked = self.walk(words[:, :-1], state)
-        top = Memory(*(torch.cat(parts) for parts in zip(*walked.top, strict=True)))
-        num_rows, num_steps = len(words), len(walked.top)
+        words, state = inputs.words, self.init_state(self.cast(inputs.batch))
+        unrolled = self.unroll(words[:, :-1], state)
+        language_lstm = LSTMState(*(torch.cat(parts) for parts in zip(*unrolled.language_lstm, strict=True)))
+        num_rows, num_steps = len(words), len(unrolled.language_lstm)
         times = num_rows // len(state.example)
-        shown = state.of_examples if times == 1 else state.of_examples.select(repeat_rows(state.example, times))
-        assert isinstance(shown, Named)
-        seen = [torch.cat(walked.bottom_hidden), torch.cat(walked.contexts)]
-        seen += [shown.image.repeat(num_steps, 1)] * self.config.image_in_top_layer
-        before = functional.pad(top.hidden, (0, 0, num_rows, 0))[:-num_rows]
-        ways = self.weigh(torch.cat(seen, dim=1), before, top, shown)
+        context = state.examples if times == 1 else state.examples.select(repeat_rows(state.example, times))
+        assert isinstance(context, NamedRegions)
+        language_input = [torch.cat(unrolled.attention_hidden), torch.cat(unrolled.contexts)]
+        language_input += [context.image.repeat(num_steps, 1)] * self.config.image_in_language_lstm
+        previous_hidden = functional.pad(language_lstm.hidden, (0, 0, num_rows, 0))[:-num_rows]
+        mixture = self.mixture(torch.cat(language_input, dim=1), previous_hidden, language_lstm, context)
 
-        is_word = (shown.form_words == words[:, 1:].T[..., None, None]) & shown.form_mask
-        filled = torch.where(is_word, ways.form_probs, 0.0).sum((2, 3)).clamp_min(_LEAST).log()
-        either = torch.logaddexp(ways.own_log_prob - self.lost_from(top.hidden, words).T, filled)
-        offered = torch.where(is_word.flatten(2).any(2), either - filled, 0.0)
-        return TeacherForcedOutput(either.T, None, {"slots": offered.T})
+        is_word = (context.filler_words == words[:, 1:].T[..., None, None]) & context.filler_mask
+        filled = torch.where(is_word, mixture.filler_probs, 0.0).sum((2, 3)).clamp_min(_MIN_PROB).log()
+        generated = mixture.vocab_log_prob - self.token_nll_from_hidden(language_lstm.hidden, words).T
+        log_probs = torch.logaddexp(generated, filled)
+        slots = torch.where(is_word.flatten(2).any(2), log_probs - filled, 0.0)
+        return TeacherForcedOutput(log_probs.T, None, {"slots": slots.T})

@@ -1,7 +1,7 @@
-"""POS (Deshpande et al. 2018): a caption is said along a sequence of parts of speech, which is chosen first.
+"""POS (Deshpande et al. 2018): captions generated along a part-of-speech template that is chosen first.
 
-There are some thousand such templates. One layer tells from the image how likely each is; a captioner then knows at
-every step what part of speech its word is to be. A manner is a template: manner 0 is the likeliest for the image.
+A classifier scores about a thousand templates from the image; the captioner then sees at every step the tag of the
+word to generate. Latent n is the n-th most likely template.
 """
 
 from dataclasses import dataclass, replace
@@ -14,39 +14,39 @@ from torch.nn import functional
 
 from sct.errors import InputError
 from sct.language.pos_tags import NO_TAG, TAGS
-from sct.models.baselines.base import Heard, LatentCaptioner, repeat_rows
+from sct.models.baselines.base import LatentCaptioner, StepHidden, repeat_rows
 from sct.models.baselines.up_down import UpDown, UpDownState
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
 from sct.models.interface import TeacherForcedOutput, TeacherForcingInputs
-from sct.models.modules import compute_dtype, exact
+from sct.models.modules import accumulate_dtype
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PosConfig(CaptionerConfig):
-    """Sizes, and what is known of parts of speech, each a letter of ``sct.language.pos_tags.TAGS``."""
+class POSConfig(CaptionerConfig):
+    """Sizes, tags and templates; a tag is a letter of ``sct.language.pos_tags.TAGS``."""
 
     tag_of_word: str
-    """The part of speech of each word of the vocabulary."""
+    """Tag of each word of the vocabulary."""
     templates: str
-    """The sequences to speak along, with spaces between them."""
+    """Tag sequences, separated by spaces."""
 
     def __post_init__(self) -> None:
-        """Refuse tags that do not fit."""
+        """Reject tags that do not fit the vocabulary."""
         CaptionerConfig.__post_init__(self)
         if len(self.tag_of_word) != self.vocabulary_size:
-            raise InputError(f"{len(self.tag_of_word)} words have a tag: expected all {self.vocabulary_size}")
+            raise InputError(f"got tags of {len(self.tag_of_word)} words, expected all {self.vocabulary_size}")
         if not self.templates.split() or not set(self.tag_of_word + self.templates) <= {*TAGS, " "}:
-            raise InputError(f"templates {self.templates[:40]!r}: expected words of the letters {TAGS}, at least one")
+            raise InputError(f"got templates {self.templates[:40]!r}, expected at least one word of the letters {TAGS}")
 
 
 @lru_cache(maxsize=8)
-def numbers_of(tags: str, device: torch.device) -> Int[Tensor, "sequences steps"]:
-    """Sequences of tags as numbers, filled up with that of no tag.
+def tag_ids(tags: str, device: torch.device) -> Int[Tensor, "sequences steps"]:
+    """Ids of space-separated tag sequences, padded with that of no tag.
 
-    Kept, since while a CUDA graph is recorded nothing may come from the host.
+    Cached, since nothing may be copied from the host while a CUDA graph is captured.
 
-    >>> numbers_of("DN D", torch.device("cpu")).tolist() == [[TAGS.index("D"), TAGS.index("N")], [TAGS.index("D"), 0]]
+    >>> tag_ids("DN D", torch.device("cpu")).tolist() == [[TAGS.index("D"), TAGS.index("N")], [TAGS.index("D"), 0]]
     True
     """
     with torch.inference_mode(False):
@@ -57,87 +57,92 @@ def numbers_of(tags: str, device: torch.device) -> Int[Tensor, "sequences steps"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PosState(UpDownState):
-    """That of Up-Down, and where in its template each caption is."""
+class POSState(UpDownState):
+    """State of Up-Down, with the template of each example and the position in it."""
 
     template: Int[Tensor, "examples steps"]
     time: int
 
 
-class PosCaptioner(UpDown, LatentCaptioner):
-    """Up-Down that hears with each word what part of speech is expected next."""
+class POSCaptioner(UpDown, LatentCaptioner):
+    """Up-Down whose input at each step includes the tag of the word to generate."""
 
-    config: PosConfig
+    config: POSConfig
 
-    def __init__(self, config: PosConfig) -> None:
+    def __init__(self, config: POSConfig) -> None:
         super().__init__(config)
         num_templates = len(config.templates.split())
-        self.tags = nn.Embedding(len(TAGS), config.word_size)
-        self.of_image = nn.Linear(config.feature_size, config.hidden_size)
-        self.of_template = nn.Linear(config.hidden_size, num_templates)
+        self.tag_embedding = nn.Embedding(len(TAGS), config.word_size)
+        self.template_hidden = nn.Linear(config.feature_size, config.hidden_size)
+        self.template_classifier = nn.Linear(config.hidden_size, num_templates)
         self.reset_parameters()
 
-    def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> PosState:
-        """State before the first word; latent n is the n-th most likely template, clamped to the last."""
+    def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> POSState:
+        """State before the first word; latents beyond the number of templates are clamped."""
         scores = self.template_scores(batch.image)
         if latents is None:
-            return self._begin_along(batch, scores.argmax(1))
+            return self._state_with_template(batch, scores.argmax(1))
         order = scores.sort(dim=1, descending=True, stable=True).indices
-        return self._begin_along(batch, order.gather(1, latents.clamp(max=order.shape[1] - 1)[:, None]).squeeze(1))
+        latents = latents.clamp(max=order.shape[1] - 1)
+        return self._state_with_template(batch, order.gather(1, latents[:, None]).squeeze(1))
 
     def template_scores(self, image: Float[Tensor, "examples features"]) -> Float[Tensor, "examples templates"]:
-        """How well each template suits the image."""
-        scores: Tensor = self.of_template(torch.relu(self.of_image(image)))
-        return scores.to(exact(scores.dtype))
+        """Logits of the templates."""
+        scores: Tensor = self.template_classifier(torch.relu(self.template_hidden(image)))
+        return scores.to(accumulate_dtype(scores.dtype))
 
-    def _begin_along(self, inputs: ControlBatch, chosen: Int[Tensor, " examples"]) -> PosState:
-        plain = UpDown.init_state(self, inputs)
-        template = numbers_of(self.config.templates, inputs.image.device)[chosen]
-        return PosState(
-            plain.of_examples, plain.of_rows, plain.example, plain.bottom, plain.top, template=template, time=0
+    def _state_with_template(self, batch: ControlBatch, chosen: Int[Tensor, " examples"]) -> POSState:
+        state = UpDown.init_state(self, batch)
+        return POSState(
+            state.examples,
+            state.rows,
+            state.example,
+            state.attention_lstm,
+            state.language_lstm,
+            template=tag_ids(self.config.templates, batch.image.device)[chosen],
+            time=0,
         )
 
-    def embedded(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Float[Tensor, "rows word"]:
-        """The last words, each with the tag of the next."""
-        assert isinstance(state, PosState)
+    def embed(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Float[Tensor, "rows word"]:
+        """Embedding of the previous words plus that of the next tags."""
+        assert isinstance(state, POSState)
         is_past_end = state.time >= state.template.shape[1]
         tags = torch.zeros_like(tokens) if is_past_end else state.template[:, state.time].index_select(0, state.example)
-        both: Tensor = self.words(tokens) + self.tags(tags)
-        return both
+        embedded: Tensor = self.word_embedding(tokens) + self.tag_embedding(tags)
+        return embedded
 
-    def all_embedded(self, words: Int[Tensor, "rows time"], state: UpDownState) -> Float[Tensor, "time rows word"]:
-        """The words of all steps, each with the tag of the next."""
-        assert isinstance(state, PosState)
+    def embed_sequence(self, words: Int[Tensor, "rows time"], state: UpDownState) -> Float[Tensor, "time rows word"]:
+        """``embed`` of all steps."""
+        assert isinstance(state, POSState)
         template = repeat_rows(state.template, len(words) // len(state.template))
         tags = functional.pad(template, (0, max(words.shape[1] - template.shape[1], 0)))[:, : words.shape[1]]
-        both: Tensor = self.words(words.T) + self.tags(tags.T)
-        return both
+        embedded: Tensor = self.word_embedding(words.T) + self.tag_embedding(tags.T)
+        return embedded
 
-    def hear(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Heard:
-        """Take in the last words."""
-        assert isinstance(state, PosState)
-        heard = UpDown.hear(self, tokens, state)
-        return Heard(heard.hidden, replace(heard.state, time=state.time + 1))
+    def forward_step(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> StepHidden:
+        """Hidden vector and state after the previous words."""
+        assert isinstance(state, POSState)
+        output = UpDown.forward_step(self, tokens, state)
+        return StepHidden(output.hidden, replace(output.state, time=state.time + 1))
 
     def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
-        """Ground truth: use the nearest template, and add the cross-entropy of its prediction as a cost."""
+        """Of ground truth, use the nearest template and add the cross-entropy of predicting it as a cost."""
         if not inputs.is_ground_truth:
             return super()._teacher_force(inputs)
-        words, label_smoothing = inputs.words, inputs.label_smoothing
-        batch = inputs.batch.to(words.device, compute_dtype(self.output.weight))
+        batch, words = self.cast(inputs.batch), inputs.words
         chosen = self.nearest_template(words)
-        lost = self.lost(words, self._begin_along(batch, chosen), label_smoothing)
+        nll = self.token_nll(words, self._state_with_template(batch, chosen), inputs.label_smoothing)
         template = functional.cross_entropy(self.template_scores(batch.image), chosen, reduction="none")[:, None]
-        # Once a caption, so at its first step alone.
-        return TeacherForcedOutput(-lost, None, {"template": functional.pad(template, (0, lost.shape[1] - 1))})
+        # Once per caption, so at its first step only.
+        return TeacherForcedOutput(-nll, None, {"template": functional.pad(template, (0, nll.shape[1] - 1))})
 
     def nearest_template(self, words: Int[Tensor, "examples time_and_one"]) -> Int[Tensor, " examples"]:
-        """The template with the fewest other tags; of equals the first, which is the commonest."""
-        templates = numbers_of(self.config.templates, words.device)
-        tags = numbers_of(self.config.tag_of_word, words.device)[0][words[:, 1:]]
+        """Template with the smallest Hamming distance to the caption's tags; ties go to the most frequent template."""
+        templates = tag_ids(self.config.templates, words.device)
+        tags = tag_ids(self.config.tag_of_word, words.device)[0][words[:, 1:]]
         steps = max(tags.shape[1], templates.shape[1])
         tags, templates = (functional.pad(table, (0, steps - table.shape[1])) for table in (tags, templates))
-        differ = words.new_zeros(len(words), len(templates))
-        for tag, expected in zip(tags.unbind(1), templates.unbind(1), strict=True):
-            differ += tag[:, None] != expected
-        return differ.argmin(1)
+        distance = words.new_zeros(len(words), len(templates))
+        for tag, template_tag in zip(tags.unbind(1), templates.unbind(1), strict=True):
+            distance += tag[:, None] != template_tag
+        return distance.argmin(1)

@@ -1,4 +1,4 @@
-"""Which class a region is of, told from its feature: what a detector would say, for systems that speak in classes."""
+"""Classes of regions from their features, for baselines that use a detector's classes."""
 
 import torch
 from jaxtyping import Float, Int
@@ -9,11 +9,10 @@ from sct.errors import InputError
 _RIDGE = 1e-3
 
 
-class RegionClasses(nn.Module):
-    """A linear classifier, fitted once before training and never learned on.
+class RegionClassifier(nn.Module):
+    """Linear classifier, fitted once before training and then frozen.
 
-    A detector names a class with each region, but captioners are handed features alone, whatever they come from. One
-    that was fitted to the classes of a dataset's regions brings them back; it has no gradient, as a detector has none.
+    Captioners receive features only, from any encoder; this recovers the class that a detector would report.
     """
 
     weight: Float[Tensor, "classes features"]
@@ -25,15 +24,15 @@ class RegionClasses(nn.Module):
         self.register_buffer("bias", torch.zeros(num_classes))
 
     def forward(self, regions: Float[Tensor, "*regions features"]) -> Int[Tensor, "*regions"]:
-        """The likeliest class of each region."""
+        """Most likely class of each region."""
         return nn.functional.linear(regions, self.weight.to(regions.dtype), self.bias.to(regions.dtype)).argmax(-1)
 
     @torch.no_grad()
     def fit(self, regions: Float[Tensor, "regions features"], classes: Int[Tensor, " regions"]) -> float:
-        """Fit by least squares with a little ridge, and tell the share of these regions that is classed right."""
+        """Fit by ridge regression on one-hot classes; return the accuracy on these regions."""
         if not len(regions) or int(classes.min()) < 0 or int(classes.max()) >= len(self.bias):
             raise InputError(
-                f"{len(regions)} regions came to learn {len(self.bias)} classes from: expected some, each of a class; "
+                f"got {len(regions)} regions for {len(self.bias)} classes, expected at least one, each with a class: "
                 "prepare the dataset from a source whose regions have classes"
             )
         device = self.weight.device

@@ -1,7 +1,7 @@
-"""Up-Down (Anderson et al. 2018): a layer that decides where to look, and a layer that speaks of what it sees.
+"""Up-Down (Anderson et al. 2018): an attention LSTM over region features and a language LSTM.
 
-Ours is this captioner with sentinels and a gate. Here attention goes to all regions that are shown: those of the whole
-image, or, to make it controllable, those of the control alone, all region sets together. It cannot tell their order.
+Show, Control and Tell is this model with sentinels and a gate. Here attention covers all regions of the image or, in
+the controllable variant, all regions of the control, whose order it cannot see.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -11,25 +11,33 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sct.models.baselines.base import Heard, LateLayer, Layer, LSTMCaptioner, Memory, no_memory, repeat_rows
+from sct.models.baselines.base import (
+    DeferredLSTM,
+    LSTMCaptioner,
+    LSTMLayer,
+    LSTMState,
+    StepHidden,
+    repeat_rows,
+    zero_state,
+)
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch
 from sct.models.linear import DeferredGradLinear
-from sct.models.modules import MASKED, Compatibility, exact
+from sct.models.modules import MASKED, AdditiveAttention, accumulate_dtype, masked_softmax
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
-    """What there is to see, for each example or for each row."""
+class RegionContext:
+    """Image descriptor and attended regions of each example, or of each row."""
 
-    image: Float[Tensor, "shown features"]
-    regions: Float[Tensor, "shown pool features"]
-    keys: Float[Tensor, "shown pool attention"]
-    """What attention compares with, of each region."""
-    mask: Bool[Tensor, "shown pool"]
+    image: Float[Tensor, "rows features"]
+    regions: Float[Tensor, "rows pool features"]
+    keys: Float[Tensor, "rows pool attention"]
+    """Attention key of each region."""
+    mask: Bool[Tensor, "rows pool"]
 
-    def select(self, chosen: Int[Tensor, " chosen"]) -> "Shown":
-        """That of the chosen ones."""
+    def select(self, chosen: Int[Tensor, " chosen"]) -> "RegionContext":
+        """Context of the chosen rows."""
         return replace(
             self, **{field.name: getattr(self, field.name).index_select(0, chosen) for field in fields(self)}
         )
@@ -37,145 +45,144 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpDownState:
-    """Memory of both layers; what does not change over time is shared, not copied."""
+    """States of both LSTM layers; the regions are shared between states."""
 
-    of_examples: Shown
-    of_rows: Shown | None
-    """The same for each row, kept as long as rows stay as they are; None until somebody looks."""
+    examples: RegionContext
+    rows: RegionContext | None
+    """Context gathered for each row, kept while rows stay the same; None until the next step gathers it."""
     example: Int[Tensor, " rows"]
-    bottom: Memory
-    top: Memory
+    attention_lstm: LSTMState
+    language_lstm: LSTMState
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "UpDownState":
-        """The state of the chosen rows."""
+        """State of the chosen rows."""
         return replace(
             self,
-            of_rows=None,
+            rows=None,
             example=self.example.index_select(0, rows),
-            bottom=self.bottom.select(rows),
-            top=self.top.select(rows),
+            attention_lstm=self.attention_lstm.select(rows),
+            language_lstm=self.language_lstm.select(rows),
         )
 
-    def shown(self) -> Shown:
-        """What each row sees."""
-        return self.of_examples.select(self.example) if self.of_rows is None else self.of_rows
+    def row_context(self) -> RegionContext:
+        """Context of each row."""
+        return self.examples.select(self.example) if self.rows is None else self.rows
 
 
-class Looked(NamedTuple):
-    """What the upper layer is to think of."""
+class AttendedStep(NamedTuple):
+    """Result of the attention LSTM and the attention in one step."""
 
-    seen: Float[Tensor, "rows seen"]
-    bottom: Memory
+    language_input: Float[Tensor, "rows inputs"]
+    attention_lstm: LSTMState
 
 
-class Walked(NamedTuple):
-    """What each step leaves behind."""
+class Unrolled(NamedTuple):
+    """Intermediate results of each step."""
 
-    bottom_hidden: list[Float[Tensor, "rows hidden"]]
+    attention_hidden: list[Float[Tensor, "rows hidden"]]
     contexts: list[Float[Tensor, "rows features"]]
-    top: list[Memory]
+    language_lstm: list[LSTMState]
 
 
 class UpDown(LSTMCaptioner):
-    """Says words, attending to all regions that it is shown."""
+    """Captioner with bottom-up and top-down attention."""
 
     def __init__(self, config: CaptionerConfig) -> None:
         super().__init__(config)
         hidden, features = config.hidden_size, config.feature_size
-        self.bottom = Layer(hidden + features + config.word_size, hidden)
-        self.top = Layer(hidden + features * (2 if config.image_in_top_layer else 1), hidden)
-        self.compatibility = Compatibility(features, hidden, config.attention_size)
+        self.attention_lstm = LSTMLayer(hidden + features + config.word_size, hidden)
+        self.language_lstm = LSTMLayer(hidden + features * (2 if config.image_in_language_lstm else 1), hidden)
+        self.attention = AdditiveAttention(features, hidden, config.attention_size)
         self.reset_parameters()
 
     def init_state(self, batch: ControlBatch) -> UpDownState:
-        """The state before the first word; a region that several sets name is shown as often."""
+        """State before the first word; a region of several sets is attended several times."""
         num_examples = len(batch.image)
-        shown = self.show(batch)
-        memory = no_memory(num_examples, self.config.hidden_size, batch.image)
-        return UpDownState(shown, shown, torch.arange(num_examples, device=batch.image.device), memory, memory)
+        context = self.encode_regions(batch)
+        zeros = zero_state(num_examples, self.config.hidden_size, batch.image)
+        return UpDownState(context, context, torch.arange(num_examples, device=batch.image.device), zeros, zeros)
 
-    def show(self, inputs: ControlBatch) -> Shown:
-        """What there is to see for each example."""
-        pool = inputs.set_rows.flatten(1)
-        regions = inputs.regions.index_select(0, pool.flatten()).view(*pool.shape, -1)
-        return Shown(inputs.image, regions, self.compatibility.region_key(regions), inputs.set_mask.flatten(1))
+    def encode_regions(self, batch: ControlBatch) -> RegionContext:
+        """Regions of each example with their attention keys."""
+        pool = batch.set_rows.flatten(1)
+        regions = batch.regions.index_select(0, pool.flatten()).view(*pool.shape, -1)
+        return RegionContext(batch.image, regions, self.attention.region_key(regions), batch.set_mask.flatten(1))
 
-    def embedded(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Float[Tensor, "rows word"]:  # noqa: ARG002
-        """The last words as vectors."""
-        words: Tensor = self.words(tokens)
-        return words
+    def embed(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Float[Tensor, "rows word"]:  # noqa: ARG002
+        """Input embedding of the previous words."""
+        embedded: Tensor = self.word_embedding(tokens)
+        return embedded
 
-    def all_embedded(
+    def embed_sequence(
         self,
         words: Int[Tensor, "rows time"],
         state: UpDownState,  # noqa: ARG002
     ) -> Float[Tensor, "time rows word"]:
-        """The words of all steps as vectors."""
-        embedded: Tensor = self.words(words.T)
+        """Input embeddings of all steps."""
+        embedded: Tensor = self.word_embedding(words.T)
         return embedded
 
-    def look(self, tokens: Int[Tensor, " rows"], state: UpDownState, shown: Shown) -> Looked:
-        """Take in the last words, and attend to regions."""
-        image = shown.image
-        word = self.embedded(tokens, state).to(image.dtype)
-        bottom = self.bottom.remember(torch.cat([state.top.hidden, image, word], dim=1), state.bottom)
-        scores = self.compatibility(shown.keys, self.compatibility.query(bottom.hidden))
-        weights = attention(scores.to(exact(scores.dtype)), shown.mask).to(image.dtype)
-        context = torch.bmm(weights[:, None], shown.regions).squeeze(1)
-        seen = [bottom.hidden, context] + [image] * self.config.image_in_top_layer
-        return Looked(torch.cat(seen, dim=1), bottom)
+    def attend(self, tokens: Int[Tensor, " rows"], state: UpDownState, context: RegionContext) -> AttendedStep:
+        """Advance the attention LSTM and attend to the regions."""
+        image = context.image
+        word = self.embed(tokens, state).to(image.dtype)
+        lstm_input = torch.cat([state.language_lstm.hidden, image, word], dim=1)
+        attention_lstm = self.attention_lstm.step(lstm_input, state.attention_lstm)
+        scores = self.attention(context.keys, self.attention.query(attention_lstm.hidden))
+        weights = masked_softmax(scores.to(accumulate_dtype(scores.dtype)), context.mask).to(image.dtype)
+        attended = torch.bmm(weights[:, None], context.regions).squeeze(1)
+        language_input = [attention_lstm.hidden, attended] + [image] * self.config.image_in_language_lstm
+        return AttendedStep(torch.cat(language_input, dim=1), attention_lstm)
 
-    def hear(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> Heard:
-        """Take in the last words: look, then think of what was seen."""
-        shown = state.shown()
-        looked = self.look(tokens, state, shown)
-        top = self.top.remember(looked.seen, state.top)
-        return Heard(top.hidden, replace(state, of_rows=shown, bottom=looked.bottom, top=top))
+    def forward_step(self, tokens: Int[Tensor, " rows"], state: UpDownState) -> StepHidden:
+        """Hidden vector and state after the previous words."""
+        context = state.row_context()
+        attended = self.attend(tokens, state, context)
+        language_lstm = self.language_lstm.step(attended.language_input, state.language_lstm)
+        new_state = replace(state, rows=context, attention_lstm=attended.attention_lstm, language_lstm=language_lstm)
+        return StepHidden(language_lstm.hidden, new_state)
 
-    def hear_all(self, words: Int[Tensor, "rows time"], state: UpDownState) -> Float[Tensor, "time_and_rows hidden"]:
-        """The vectors that words are told from."""
-        return torch.cat([memory.hidden for memory in self.walk(words, state).top])
+    def forward_sequence(
+        self, words: Int[Tensor, "rows time"], state: UpDownState
+    ) -> Float[Tensor, "time_and_rows hidden"]:
+        """Hidden vectors of all steps."""
+        return torch.cat([lstm.hidden for lstm in self.unroll(words, state).language_lstm])
 
-    def walk(self, words: Int[Tensor, "rows time"], state: UpDownState) -> Walked:
-        """Take the steps of ``hear_all``; words and image are multiplied beforehand."""
-        shown, dtype = state.of_examples, state.of_examples.image.dtype
-        size, features, in_top = self.config.hidden_size, self.config.feature_size, self.config.image_in_top_layer
-        num_examples, times = len(shown.image), len(words) // len(shown.image)
-        lower = LateLayer(self.bottom, recurring=size, known=[features, self.config.word_size], dtype=dtype)
-        upper = LateLayer(self.top, recurring=size + features, known=[features] * in_top, dtype=dtype)
-        image = repeat_rows(shown.image, times)
-        known_above = upper.of_known(image) if in_top else None
-        query = DeferredGradLinear(self.compatibility.query.weight.to(dtype))
-        vector = self.compatibility.score.weight[0].to(dtype)
-        # Captions of one example lie together, so that it need not be copied for each of them.
-        keys, mask = shown.keys[:, None], shown.mask[:, None]
+    def unroll(self, words: Int[Tensor, "rows time"], state: UpDownState) -> Unrolled:
+        """Take all steps of known words; words and image are projected beforehand."""
+        context, dtype = state.examples, state.examples.image.dtype
+        size, features, in_language = (
+            self.config.hidden_size,
+            self.config.feature_size,
+            self.config.image_in_language_lstm,
+        )
+        num_examples, times = len(context.image), len(words) // len(context.image)
+        attention_lstm = DeferredLSTM(
+            self.attention_lstm, recurrent=size, static=[features, self.config.word_size], dtype=dtype
+        )
+        language_lstm = DeferredLSTM(
+            self.language_lstm, recurrent=size + features, static=[features] * in_language, dtype=dtype
+        )
+        image = repeat_rows(context.image, times)
+        language_gates = language_lstm.project_static(image) if in_language else None
+        query = DeferredGradLinear(self.attention.query.weight.to(dtype))
+        score_vector = self.attention.score.weight[0].to(dtype)
+        # Captions of one example are adjacent, so its regions need not be copied for each.
+        keys, mask = context.keys[:, None], context.mask[:, None]
         is_empty = ~mask.any(dim=2, keepdim=True)
-        floor = torch.zeros_like(mask, dtype=exact(dtype)).masked_fill_(~mask & ~is_empty, MASKED)
-        regions = shown.regions.masked_fill(is_empty, 0.0)  # where there is nothing to see, nothing is seen
+        bias = torch.zeros_like(mask, dtype=accumulate_dtype(dtype)).masked_fill_(~mask & ~is_empty, MASKED)
+        regions = context.regions.masked_fill(is_empty, 0.0)  # attending to nothing gives zeros
 
-        bottom, top = state.bottom.repeat(times), state.top.repeat(times)
-        walked = Walked([], [], [])
-        for known in lower.of_known(image, self.all_embedded(words, state).to(dtype)).unbind(0):
-            bottom = lower.remember([top.hidden], known, bottom)
-            asked = query(bottom.hidden).view(num_examples, times, 1, -1)
-            scores = torch.tanh(keys + asked) @ vector
-            weights = torch.softmax(scores + floor, dim=2).to(dtype)
-            context = torch.bmm(weights, regions).flatten(0, 1)
-            top = upper.remember([bottom.hidden, context], known_above, top)
-            walked.bottom_hidden.append(bottom.hidden)
-            walked.contexts.append(context)
-            walked.top.append(top)
-        return walked
-
-
-def attention(
-    scores: Float[Tensor, "*rows members"], mask: Bool[Tensor, "... members"]
-) -> Float[Tensor, "*rows members"]:
-    """Weights that add up to 1 over what is there; zeros where nothing is.
-
-    >>> attention(torch.zeros(2, 2), torch.tensor([[True, True], [False, False]])).tolist()
-    [[0.5, 0.5], [0.0, 0.0]]
-    """
-    is_empty = ~mask.any(dim=-1, keepdim=True)
-    masked = scores.masked_fill(~mask, MASKED).masked_fill(is_empty, 0.0)
-    return torch.softmax(masked, dim=-1).masked_fill(is_empty, 0.0)
+        attention_state, language_state = state.attention_lstm.repeat(times), state.language_lstm.repeat(times)
+        unrolled = Unrolled([], [], [])
+        for gates in attention_lstm.project_static(image, self.embed_sequence(words, state).to(dtype)).unbind(0):
+            attention_state = attention_lstm.step([language_state.hidden], gates, attention_state)
+            queries = query(attention_state.hidden).view(num_examples, times, 1, -1)
+            scores = torch.tanh(keys + queries) @ score_vector
+            weights = torch.softmax(scores + bias, dim=2).to(dtype)
+            attended = torch.bmm(weights, regions).flatten(0, 1)
+            language_state = language_lstm.step([attention_state.hidden, attended], language_gates, language_state)
+            unrolled.attention_hidden.append(attention_state.hidden)
+            unrolled.contexts.append(attended)
+            unrolled.language_lstm.append(language_state)
+        return unrolled

@@ -6,7 +6,7 @@ import pytest
 from sct.errors import InputError
 from sct.models.config import CaptionerConfig
 from sct.models.registry import build_model, model_spec
-from tests.models.baselines.tiny_systems import SYSTEMS
+from tests.models.factories import BASELINES
 
 
 @pytest.mark.parametrize("module", ["sct.captioner.captioner", "sct.captioner.bundle"])
@@ -17,15 +17,15 @@ def test_captioning_does_not_import_baselines(module):
     assert not done.stdout.split()
 
 
-@pytest.mark.parametrize("variant", SYSTEMS)
-def test_each_is_known_by_its_name(variant):
+@pytest.mark.parametrize("variant", BASELINES)
+def test_every_baseline_is_registered(variant):
     assert issubclass(model_spec(variant).config, CaptionerConfig)
 
 
-def test_refuses_unknown_names_and_the_configuration_of_another():
-    with pytest.raises(InputError, match="got variant 'transformer', expected one of ours, "):
+def test_rejects_unknown_variants_and_other_config_classes():
+    with pytest.raises(InputError, match="got variant 'transformer', expected one of show_control_tell, "):
         model_spec("transformer")
     with pytest.raises(
-        InputError, match="got a CaptionerConfig for variant 'neural_baby_talk', expected a BabyTalkConfig"
+        InputError, match="got a CaptionerConfig for variant 'neural_baby_talk', expected a NeuralBabyTalkConfig"
     ):
         build_model(CaptionerConfig(vocabulary_size=9, variant="neural_baby_talk"))
