@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from sct.errors import InputError
-from sct.sorting import ClassOrder, ProbabilityOrder, Sorter, SvmRank, order_scores
-from tests.sorting.sorting_tables import class_table, random_table, whole
+from sct.sorting.baselines import ClassOrder, DetectionProbability, SvmRank
+from sct.sorting.interface import Sorter
+from sct.sorting.metrics import score_orders
+from tests.sorting.control_tables import class_table, random_table, whole
 
 
 def test_probability_order_goes_by_the_surest_region():
@@ -16,7 +18,7 @@ def test_probability_order_goes_by_the_surest_region():
         set_rows=torch.tensor([[[0, 0], [2, 1], [2, 0]]]),
         set_mask=torch.tensor([[[True, False], [True, True], [True, False]]]),
     )
-    sorter = ProbabilityOrder()
+    sorter = DetectionProbability()
     assert isinstance(sorter, Sorter)
     assert sorter.order(inputs).lists() == [[1, 2, 0]]
     assert sorter.order(inputs).probability is None
@@ -24,7 +26,7 @@ def test_probability_order_goes_by_the_surest_region():
 
 def test_probability_order_needs_scores():
     with pytest.raises(InputError, match="the regions have no scores"):
-        ProbabilityOrder().order(whole(random_table([2])).inputs)
+        DetectionProbability().order(whole(random_table([2])).inputs)
 
 
 def test_class_order_is_the_mean_relative_place():
@@ -32,7 +34,7 @@ def test_class_order_is_the_mean_relative_place():
     sorter = ClassOrder.fit([whole(table, seed) for seed in range(2)])
     assert isinstance(sorter, Sorter)
     # boy: (0 + 1 + 0) / 3, cap: (1/2 + 0) / 2, dog: 1; a control of one set tells nothing.
-    assert dict(sorter.place_of_class) == pytest.approx({"boy": 1 / 3, "cap": 1 / 4, "dog": 1.0})
+    assert dict(sorter.position_of_class) == pytest.approx({"boy": 1 / 3, "cap": 1 / 4, "dog": 1.0})
 
 
 def test_class_order_counts_a_set_once_however_many_regions_it_has():
@@ -47,7 +49,7 @@ def test_class_order_counts_a_set_once_however_many_regions_it_has():
         ),
     )
     # cap: half of the first set, at 0, and the whole of the second, at 1.
-    assert dict(ClassOrder.fit([doubled]).place_of_class) == pytest.approx({"boy": 0.0, "cap": 1 / 1.5})
+    assert dict(ClassOrder.fit([doubled]).position_of_class) == pytest.approx({"boy": 0.0, "cap": 1 / 1.5})
 
 
 @pytest.mark.parametrize(
@@ -82,14 +84,14 @@ def test_svm_rank_learns_a_linear_order(visual_size):
     train, test = table.batch(torch.arange(50).numpy()), table.batch(torch.arange(50, 60).numpy())
     sorter = SvmRank.fit([train], visual=visual_size is not None)
     assert isinstance(sorter, Sorter)
-    scores = order_scores(sorter.order(test.inputs), test.truth)
+    scores = score_orders(sorter.order(test.inputs), test.truth)
     assert scores.tau > 0.9
     assert sorter.weights.shape == (5 + (visual_size or 0) + 4,)
 
 
 def test_svm_rank_of_one_pair():
     batch = whole(class_table([["boy", "dog"]]), seed=0)
-    assert order_scores(SvmRank.fit([batch], visual=False).order(batch.inputs), batch.truth).accuracy == 1
+    assert score_orders(SvmRank.fit([batch], visual=False).order(batch.inputs), batch.truth).accuracy == 1
 
 
 def test_svm_rank_reads_no_more_pairs_than_asked():

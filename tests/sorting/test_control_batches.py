@@ -5,7 +5,8 @@ import torch
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.regions import Box, Control, Region, RegionSet
-from sct.sorting import Permutations, in_order, inputs_of_controls
+from sct.sorting.batches import apply_order, inputs_from_controls
+from sct.sorting.interface import Permutations
 from sct.sorting.interface import class_vectors
 
 WORDS = ("fire", "hydrant", "boy")
@@ -40,7 +41,7 @@ def test_word_vector_of_a_class(name, paper, reference):
 def test_tables_of_controls():
     boy = region(0, "boy", 0.5, [1, 2])
     other = region(10, None, 0.25, [3, 4])
-    inputs = inputs_of_controls([control([boy, other], [boy]), control([other])], [(100, 40), (20, 40)], VECTORS)
+    inputs = inputs_from_controls([control([boy, other], [boy]), control([other])], [(100, 40), (20, 40)], VECTORS)
     assert inputs.mask.tolist() == [[True, True], [True, False]]
     assert inputs.set_mask.tolist() == [[[True, True], [True, False]], [[True, False], [False, False]]]
     # The same region of an image of another size is another one.
@@ -55,10 +56,10 @@ def test_tables_of_controls():
 
 
 def test_features_and_scores_are_left_out_where_there_are_none():
-    inputs = inputs_of_controls([control([region(score=0.5)], [region(5)])], [(100, 40)], VECTORS)
+    inputs = inputs_from_controls([control([region(score=0.5)], [region(5)])], [(100, 40)], VECTORS)
     assert inputs.features is None
     assert inputs.scores is None
-    seen = inputs_of_controls([control([region(feature=[1])])], [(100, 40)], VECTORS, visual=False)
+    seen = inputs_from_controls([control([region(feature=[1])])], [(100, 40)], VECTORS, visual=False)
     assert seen.features is None
 
 
@@ -79,7 +80,7 @@ def test_features_and_scores_are_left_out_where_there_are_none():
 )
 def test_refuses(controls, sizes, message):
     with pytest.raises(InputError, match=message):
-        inputs_of_controls(controls, sizes, VECTORS)
+        inputs_from_controls(controls, sizes, VECTORS)
 
 
 def test_empty_sets_are_refused_where_they_are_made():

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sct.errors import InputError
-from sct.sorting import SortingTable
-from tests.sorting.sorting_tables import CLASSES, class_table, random_table, whole
+from sct.sorting.batches import ControlTable
+from tests.sorting.control_tables import CLASSES, class_table, random_table, whole
 
 
 def mentions(batch):
@@ -46,7 +46,7 @@ def test_all_orders_are_drawn():
 
 
 def test_each_region_is_there_once_however_many_sets_name_it():
-    table = SortingTable(
+    table = ControlTable(
         class_names=CLASSES,
         class_vectors=np.zeros((4, 2), np.float32),
         region_class=np.array([0, 1, 2]),
@@ -79,7 +79,7 @@ def test_each_region_is_there_once_however_many_sets_name_it():
 def test_refuses_what_does_not_fit(change, message):
     arrays = {"control_sets": [0, 2], "set_members": [0, 1, 2], "members": [0, 1], **change}
     with pytest.raises(InputError, match=message):
-        SortingTable(
+        ControlTable(
             class_names=("boy",),
             class_vectors=np.zeros((1, 2), np.float32),
             region_class=np.zeros(2, int),

@@ -8,16 +8,17 @@ import pytest
 import torch
 
 from sct.errors import InputError
-from sct.sorting import SorterConfig, SortingNetwork, read_reference_sorter
+from sct.sorting.serialization import read_reference_sorter
+from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork
 from sct.sorting.serialization import OUR_NAMES
 
-CONFIG = SorterConfig(max_sets=4, word_size=3, visual_size=5, mode="reference")
+CONFIG = SinkhornConfig(max_sets=4, word_size=3, visual_size=5, mode="reference")
 
 
 def their_weights():
     torch.manual_seed(0)
     theirs = {ours: name for name, ours in OUR_NAMES.items()}
-    parts = ((*name.rpartition("."), weight) for name, weight in SortingNetwork(CONFIG).state_dict().items())
+    parts = ((*name.rpartition("."), weight) for name, weight in SinkhornNetwork(CONFIG).state_dict().items())
     return {f"{theirs[part]}.{rest}": weight for part, _, rest, weight in parts}
 
 

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from sct.errors import InputError
-from sct.sorting import Permutations, joined_scores, order_scores
+from sct.sorting.interface import Permutations
+from sct.sorting.metrics import merge_scores, score_orders
 
 
 def orders(rows, lengths):
@@ -23,18 +24,18 @@ def orders(rows, lengths):
     ],
 )
 def test_accuracy_and_tau(found, truth, length, accuracy, tau):
-    scores = order_scores(orders([found], [length]), torch.tensor([truth]))
+    scores = score_orders(orders([found], [length]), torch.tensor([truth]))
     assert (scores.accuracy, scores.controls) == (accuracy, 1)
     assert scores.tau == pytest.approx(tau)
 
 
 def test_controls_of_one_set_do_not_count():
-    scores = order_scores(orders([[0, 1], [1, 0]], [1, 2]), torch.tensor([[0, 1], [0, 1]]))
+    scores = score_orders(orders([[0, 1], [1, 0]], [1, 2]), torch.tensor([[0, 1], [0, 1]]))
     assert (scores.accuracy, scores.tau, scores.controls) == (0.0, -1.0, 1)
 
 
 def test_nothing_to_count_is_refused():
     with pytest.raises(InputError, match="no control has two region sets"):
-        order_scores(orders([[0]], [1]), torch.tensor([[0]]))
+        score_orders(orders([[0]], [1]), torch.tensor([[0]]))
     with pytest.raises(InputError, match="no scores to join"):
-        joined_scores([])
+        merge_scores([])

@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from sct.errors import InputError
-from sct.sorting import PointerConfig, PointerNetwork, PointerSorter, Sorter, next_set_loss, order_scores
-from tests.sorting.sorting_tables import class_table, random_table, whole
+from sct.sorting.interface import Sorter
+from sct.sorting.metrics import score_orders
+from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSorter, next_set_loss
+from tests.sorting.control_tables import class_table, random_table, whole
 
 
 def network(seed=0, **changes):
@@ -104,7 +106,7 @@ def test_learns_what_no_order_of_classes_can_say():
         optimiser.step()
     batch = whole(class_table(controls), seed=99)
     found = PointerSorter(pointing.eval()).order(batch.inputs)
-    assert order_scores(found, batch.truth).accuracy == 1
+    assert score_orders(found, batch.truth).accuracy == 1
 
 
 def test_refuses():

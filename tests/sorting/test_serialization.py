@@ -5,21 +5,12 @@ import torch
 
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
-from sct.sorting import (
-    ClassOrder,
-    ControlSorter,
-    PointerConfig,
-    PointerNetwork,
-    PointerSorter,
-    ProbabilityOrder,
-    SinkhornSorter,
-    SorterConfig,
-    SortingNetwork,
-    SvmRank,
-    load_sorter,
-    save_sorter,
-)
-from tests.sorting.sorting_tables import random_table, whole
+from sct.sorting.baselines import ClassOrder, DetectionProbability, SvmRank
+from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSorter
+from sct.sorting.serialization import load_sorter, save_sorter
+from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
+from sct.sorting.sorter import ControlSorter
+from tests.sorting.control_tables import random_table, whole
 
 VECTORS = WordVectors("GloVe", {"boy": 0, "dog": 2, "é": 1}, np.arange(15, dtype=np.float32).reshape(3, 5))
 
@@ -33,14 +24,14 @@ def sorters():
     sizes = {"word_size": 5, "visual_size": 3}
     small = {"hidden_size": 8, "heads": 2, "layers": 1}
     return {
-        "sinkhorn": SinkhornSorter(SortingNetwork(SorterConfig(**sizes, max_sets=6, temperature=0.25)).eval()),
-        "reference": SinkhornSorter(SortingNetwork(SorterConfig(**sizes, max_sets=6, mode="reference")).eval()),
-        "bare": SinkhornSorter(SortingNetwork(SorterConfig(word_size=5, visual_size=None)).eval()),
+        "sinkhorn": SinkhornSorter(SinkhornNetwork(SinkhornConfig(**sizes, max_sets=6, temperature=0.25)).eval()),
+        "reference": SinkhornSorter(SinkhornNetwork(SinkhornConfig(**sizes, max_sets=6, mode="reference")).eval()),
+        "bare": SinkhornSorter(SinkhornNetwork(SinkhornConfig(word_size=5, visual_size=None)).eval()),
         "pointer": PointerSorter(PointerNetwork(PointerConfig(**sizes, **small)).eval(), beam_size=3),
         "bare pointer": PointerSorter(PointerNetwork(PointerConfig(word_size=5, visual_size=None, **small)).eval()),
         "svm": SvmRank(torch.randn(12), visual=True),
         "class": ClassOrder({"boy": 0.25, "hot dog": 1.0, 'a "cap"': 0.0}),
-        "probability": ProbabilityOrder(),
+        "probability": DetectionProbability(),
     }
 
 
@@ -72,7 +63,7 @@ def test_settings_survive(tmp_path):
         if isinstance(sorter, SinkhornSorter | PointerSorter):
             assert loaded.network.config == sorter.network.config, kind
             assert not loaded.network.training
-    assert isinstance(loaded, ProbabilityOrder)
+    assert isinstance(loaded, DetectionProbability)
 
 
 def test_other_files_of_the_folder_stay(tmp_path):
@@ -153,7 +144,7 @@ def test_weights_are_plain_safetensors(tmp_path):
 
 
 def test_a_sorter_may_know_no_words(tmp_path):
-    save_sorter(tmp_path, ControlSorter(ProbabilityOrder(), WordVectors("none", {}, np.zeros((0, 1), np.float32))))
+    save_sorter(tmp_path, ControlSorter(DetectionProbability(), WordVectors("none", {}, np.zeros((0, 1), np.float32))))
     assert dict(load_sorter(tmp_path).vectors.rows) == {}
 
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sct.sorting import sinkhorn
+from sct.sorting.sinkhorn import sinkhorn
 
 
 def masks(lengths, size):

@@ -4,21 +4,15 @@ import pytest
 import torch
 
 from sct.errors import InputError
-from sct.sorting import (
-    SinkhornSorter,
-    Sorter,
-    SorterConfig,
-    SortingNetwork,
-    order_scores,
-    place_loss,
-    reconstruction_loss,
-)
-from tests.sorting.sorting_tables import class_table, random_table, whole
+from sct.sorting.interface import Sorter
+from sct.sorting.metrics import score_orders
+from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter, position_loss, reconstruction_loss
+from tests.sorting.control_tables import class_table, random_table, whole
 
 
 def network(seed=0, **changes):
     torch.manual_seed(seed)
-    return SortingNetwork(SorterConfig(**{"max_sets": 6, "word_size": 5, "visual_size": None, **changes})).eval()
+    return SinkhornNetwork(SinkhornConfig(**{"max_sets": 6, "word_size": 5, "visual_size": None, **changes})).eval()
 
 
 @pytest.mark.parametrize(
@@ -34,11 +28,11 @@ def network(seed=0, **changes):
 )
 def test_config_refuses(changes, message):
     with pytest.raises(InputError, match=message):
-        SorterConfig(**changes)
+        SinkhornConfig(**changes)
 
 
 def test_layers_of_the_appendix():
-    shapes = {name: tuple(weight.shape) for name, weight in SortingNetwork(SorterConfig()).named_parameters()}
+    shapes = {name: tuple(weight.shape) for name, weight in SinkhornNetwork(SinkhornConfig()).named_parameters()}
     assert {name: shape for name, shape in shapes.items() if name.endswith("weight")} == {
         "word.weight": (128, 300),
         "visual.weight": (512, 2048),
@@ -153,10 +147,10 @@ def test_place_loss_is_the_log_of_the_true_places():
     sorting = network(word_size=4)
     batch = whole(class_table([["boy", "cap"], ["dog"]]))
     sorting.soft_permutation = lambda _: torch.tensor([[[0.75, 0.25], [0.25, 0.75]], [[1.0, 0.0], [0.0, 0.0]]])
-    assert place_loss(sorting, batch).item() == pytest.approx(-2 / 3 * torch.tensor(0.75).log().item())
+    assert position_loss(sorting, batch).item() == pytest.approx(-2 / 3 * torch.tensor(0.75).log().item())
 
 
-@pytest.mark.parametrize("loss", [reconstruction_loss, place_loss])
+@pytest.mark.parametrize("loss", [reconstruction_loss, position_loss])
 @pytest.mark.parametrize("mode", ["paper", "reference"])
 def test_padding_does_not_change_the_loss(loss, mode):
     sorting, table = network(mode=mode), random_table([3, 3, 5])
@@ -167,17 +161,17 @@ def test_padding_does_not_change_the_loss(loss, mode):
     torch.testing.assert_close(loss(sorting, both), loss(sorting, cut))
 
 
-@pytest.mark.parametrize("loss", [reconstruction_loss, place_loss])
+@pytest.mark.parametrize("loss", [reconstruction_loss, position_loss])
 def test_learns_an_order_of_classes(loss):
     sorting = network(word_size=4).train()
     batch = whole(class_table([["boy", "cap", "dog"], ["boy", "dog"], ["cap", "dog"], ["boy", "cap"]]), seed=1)
     optimiser = torch.optim.Adam(sorting.parameters(), lr=0.01)
-    assert order_scores(SinkhornSorter(sorting).order(batch.inputs), batch.truth).accuracy < 1
+    assert score_orders(SinkhornSorter(sorting).order(batch.inputs), batch.truth).accuracy < 1
     for _ in range(60):
         optimiser.zero_grad()
         loss(sorting, batch).backward()
         optimiser.step()
     again = whole(class_table([["boy", "cap", "dog"], ["cap", "dog"]]), seed=2)
     found = SinkhornSorter(sorting).order(again.inputs)
-    assert order_scores(found, again.truth).accuracy == 1
+    assert score_orders(found, again.truth).accuracy == 1
     assert found.probability.min() > 0.8

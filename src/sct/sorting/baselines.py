@@ -1,10 +1,8 @@
-"""SVM Rank: a linear score learned from which of two sets is named first (the third row of the appendix's table).
-
-Permutations that need no network: by detection probability, and by class (the first two rows of the appendix's table).
-"""
+"""Baseline sorters of the paper's appendix: detection probability, class order and SVM Rank."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -12,133 +10,177 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sct.errors import InputError
-from sct.sorting.batches import SortingBatch
-from sct.sorting.interface import Permutations, SorterInputs, argsort_masked
-from sct.sorting.sinkhorn import true_places
+from sct.sorting.batches import SorterBatch
+from sct.sorting.interface import (
+    Permutations,
+    Sorter,
+    SorterInputs,
+    SorterState,
+    argsort_masked,
+    invert_permutation,
+)
+
+_UNSEEN_POSITION = 0.5
+"""Relative position of a class that training did not contain."""
+
+
+class DetectionProbability(Sorter):
+    """Highest detection score first; the score of a set is that of its best region."""
+
+    kind = "detection_probability"
+
+    def order(self, inputs: SorterInputs) -> Permutations:
+        """Sort by descending score."""
+        if inputs.scores is None:
+            raise InputError(
+                "the regions have no detection scores, expected some to sort by: use regions of a detector, not boxes "
+                "that people drew"
+            )
+        best = inputs.scores[inputs.set_rows].masked_fill(~inputs.set_mask, -torch.inf).amax(dim=2)
+        return argsort_masked(-best, inputs.mask)
+
+    def state(self) -> SorterState:
+        """Nothing to save."""
+        return SorterState({}, {})
+
+    @classmethod
+    def from_state(cls, state: SorterState, source: object) -> Self:  # noqa: ARG003
+        """Make one: it has no state."""
+        return cls()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassOrder(Sorter):
+    """One order of all classes, by the mean relative position at which captions mention them."""
+
+    kind = "class_order"
+
+    position_of_class: Mapping[str, float]
+    """From 0, always mentioned first, to 1, always last."""
+
+    @classmethod
+    def fit(cls, batches: Iterable[SorterBatch]) -> "ClassOrder":
+        """Compute the mean relative position of each class; controls of one set are ignored."""
+        total: dict[str, float] = {}
+        count: dict[str, float] = {}
+        for batch in batches:
+            inputs = batch.inputs
+            last = inputs.mask.sum(dim=1, keepdim=True) - 1
+            relative = invert_permutation(batch.target).double() / last.clamp(min=1)  # (examples, slots)
+            counted = inputs.set_mask & (last > 0)[:, :, None]
+            classes = inputs.region_class[inputs.set_rows[counted]]
+            # Each set has weight 1, so that a set of ten sheep does not count ten times.
+            weights = (counted / inputs.set_mask.sum(dim=2, keepdim=True).clamp(min=1))[counted].double()
+            positions = relative[:, :, None].expand(counted.shape)[counted]
+            num_classes = len(inputs.class_names)
+            sums = torch.bincount(classes, weights * positions, minlength=num_classes).tolist()
+            weight_sums = torch.bincount(classes, weights, minlength=num_classes).tolist()
+            for name, position, weight in zip(inputs.class_names, sums, weight_sums, strict=True):
+                if name is not None and weight > 0:
+                    total[name] = total.get(name, 0.0) + position
+                    count[name] = count.get(name, 0.0) + weight
+        if not total:
+            raise InputError("got no control of two region sets with classes, expected some to learn an order from")
+        return cls({name: total[name] / count[name] for name in sorted(total)})
+
+    def order(self, inputs: SorterInputs) -> Permutations:
+        """Sort by ascending mean position; unseen classes are in the middle."""
+        positions = [
+            self.position_of_class.get(name, _UNSEEN_POSITION) if name else _UNSEEN_POSITION
+            for name in inputs.class_names
+        ]
+        by_region = torch.tensor(positions, dtype=torch.float64, device=inputs.mask.device)[inputs.region_class]
+        return argsort_masked(inputs.set_means(by_region[:, None])[:, :, 0], inputs.mask)
+
+    def state(self) -> SorterState:
+        """Position of each class."""
+        return SorterState(self.position_of_class, {})
+
+    @classmethod
+    def from_state(cls, state: SorterState, source: object) -> Self:  # noqa: ARG003
+        """Rebuild from the positions."""
+        return cls(dict(state.config))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SvmRank:
-    """Sorts by a weighted sum of what the sorting network sees too."""
+class SvmRank(Sorter):
+    """SVM Rank: a linear score of the Sinkhorn network's inputs, trained on pairs of sets."""
+
+    kind = "svm_rank"
 
     weights: Float[Tensor, " values"]
-    """Of a set's mean word vector, visual feature and position; the highest sum is spoken about first."""
+    """Weights of a set's mean class vector, visual feature and position; the highest score comes first."""
     visual: bool
-    """Whether visual features are among them."""
+    """Whether visual features are used."""
 
     @classmethod
     def fit(
         cls,
-        batches: Iterable[SortingBatch],
+        batches: Iterable[SorterBatch],
         *,
         visual: bool,
         cost: float = 1.0,
         max_pairs: int = 50_000,
         seed: int = 0,
     ) -> "SvmRank":
-        """Learn from pairs of sets of one control: the difference, first minus second, must come out above 0.
+        """Fit a linear SVM to the differences between earlier and later sets of a control.
 
-        Every other difference is turned around, as a support vector machine wants two classes. Beyond ``max_pairs``
-        no more are read: of 2,352 values each, 50,000 take a gigabyte.
+        Every other difference is negated, because an SVM needs two classes. At most ``max_pairs`` are used: 50,000 of
+        2,352 values take a gigabyte.
         """
         try:
             from sklearn.svm import LinearSVC  # noqa: PLC0415
         except ImportError as error:
             raise InputError("SVM Rank needs scikit-learn: pip install 'show-control-and-tell[train]'") from error
-        found, total = [], 0
+        parts, num_pairs = [], 0
         for batch in batches:
-            found.append(_differences(batch, visual=visual))
-            total += len(found[-1])
-            if total >= max_pairs:
+            parts.append(_pair_differences(batch, visual=visual))
+            num_pairs += len(parts[-1])
+            if num_pairs >= max_pairs:
                 break
-        if not total:
-            raise InputError("no control has two region sets: expected some to learn an order from")
-        differences = torch.cat(found)[:max_pairs].double().cpu().numpy()
+        if not num_pairs:
+            raise InputError("got no control of two region sets, expected some to learn an order from")
+        differences = torch.cat(parts)[:max_pairs].double().cpu().numpy()
         scale = np.sqrt(np.square(differences).mean(axis=0))
-        scale[scale == 0] = 1.0  # a value that never differs tells nothing, whatever its scale
+        scale[scale == 0] = 1.0  # a constant value carries no information, whatever its scale
         if len(differences) == 1:
             differences = differences.repeat(2, axis=0)
         signs = np.resize([1, -1], len(differences))
         pairs = differences / scale * signs[:, None]
-        machine = LinearSVC(C=cost, fit_intercept=False, dual="auto", random_state=seed).fit(pairs, signs)
-        return cls(torch.from_numpy(machine.coef_[0] / scale).float(), visual)
+        svm = LinearSVC(C=cost, fit_intercept=False, dual="auto", random_state=seed).fit(pairs, signs)
+        return cls(torch.from_numpy(svm.coef_[0] / scale).float(), visual)
 
     def order(self, inputs: SorterInputs) -> Permutations:
-        """Highest sum first."""
+        """Sort by descending score."""
         values = inputs.region_features(visual=self.visual)
         if values.shape[1] != len(self.weights):
             raise InputError(
-                f"regions are described by {values.shape[1]} values: expected {len(self.weights)}, as SVM Rank was "
-                "trained with; give it the same word vectors and features"
+                f"got regions of {values.shape[1]} values, expected {len(self.weights)}: use the word vectors and "
+                "features that SVM Rank was trained with"
             )
-        sums = inputs.set_means((values @ self.weights.to(values.device))[:, None])[:, :, 0]
-        return argsort_masked(-sums, inputs.mask)
+        scores = inputs.set_means((values @ self.weights.to(values.device))[:, None])[:, :, 0]
+        return argsort_masked(-scores, inputs.mask)
+
+    @property
+    def is_visual(self) -> bool:
+        """Whether visual features are used."""
+        return self.visual
+
+    def state(self) -> SorterState:
+        """Weights."""
+        return SorterState({"visual": self.visual}, {"weights": self.weights})
+
+    @classmethod
+    def from_state(cls, state: SorterState, source: object) -> Self:  # noqa: ARG003
+        """Rebuild from the weights."""
+        return cls(state.weights["weights"], **state.config)
 
 
-def _differences(batch: SortingBatch, *, visual: bool) -> Float[Tensor, "pairs values"]:
-    """First minus second, for each pair of sets of a control."""
+def _pair_differences(batch: SorterBatch, *, visual: bool) -> Float[Tensor, "pairs values"]:
+    """Earlier minus later set, for each pair of sets of a control."""
     inputs = batch.inputs
     sets = inputs.set_means(inputs.region_features(visual=visual))
-    in_order = torch.take_along_dim(sets, batch.truth[:, :, None], dim=1)
+    in_order = torch.take_along_dim(sets, batch.target[:, :, None], dim=1)
     both = inputs.mask[:, :, None] & inputs.mask[:, None, :]
     example, first, second = torch.triu(both, diagonal=1).nonzero(as_tuple=True)
     return in_order[example, first] - in_order[example, second]
-
-
-_ANYWHERE = 0.5
-"""The relative place of a class that training never saw."""
-
-
-class ProbabilityOrder:
-    """What the detector is surest of comes first; a set counts as its surest region."""
-
-    def order(self, inputs: SorterInputs) -> Permutations:
-        """Highest score first."""
-        if inputs.scores is None:
-            raise InputError(
-                "the regions have no scores, so they have no order by detection probability: expected regions of a "
-                "detector; boxes that people drew have none"
-            )
-        surest = inputs.scores[inputs.set_rows].masked_fill(~inputs.set_mask, -torch.inf).amax(dim=2)
-        return argsort_masked(-surest, inputs.mask)
-
-
-@dataclass(frozen=True, slots=True)
-class ClassOrder:
-    """One order of all classes, for every image: by where in a sentence each class is named on average."""
-
-    place_of_class: Mapping[str, float]
-    """From 0, always named first, to 1, always named last."""
-
-    @classmethod
-    def fit(cls, batches: Iterable[SortingBatch]) -> "ClassOrder":
-        """Learn the mean relative place of each class; controls of one set have no places and tell nothing."""
-        total: dict[str, float] = {}
-        count: dict[str, float] = {}
-        for batch in batches:
-            inputs = batch.inputs
-            last = inputs.mask.sum(dim=1, keepdim=True) - 1
-            relative = true_places(batch.truth).double() / last.clamp(min=1)  # (examples, slots)
-            counted = inputs.set_mask & (last > 0)[:, :, None]
-            rows = inputs.region_class[inputs.set_rows[counted]]
-            # A set of ten sheep says once where sheep are named, not ten times.
-            weights = (counted / inputs.set_mask.sum(dim=2, keepdim=True).clamp(min=1))[counted].double()
-            places = relative[:, :, None].expand(counted.shape)[counted]
-            size = len(inputs.class_names)
-            summed = torch.bincount(rows, weights * places, minlength=size).tolist()
-            weighed = torch.bincount(rows, weights, minlength=size).tolist()
-            for name, place, weight in zip(inputs.class_names, summed, weighed, strict=True):
-                if name is not None and weight > 0:
-                    total[name] = total.get(name, 0.0) + place
-                    count[name] = count.get(name, 0.0) + weight
-        if not total:
-            raise InputError("no control has two region sets with classes: expected some to learn an order from")
-        return cls({name: total[name] / count[name] for name in sorted(total)})
-
-    def order(self, inputs: SorterInputs) -> Permutations:
-        """Classes that are named early come first; a class that is not known counts as named in the middle."""
-        return argsort_masked(inputs.set_means(self._places(inputs)[:, None])[:, :, 0], inputs.mask)
-
-    def _places(self, inputs: SorterInputs) -> Float[Tensor, " regions"]:
-        known = [self.place_of_class.get(name, _ANYWHERE) if name else _ANYWHERE for name in inputs.class_names]
-        return torch.tensor(known, dtype=torch.float64, device=inputs.mask.device)[inputs.region_class]

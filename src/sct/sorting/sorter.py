@@ -1,49 +1,39 @@
-"""A sorter together with the word vectors it learned with: all that it takes to put a control in order."""
+"""``ControlSorter``: a sorter with the word vectors it was trained with, which orders users' controls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sct.language.word_vectors import WordVectors
-from sct.regions import Control
-from sct.sorting.baselines import SvmRank
-from sct.sorting.batches import inputs_of_controls
-from sct.sorting.interface import Mode, Permutations, Sorter
-from sct.sorting.pointer_network import PointerSorter
-from sct.sorting.sinkhorn import Precision, SinkhornSorter
+from sct.models.config import Mode
+from sct.regions.records import Control
+from sct.sorting.batches import inputs_from_controls
+from sct.sorting.interface import Permutations, Sorter
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ControlSorter:
-    """Puts sets in order with no dataset at hand; what ``save_sorter`` saves and a bundle holds."""
+    """Orders controls without a dataset; ``save_sorter`` and bundles save it."""
 
     sorter: Sorter
     vectors: WordVectors
-    """For the words of class names; a class without a known word is a vector of zeros."""
+    """Vectors of the words of class names; unknown classes have a zero vector."""
 
     @property
     def mode(self) -> Mode:
-        """How positions and class vectors are made: the authors' weights want the authors' way."""
-        return self.sorter.network.config.mode if isinstance(self.sorter, SinkhornSorter) else "paper"
+        """How positions and class vectors are computed."""
+        return self.sorter.mode
 
     @property
     def is_visual(self) -> bool:
-        """Whether it looks at features of regions."""
-        if isinstance(self.sorter, SvmRank):
-            return self.sorter.visual
-        if isinstance(self.sorter, SinkhornSorter | PointerSorter):
-            return self.sorter.network.config.visual_size is not None
-        return False
+        """Whether it uses region features."""
+        return self.sorter.is_visual
 
-    def with_precision(self, precision: Precision) -> "ControlSorter":
-        """The same sorter for many controls at once on a CPU: ``int8`` looks at features in 8 bits.
-
-        A few regions are as quick in float32. A sorter that is no network of appendix A is given back as it is.
-        """
-        if not isinstance(self.sorter, SinkhornSorter):
-            return self
-        return ControlSorter(SinkhornSorter(self.sorter.network, precision=precision), self.vectors)
+    def with_precision(self, precision: Literal["float32", "int8"]) -> "ControlSorter":
+        """Copy whose visual layer is int8, for many controls at once on a CPU; other sorters are unchanged."""
+        return ControlSorter(self.sorter.with_precision(precision), self.vectors)
 
     def orders(self, controls: Sequence[Control], sizes: Sequence[tuple[float, float]]) -> Permutations:
-        """The order of each control; ``sizes`` are width and height of its image, in the unit of the boxes."""
-        inputs = inputs_of_controls(controls, sizes, self.vectors, mode=self.mode, visual=self.is_visual)
+        """Order of each control; ``sizes`` are width and height of its image, in the unit of the boxes."""
+        inputs = inputs_from_controls(controls, sizes, self.vectors, mode=self.mode, visual=self.is_visual)
         return self.sorter.order(inputs)

@@ -1,7 +1,7 @@
-"""A checkpoint: all that a run needs to go on, in one file that is whole or not there.
+"""Checkpoints: tensors and counters of a run in one safetensors file, written atomically.
 
-The file is in the safetensors format, so any program can look into it. It is written here and not by that library,
-which copies all tensors first or, given a path, leaves files of random names behind when it is killed.
+The file is written here and not by the safetensors library, which copies all tensors first or, given a path, leaves
+randomly named files behind when it is killed.
 """
 
 import json
@@ -18,13 +18,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from sct.errors import InputError
+from sct.storage.artifacts import ArtifactFormat
 from sct.storage.atomic import atomic_write
 
-FORMAT = "show-control-and-tell checkpoint"
-VERSION = 1
+FORMAT = ArtifactFormat("sct checkpoint", "restore an earlier copy of the file, or remove the run and train again")
 
-_HOW_TO_MEND = "remove the folder and train again, or bring an earlier copy of the file back"
-_CODES = {
+_DTYPE_CODES = {
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -40,43 +39,42 @@ _CODES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainState:
-    """Where a run stands, apart from its tensors."""
+    """Counters of a run."""
 
     step: int = 0
-    """Batches learned from."""
+    """Completed steps."""
     epoch: int = 0
-    """Epochs gone through whole."""
+    """Completed epochs."""
     best_score: float | None = None
-    """Highest validation CIDEr so far; none before the first validation."""
+    """Best validation score so far."""
     validations_since_best: int = 0
     seconds: float = 0.0
-    """Spent on training, over all calls."""
-    journal_bytes: int = 0
-    """Length of the journal that belongs to this moment; what follows was written by a future that was lost."""
+    """Training time, over all calls."""
+    metrics_bytes: int = 0
+    """Length of ``metrics.jsonl`` at this moment; a resumed run truncates the file to it."""
     best_bundle: str = ""
-    """Name of the bundle with the best score; empty: none yet."""
+    """Name of the bundle with the best score; empty before the first validation."""
     last_bundle: str = ""
-    """Name of the newest bundle; empty: none yet."""
+    """Name of the newest bundle; empty before the first validation."""
 
     def __post_init__(self) -> None:
-        """Refuse what JSON cannot keep."""
-        numbers = (self.best_score, self.seconds)
-        if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
-            raise InputError(f"a checkpoint with a number that is not finite ({self}): expected finite ones")
+        """Reject values that JSON cannot represent."""
+        if any(isinstance(value, float) and not math.isfinite(value) for value in (self.best_score, self.seconds)):
+            raise InputError(f"got a training state with a non-finite number ({self}): expected finite ones")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """What a checkpoint's file holds."""
+    """Content of a checkpoint file."""
 
-    facts: TrainState
+    state: TrainState
     tensors: Mapping[str, Tensor]
 
-    def under(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names begin with ``prefix`` and a dot, by the rest of their names.
+    def with_prefix(self, prefix: str) -> dict[str, Tensor]:
+        """Tensors whose names start with ``prefix`` and a dot, by the rest of their names.
 
-        >>> checkpoint = Checkpoint(TrainState(), {"network.bias": torch.zeros(1), "moments.bias": torch.ones(1)})
-        >>> checkpoint.under("moments")
+        >>> checkpoint = Checkpoint(TrainState(), {"model.bias": torch.zeros(1), "exp_avg.bias": torch.ones(1)})
+        >>> checkpoint.with_prefix("exp_avg")
         {'bias': tensor([1.])}
         """
         return {
@@ -86,85 +84,76 @@ class Checkpoint:
         }
 
 
-def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: TrainState, fingerprint: str) -> None:
-    """Write a checkpoint over the one before, which stays whole until the new one is on disk.
+def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: TrainState, fingerprint: str) -> None:
+    """Replace the checkpoint at ``path`` atomically.
 
-    Tensors may lie on any device and share memory; every bit of them is kept. ``fingerprint`` is the recipe's.
+    Tensors may be on any device and share memory. ``fingerprint`` identifies the recipe.
     """
-    on_host = {name: tensors[name].detach().to("cpu").contiguous() for name in _in_file_order(tensors)}
-    text = json.dumps(asdict(facts), allow_nan=False)
+    on_host = {name: tensors[name].detach().to("cpu").contiguous() for name in _by_element_size(tensors)}
+    state_json = json.dumps(asdict(state), allow_nan=False)
     header: dict[str, Any] = {
         "__metadata__": {
-            "format": FORMAT,
-            "version": str(VERSION),
+            "format": FORMAT.name,
+            "version": str(FORMAT.version),
             "recipe": fingerprint,
-            "facts": text,
-            "checksum": _checksum(on_host, text),
+            "state": state_json,
+            "checksum": _checksum(on_host, state_json),
         }
     }
     end = 0
     for name, tensor in on_host.items():
-        begin, end = end, end + tensor.nbytes
-        header[name] = {"dtype": _CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
-    head = json.dumps(header).encode("utf-8")
-    head += b" " * (-len(head) % 8)  # tensors begin at a multiple of 8
+        start, end = end, end + tensor.nbytes
+        header[name] = {"dtype": _DTYPE_CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    encoded = json.dumps(header).encode("utf-8")
+    encoded += b" " * (-len(encoded) % 8)  # align the tensors to 8 bytes
     with atomic_write(path) as file:
-        file.write(len(head).to_bytes(8, "little"))
-        file.write(head)
+        file.write(len(encoded).to_bytes(8, "little"))
+        file.write(encoded)
         for tensor in on_host.values():
             file.write(_bytes(tensor))
 
 
 def load_checkpoint(path: Path, fingerprint: str | None = None) -> Checkpoint:
-    """Read a checkpoint; one that is damaged, of another version or of another recipe is refused.
-
-    Without a ``fingerprint`` it may be of any recipe.
-    """
+    """Read a checkpoint; a damaged one, another version or another recipe's raises. No ``fingerprint``: any recipe."""
     if not path.is_file():
-        raise InputError(f"{path} does not exist: expected a checkpoint, as a run of sct train saves one")
+        raise InputError(f"{path} does not exist: expected a checkpoint written by sct train")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-        if metadata.get("format") != FORMAT:
-            raise InputError(f"{path} has format {metadata.get('format')!r}: expected {FORMAT!r}; name a checkpoint")
-        if metadata.get("version") != str(VERSION):
-            raise InputError(
-                f"{path} has version {metadata.get('version')!r}, but this sct reads version {VERSION}: "
-                "go on with the sct that began the run, or train again"
-            )
+        FORMAT.check_header(metadata, path)
         tensors = safetensors.torch.load_file(path)
     except SafetensorError as error:
-        raise InputError(f"{path} is damaged ({error}): {_HOW_TO_MEND}") from error
-    if metadata.get("checksum") != _checksum(tensors, metadata.get("facts", "")):
-        raise InputError(f"{path} is damaged (its checksum differs): {_HOW_TO_MEND}")
+        raise FORMAT.damaged(path, error) from error
+    if metadata.get("checksum") != _checksum(tensors, metadata.get("state", "")):
+        raise FORMAT.damaged(path, "its checksum differs")
     if fingerprint is not None and metadata.get("recipe") != fingerprint:
         raise InputError(
-            f"{path} is of another recipe ({metadata.get('recipe')}, not {fingerprint}): "
-            "go on with the recipe.toml beside it, or begin a run of its own with out=DIR"
+            f"{path} belongs to another recipe (got {metadata.get('recipe')}, expected {fingerprint}): "
+            "resume with the recipe.toml beside it, or start a new run with out=DIR"
         )
-    return Checkpoint(_facts(metadata["facts"], path), tensors)
+    return Checkpoint(_parse_state(metadata["state"], path), tensors)
 
 
-def _facts(text: str, path: Path) -> TrainState:
-    found = json.loads(text)
-    known = {known.name: known.type for known in fields(TrainState)}
-    # The checksum is right, so somebody wrote it so: an sct with other facts and the same version.
-    if found.keys() != known.keys():
-        raise InputError(f"{path} has the facts {sorted(found)}: expected {sorted(known)}; {_HOW_TO_MEND}")
-    return TrainState(**found)
+def _parse_state(text: str, path: Path) -> TrainState:
+    values = json.loads(text)
+    names = {field.name for field in fields(TrainState)}
+    # The checksum matches, so another release with the same format version wrote it.
+    if values.keys() != names:
+        raise FORMAT.damaged(path, f"got the counters {sorted(values)}, expected {sorted(names)}")
+    return TrainState(**values)
 
 
-def _in_file_order(tensors: Mapping[str, Tensor]) -> list[str]:
-    """Names with the widest numbers first, so that every tensor lies at a multiple of its number's width."""
+def _by_element_size(tensors: Mapping[str, Tensor]) -> list[str]:
+    """Names by decreasing element size, which aligns every tensor to its element size."""
     for name, tensor in tensors.items():
-        if tensor.dtype not in _CODES:
-            raise InputError(f"{name} is of {tensor.dtype}: expected one of {', '.join(map(str, _CODES))}")
+        if tensor.dtype not in _DTYPE_CODES:
+            raise InputError(f"{name} is {tensor.dtype}: expected one of {', '.join(map(str, _DTYPE_CODES))}")
     return sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
 
 
-def _checksum(tensors: Mapping[str, Tensor], facts: str) -> str:
-    """Over facts, names, kinds, shapes and all numbers; CRC, as only mishaps must be found, and they fast."""
-    checksum = zlib.crc32(facts.encode("utf-8"))
+def _checksum(tensors: Mapping[str, Tensor], state_json: str) -> str:
+    """CRC-32 of counters, names, dtypes, shapes and values: fast, and enough against accidental damage."""
+    checksum = zlib.crc32(state_json.encode("utf-8"))
     for name in sorted(tensors):
         tensor = tensors[name]
         checksum = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), checksum)

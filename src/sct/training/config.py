@@ -1,8 +1,8 @@
 """Strict configuration: frozen dataclasses read from TOML and ``key=value`` overrides.
 
-A config holds strings, numbers, booleans and choices; a recipe, which describes one training run, may also hold configs,
-which are the tables of its file. Unknown keys fail with the nearest known one. A field whose name is not a valid
-identifier ("from") gives its key in the field's metadata.
+A config holds strings, numbers, booleans and choices; a recipe, which describes one training run, may also hold
+configs, which are the tables of its file. Unknown keys fail with the nearest known one. A field whose key is not a
+valid identifier ("from") gives it in the field's metadata.
 """
 
 import difflib
@@ -36,6 +36,8 @@ class Recipe(Config):
 
     MAY_CHANGE_ON_RESUME: ClassVar[frozenset[str]] = frozenset({"out"})
     """Keys, or tables ("device."), that say how long or where a run computes, not what it learns."""
+    RESUMABLE: ClassVar[bool] = True
+    """Whether the trainer saves checkpoints."""
 
     data: str
     """Dataset folder, written by ``sct prepare``."""

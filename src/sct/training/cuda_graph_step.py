@@ -1,146 +1,141 @@
-"""One step of training: loss, gradient, update; on a single GPU recorded once as a CUDA graph and replayed.
+"""One optimizer step (loss, gradients, update), on a single GPU captured as a CUDA graph and replayed.
 
-A step launches thousands of small kernels, and launching them takes longer than running them. A recorded step is a
-single launch.
+A step launches thousands of small kernels, and launching them takes longer than running them; a graph is one launch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from sct.errors import InputError
-from sct.models.interface import CaptionModel
-from sct.training.captioner.losses import Loss
+from sct.training.loss import Loss
 
-Objective = Callable[[CaptionModel, Tensor, Tensor], Loss]
-"""From a network, the rows of the chosen examples and noise to a loss."""
-
-_STEPS_BEFORE_RECORDING = 3
-"""Libraries set themselves up in the first steps, and the optimiser makes its moments."""
+WARMUP_BEFORE_CAPTURE = 3
+"""Eager steps before the capture, in which libraries initialise and the optimizer allocates its state."""
 
 
 class LossModule(nn.Module):
-    """A network with what it is to learn, as one module: what wraps it, for several GPUs say, sees it all."""
+    """A model and its loss as one module, which Fabric wraps for mixed precision and several GPUs."""
 
-    def __init__(self, network: CaptionModel, objective: Objective) -> None:
+    def __init__(self, model: nn.Module, objective: Callable[..., Loss]) -> None:
+        """``objective(model, *inputs)`` returns the loss."""
         super().__init__()
-        self.network = network
+        self.model = model
         self.objective = objective
-        self.part_names: tuple[str, ...] = ()
+        self.term_names: tuple[str, ...] = ()
 
-    def forward(self, chosen: Int[Tensor, " batch"], noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Total loss and, for people, all its parts in the order of ``part_names``."""
-        loss = self.objective(self.network, chosen, noise)
-        self.part_names = ("loss", *loss.parts)
-        return loss.total, torch.stack([loss.total.detach(), *loss.parts.values()])
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Total loss and all terms, stacked in the order of ``term_names``."""
+        loss = self.objective(self.model, *inputs)
+        self.term_names = ("loss", *loss.terms)
+        return loss.total, torch.stack([loss.total.detach(), *loss.terms.values()])
 
 
-class TrainingStep:
-    """Takes steps one after the other, and adds up what they report until somebody looks."""
+class OptimizerStep:
+    """Takes optimizer steps and accumulates the means of the loss terms on the device."""
 
     def __init__(
         self,
-        learner: LossModule,
-        forward: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-        optimiser: torch.optim.Optimizer,
-        backward: Callable[[Tensor], Any],
+        module: LossModule,
+        optimizer: torch.optim.Optimizer,
         *,
+        forward: Callable[..., tuple[Tensor, Tensor]] | None = None,
+        backward: Callable[[Tensor], Any] = torch.Tensor.backward,
         clip_norm: float = 0.0,
-        record: bool = False,
+        capture: bool = False,
         average: Callable[[Tensor], Tensor] = lambda values: values,
     ) -> None:
-        """``forward`` is the learner's, in whatever wraps it; ``average`` is over all processes."""
-        self._learner = learner
-        self._forward = forward
-        self._optimiser = optimiser
+        """``forward`` is the wrapped module, if any; ``average`` averages over ranks; ``clip_norm`` 0: no clipping."""
+        self._module = module
+        self._forward = module if forward is None else forward
+        self._optimizer = optimizer
         self._backward = backward
         self._clip_norm = clip_norm
-        self._record = record
+        self._capture = capture
         self._average = average
-        self._weights = [weight for weight in learner.parameters() if weight.requires_grad]
+        self._parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._inputs: tuple[Tensor, Tensor] | None = None
+        self._static_inputs: tuple[Tensor, ...] = ()
         self._totals: Tensor | None = None
-        self._taken: Tensor | None = None
-        self._bad: Tensor | None = None
-        self._steps = 0
-        self._warm = 0
+        self._step_count: Tensor | None = None
+        self._first_bad: Tensor | None = None
+        self._steps_since_means = 0
+        self._warmup_steps = 0
 
-    def __call__(self, chosen: Int[Tensor, " batch"], noise: Tensor, learning_rate: float) -> None:
-        """Learn from the chosen examples; what went wrong is told by ``report``."""
-        self._set_learning_rate(learning_rate)
-        self._steps += 1
-        if not self._record:
-            self._take(chosen, noise)
-        elif self._graph is not None and self._inputs is not None:
-            self._inputs[0].copy_(chosen)
-            self._inputs[1].copy_(noise, non_blocking=True)
+    def __call__(self, inputs: Sequence[Tensor], learning_rates: Sequence[float]) -> None:
+        """Take one step, with one learning rate per parameter group."""
+        self._set_learning_rates(learning_rates)
+        self._steps_since_means += 1
+        if not self._capture:
+            self._step(*inputs)
+        elif self._graph is not None:
+            for static, given in zip(self._static_inputs, inputs, strict=True):
+                static.copy_(given, non_blocking=True)
             self._graph.replay()
         else:
-            self._warm_up_or_record(chosen, noise.to(chosen.device))
+            self._warm_up_or_capture(inputs)
 
-    def report(self) -> dict[str, float]:
-        """Means of all parts over the steps since the last report; waits for the device."""
-        if self._totals is None or not self._steps:
+    def means(self) -> dict[str, float]:
+        """Means of all terms over the steps since the last call; synchronises with the device."""
+        if self._totals is None or not self._steps_since_means:
             return {}
-        means = self._average(self._totals / self._steps).tolist()
+        means = self._average(self._totals / self._steps_since_means).tolist()
         self._totals.zero_()
-        self._steps = 0
-        return dict(zip(self._learner.part_names, means, strict=True))
+        self._steps_since_means = 0
+        return dict(zip(self._module.term_names, means, strict=True))
 
-    def first_bad(self) -> int | None:
-        """The first of all steps taken, counted from 0, whose loss or gradient was not finite; waits for the device."""
-        number = -1 if self._bad is None else int(self._bad)
-        return None if number < 0 else number
+    def first_bad_step(self) -> int | None:
+        """Index, from 0, of the first step with a non-finite loss or gradient; synchronises with the device."""
+        index = -1 if self._first_bad is None else int(self._first_bad)
+        return None if index < 0 else index
 
-    def _take(self, chosen: Tensor, noise: Tensor) -> None:
-        self._optimiser.zero_grad(set_to_none=True)
-        total, parts = self._forward(chosen, noise)
+    def _step(self, *inputs: Tensor) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        total, terms = self._forward(*inputs)
         self._backward(total)
-        length = nn.utils.clip_grad_norm_(self._weights, self._clip_norm or torch.inf)
-        self._optimiser.step()
-        if self._totals is None or self._taken is None or self._bad is None:
-            self._totals = torch.zeros_like(parts)
-            self._taken = torch.zeros((), dtype=torch.long, device=parts.device)
-            self._bad = torch.full_like(self._taken, -1)
-        self._totals += parts
-        # A loss may be finite and its gradient not: the weights are lost then, one step before the loss tells.
-        is_first_bad = ~(torch.isfinite(parts).all() & torch.isfinite(length)) & (self._bad < 0)
-        self._bad.copy_(torch.where(is_first_bad, self._taken, self._bad))
-        self._taken += 1
+        norm = nn.utils.clip_grad_norm_(self._parameters, self._clip_norm or torch.inf)
+        self._optimizer.step()
+        if self._totals is None or self._step_count is None or self._first_bad is None:
+            self._totals = torch.zeros_like(terms)
+            self._step_count = torch.zeros((), dtype=torch.long, device=terms.device)
+            self._first_bad = torch.full_like(self._step_count, -1)
+        self._totals += terms
+        # A finite loss may have a non-finite gradient, which ruins the weights one step before the loss shows it.
+        is_first_bad = ~(torch.isfinite(terms).all() & torch.isfinite(norm)) & (self._first_bad < 0)
+        self._first_bad.copy_(torch.where(is_first_bad, self._step_count, self._first_bad))
+        self._step_count += 1
 
-    def _warm_up_or_record(self, chosen: Tensor, noise: Tensor) -> None:
-        if self._warm < _STEPS_BEFORE_RECORDING:
-            self._warm += 1
-            stream = torch.cuda.Stream(chosen.device)
+    def _warm_up_or_capture(self, inputs: Sequence[Tensor]) -> None:
+        if self._warmup_steps < WARMUP_BEFORE_CAPTURE:
+            self._warmup_steps += 1
+            stream = torch.cuda.Stream(inputs[0].device)
             stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):  # not the usual stream, as recording demands
-                self._take(chosen, noise)
+            with torch.cuda.stream(stream):  # capture requires warmup on a side stream
+                self._step(*inputs)
             torch.cuda.current_stream().wait_stream(stream)
             return
-        self._inputs = (chosen.clone(), noise.clone())
+        self._static_inputs = tuple(given.clone() for given in inputs)
         self._graph = torch.cuda.CUDAGraph()
-        self._optimiser.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad(set_to_none=True)
         with torch.cuda.graph(self._graph):
-            self._take(*self._inputs)
+            self._step(*self._static_inputs)
         self._graph.replay()
 
-    def _set_learning_rate(self, learning_rate: float) -> None:
-        for group in self._optimiser.param_groups:
+    def _set_learning_rates(self, learning_rates: Sequence[float]) -> None:
+        for group, learning_rate in zip(self._optimizer.param_groups, learning_rates, strict=True):
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(learning_rate)  # a recorded step reads it from there
+                group["lr"].fill_(learning_rate)  # the captured step reads this tensor
             else:
                 group["lr"] = learning_rate
 
 
-def make_optimiser(network: nn.Module, device: torch.device) -> torch.optim.Adam:
-    """Adam, on a GPU as one kernel that a graph can record."""
-    weights = [weight for weight in network.parameters() if weight.requires_grad]
-    if not weights:
-        raise InputError("the captioner has no weight that may learn: expected at least one")
+def make_adam(model: nn.Module, device: torch.device) -> torch.optim.Adam:
+    """Adam over all trainable parameters; on a GPU fused and capturable."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise InputError("the model has no trainable parameter: expected at least one")
     if device.type == "cuda":
-        return torch.optim.Adam(weights, lr=torch.zeros((), device=device), fused=True, capturable=True)
-    return torch.optim.Adam(weights, lr=0.0)
+        return torch.optim.Adam(parameters, lr=torch.zeros((), device=device), fused=True, capturable=True)
+    return torch.optim.Adam(parameters, lr=0.0)

@@ -1,9 +1,4 @@
-"""How exactly a run computes: what its recipe asks for, or what its stage needs.
-
-Being asked to stop: the first signal is a wish, which the loop grants between two steps; the second is not.
-
-What processes that train together must agree on: one that decides by itself leaves the others waiting for ever.
-"""
+"""Process-wide state of a training run: precision, stop signals and distributed ranks."""
 
 import atexit
 import logging
@@ -20,51 +15,45 @@ from jaxtyping import Bool, Float
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from sct.training.captioner.config import Recipe
-from sct.training.captioner.losses import masked_mean
+from sct.training.loss import masked_mean
 
-Arithmetic = Literal["32-true", "tf32", "bf16-mixed"]
+logger = logging.getLogger(__name__)
+
+Precision = Literal["32-true", "tf32", "bf16-mixed"]
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def arithmetic_of(recipe: Recipe) -> Arithmetic:
-    """What is asked for; auto is float32 on a CPU, and on a GPU what the stage bears.
+def resolve_precision(
+    requested: Literal["auto", "32-true", "tf32", "bf16-mixed"], accelerator: str, *, is_self_critical: bool
+) -> Precision:
+    """Resolve ``auto``: float32 on a CPU; on a GPU bfloat16 for cross-entropy and TF32 for self-critical stages.
 
-    The words stage learns in bfloat16 as well as in float32. Self-critical stages do not: captions are said in float16,
-    and what is followed must come from the distribution they were said from. In bfloat16 they fell apart after a
-    thousand steps (docs/training.md); TF32 has the mantissa of float16.
+    Self-critical training samples captions in float16 and then scores them with gradients, which must come from the
+    same distribution: with bfloat16 it diverged after a thousand steps (docs/training.md). TF32 has float16's mantissa.
     """
-    settings = recipe.device
-    if settings.precision != "auto":
-        return settings.precision
-    on_gpu = settings.accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available()
-    if not on_gpu:
+    if requested != "auto":
+        return requested
+    if accelerator not in ("auto", "cuda", "gpu") or not torch.cuda.is_available():
         return "32-true"
-    if recipe.objective.stage != "words":
-        return "tf32"
-    return "bf16-mixed" if torch.cuda.is_bf16_supported() else "tf32"
+    return "bf16-mixed" if not is_self_critical and torch.cuda.is_bf16_supported() else "tf32"
 
 
 @contextmanager
-def products_in(arithmetic: Arithmetic) -> Iterator[None]:
-    """Let float32 products of a GPU be rounded to TF32 for a while, or not."""
+def tf32_matmul(enabled: bool) -> Iterator[None]:
+    """Enable or disable TF32 for float32 matrix products on a GPU inside the block."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if arithmetic == "tf32" else "highest")
+    torch.set_float32_matmul_precision("high" if enabled else "highest")
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
 
 
-logger = logging.getLogger(__name__)
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
 class Interrupts:
-    """Turn SIGTERM and Ctrl-C into a flag for as long as the block lasts.
+    """Turns SIGTERM and Ctrl-C into a flag inside the block.
 
-    Once it is up, both signals do again what they did before, so that whoever will not wait for the checkpoint can
-    insist. Where Python hands out no signals, in any thread but the main one, the flag stays down and all is as before.
+    After the first signal the previous handlers are restored, so a second one stops at once. Outside the main thread,
+    where Python delivers no signals, the flag is never set.
 
     >>> with Interrupts() as interrupts:
     ...     signal.raise_signal(signal.SIGTERM)
@@ -73,94 +62,95 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        """Change nothing yet: signals are caught from the beginning of the block."""
-        self._wanted: signal.Signals | None = None
-        self._before: dict[signal.Signals, Any] = {}
+        """Install nothing yet: handlers are installed on entering the block."""
+        self._received: signal.Signals | None = None
+        self._previous: dict[signal.Signals, Any] = {}
 
     @property
     def stop_requested(self) -> signal.Signals | None:
-        """The signal that asks to stop; none, which is false: nobody does."""
-        return self._wanted
+        """The signal received, if any."""
+        return self._received
 
     def __enter__(self) -> "Interrupts":
-        """Begin to catch signals."""
+        """Install the handlers."""
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
-                self._before[number] = signal.signal(number, self._ask)
+            for number in STOP_SIGNALS:
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Put everything back, whatever happened."""
+        """Restore the previous handlers."""
         self._restore()
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        self._wanted = signal.Signals(number)
+    def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self._received = signal.Signals(number)
         self._restore()
-        logger.warning("%s: saving a checkpoint before leaving; once more to leave at once", self._wanted.name)
+        logger.warning("%s: saving a checkpoint, then stopping; repeat to stop at once", self._received.name)
 
     def _restore(self) -> None:
-        for number, handler in self._before.items():
-            # None: it was set by something else than Python, which alone can put it back.
+        for number, handler in self._previous.items():
+            # None: the handler was not installed from Python and cannot be restored from it.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        self._before = {}
+        self._previous = {}
 
 
 def launch(fabric: Fabric) -> None:
-    """Begin to talk with the other processes, and see to it that they part before Python ends.
+    """Launch Fabric's processes, and destroy the process group when Python exits.
 
-    A process that exits without parting may abort: threads of the gloo backend still hold what Python frees. Parting
-    any earlier would leave the next training in the same process with nobody to talk to.
+    Without that, gloo's threads may abort at exit. Destroying it earlier would break the next training run in the same
+    process.
     """
-    was_talking = torch.distributed.is_initialized()
+    was_initialized = torch.distributed.is_initialized()
     fabric.launch()
-    if torch.distributed.is_initialized() and not was_talking:
-        atexit.register(_part)
+    if torch.distributed.is_initialized() and not was_initialized:
+        atexit.register(destroy)
 
 
-def _part() -> None:
+def destroy() -> None:
+    """Destroy the process group, if there is one."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
-class Processes:
-    """All processes of a run; every call must be made by all of them, in the same order.
+class ProcessGroup:
+    """Collectives over all ranks of a run; every rank must make the same calls in the same order.
 
-    Fabric's own reduction waits for the device each time, which a step cannot afford.
+    Fabric's own reduction synchronises with the device on each call, which is too slow for a training step.
     """
 
     def __init__(self, fabric: Fabric) -> None:
-        self._number, self._device = fabric.world_size, fabric.device
+        self._world_size, self._device = fabric.world_size, fabric.device
 
-    def average(self, values: Tensor) -> Tensor:
-        """The mean of what each process has; no gradient flows through it."""
-        if self._number == 1:
+    def all_reduce_mean(self, values: Tensor) -> Tensor:
+        """Mean over ranks; not differentiable."""
+        if self._world_size == 1:
             return values
         total = values.detach().clone()
         torch.distributed.all_reduce(total)
-        return total / self._number
+        return total / self._world_size
 
-    def least(self, value: float) -> float:
-        """The smallest number that any process has."""
-        if self._number == 1:
+    def all_reduce_min(self, value: float) -> float:
+        """Minimum over ranks."""
+        if self._world_size == 1:
             return value
-        least = torch.tensor(value, dtype=torch.float64, device=self._device)
-        torch.distributed.all_reduce(least, op=torch.distributed.ReduceOp.MIN)
-        return float(least)
+        minimum = torch.tensor(value, dtype=torch.float64, device=self._device)
+        torch.distributed.all_reduce(minimum, op=torch.distributed.ReduceOp.MIN)
+        return float(minimum)
 
-    def any(self, wish: bool) -> bool:
-        """Whether any process wishes it: clocks, signals and losses are not the same everywhere."""
-        return self.least(-float(wish)) < 0
+    def any_rank(self, value: bool) -> bool:
+        """Whether the value is true on any rank: clocks, signals and losses differ between ranks."""
+        return self.all_reduce_min(-float(value)) < 0
 
     def masked_mean(self, values: Float[Tensor, "*shape"], mask: Bool[Tensor, "*shape"]) -> Float[Tensor, ""]:
-        """The mean of the marked values over the batches of all processes, 0 where there are none.
+        """Mean of the unmasked values over the batches of all ranks, 0 if there are none.
 
-        Where gradients flow it is so only after the average that is taken over them, and over reports, later.
+        With gradients it is so only once gradients and logged terms have been averaged over ranks.
         """
-        if self._number == 1:
+        if self._world_size == 1:
             return masked_mean(values, mask)
         total = torch.where(mask, values, 0.0).sum()
         if not total.requires_grad:
-            total = self.average(total)
-        return total / self.average(mask.sum().float()).clamp(min=1e-9)
+            total = self.all_reduce_mean(total)
+        return total / self.all_reduce_mean(mask.sum().float()).clamp(min=1e-9)

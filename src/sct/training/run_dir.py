@@ -1,23 +1,23 @@
-"""The folder of a run, which stays in order however the run ends.
+"""Run directory of a training run, consistent whenever the run is killed.
 
-| name | holds |
+| name | content |
 | --- | --- |
 | `recipe.toml` | the resolved recipe |
-| `checkpoint.safetensors` | all that is needed to go on |
-| `metrics.jsonl`, `tensorboard/` | what was measured |
-| `bundles/step-00001200/` | the captioner after so many steps |
-| `best`, `last` | links to the bundles of the highest score and of the newest |
-| `.lock` | held by the process that trains here |
+| `checkpoint.safetensors` | everything a resumed run needs |
+| `metrics.jsonl`, `tensorboard/` | logged metrics |
+| `bundles/step-00001200/` | captioner or sorter after 1,200 steps |
+| `best`, `last` | symbolic links to the bundles of the best score and of the newest step |
+| `.lock` | locked by the training process |
 
-A bundle is written first, then the checkpoint that names it, then the links are moved, then older bundles go. So the
-checkpoint is the truth at every instant: what it names is there, and a run that goes on from it puts the links right.
+A bundle is written first, then the checkpoint that names it, then the links are moved and older bundles removed. So at
+every instant the bundles that the checkpoint names exist, and a resumed run repairs the links.
 """
 
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -26,15 +26,8 @@ from torch import Tensor
 
 from sct.errors import InputError
 from sct.storage.atomic import atomic_write, fsync_dir, lock
-from sct.training.captioner.config import (
-    Recipe,
-    load_recipe,
-    may_change_on_resume,
-    recipe_fingerprint,
-    recipe_text,
-)
 from sct.training.checkpoint import Checkpoint, TrainState, load_checkpoint, save_checkpoint
-from sct.training.config import as_word, flat_settings
+from sct.training.config import Recipe, flatten_config, format_override
 from sct.training.metric_logger import METRICS, MetricLogger
 
 logger = logging.getLogger(__name__)
@@ -43,174 +36,208 @@ RECIPE, CHECKPOINT, BUNDLES, BEST, LAST = "recipe.toml", "checkpoint.safetensors
 LOCK = ".lock"
 
 
-class RunDir:
-    """A run's folder, held by one training process until it is closed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """State of a run directory, seen from outside."""
 
-    Of several processes that train together only one ``writes``; to the others the folder is a place to read from.
+    is_started: bool
+    """Whether there is something to resume from: a checkpoint or logged metrics."""
+    has_best: bool
+    """Whether there is a best bundle."""
+    seconds: float
+    """Training time up to the checkpoint, over all calls."""
+
+
+class RunDir:
+    """A run directory, locked by one training process until it is closed.
+
+    In distributed training only rank 0 ``writes``; the others read.
     """
 
-    def __init__(self, path: Path, recipe: Recipe, held: BinaryIO | None, checkpoint: Checkpoint | None) -> None:
-        """Take what ``create`` or ``resume`` has made sure of."""
+    def __init__(self, path: Path, recipe: Recipe, lock_file: BinaryIO | None, checkpoint: Checkpoint | None) -> None:
+        """Use ``create`` or ``resume`` instead."""
         self.path = path
         self.checkpoint = checkpoint
-        """Where the run goes on from; none: from the beginning."""
-        self._fingerprint = recipe_fingerprint(recipe)
-        self._held = held
+        """Checkpoint to resume from, if any."""
+        self._fingerprint = recipe.fingerprint()
+        self._lock_file = lock_file
 
     @classmethod
-    def create(cls, path: Path, recipe: Recipe, *, writes: bool = True) -> "RunDir":
-        """Begin a run; a folder that holds one already is refused.
+    def create(cls, path: Path, recipe: Recipe, *, writes: bool = True, outputs: Sequence[str] = ()) -> "RunDir":
+        """Start a run; raises if the directory holds one already, shown also by any of the files ``outputs``.
 
-        One that failed before it had anything to show, because its dataset was misspelt say, is written over.
+        A run that failed before it logged anything, for example because of a misspelt dataset, is overwritten.
         """
         if not writes:
             return cls(path, recipe, None, None)
-        held = _hold(path)
+        lock_file = _lock(path)
         try:
-            found = [name for name in (CHECKPOINT, METRICS, BUNDLES, BEST, LAST) if _holds(path / name)]
+            found = [name for name in (CHECKPOINT, METRICS, BUNDLES, BEST, LAST, *outputs) if _has_content(path / name)]
             if found:
+                remedy = "resume it with --resume, or" if recipe.RESUMABLE else ""
                 raise InputError(
-                    f"{path} holds a run already ({', '.join(found)}): go on with --resume, or name another by out=DIR"
+                    f"{path} holds a run already ({', '.join(found)}): {remedy} name another directory with out=DIR"
                 )
             _write_recipe(path, recipe)
         except BaseException:
-            held.close()
+            lock_file.close()
             raise
-        return cls(path, recipe, held, None)
+        return cls(path, recipe, lock_file, None)
 
     @classmethod
     def resume(cls, path: Path, recipe: Recipe, *, writes: bool = True) -> "RunDir":
-        """Go on with a run from its checkpoint, or from the beginning if it was killed before the first one.
+        """Open a run to continue from its checkpoint, or from the start if it was killed before the first one.
 
-        The recipe must be the run's own, but for how far and on what it goes. What a kill left behind is removed.
+        The recipe must equal the run's own, except for ``MAY_CHANGE_ON_RESUME``. Partial files are removed.
         """
-        fingerprint = recipe_fingerprint(recipe)
+        fingerprint = recipe.fingerprint()
         if not writes:
-            return cls(path, recipe, None, _load(path, fingerprint))
+            return cls(path, recipe, None, _load_checkpoint(path, fingerprint))
         if not path.is_dir():
-            raise InputError(
-                f"{path} does not exist, so there is no run to go on with: leave --resume out to begin one"
-            )
-        held = _hold(path)
+            raise InputError(f"{path} does not exist, so there is no run to resume: leave out --resume to start one")
+        lock_file = _lock(path)
         try:
             _check_recipe(path, recipe)
-            checkpoint = _load(path, fingerprint)
-            if checkpoint is None and (_is_there(path / BEST) or _is_there(path / LAST)):
-                # A run has no bundles before its first checkpoint, and to begin anew would remove these.
+            checkpoint = _load_checkpoint(path, fingerprint)
+            if checkpoint is None and (_exists(path / BEST) or _exists(path / LAST)):
+                # Bundles without a checkpoint: starting over would delete them.
                 raise InputError(
-                    f"{path} has bundles, but its {CHECKPOINT} was removed: bring it back, or begin a run with out=DIR"
+                    f"{path} has bundles, but its {CHECKPOINT} was removed: restore it, or start a run with out=DIR"
                 )
             _write_recipe(path, recipe)
-            _remove_parts(path)
-            facts = _without_missing_bundles(path, TrainState() if checkpoint is None else checkpoint.facts)
-            _put_in_order(path, facts)
+            _remove_partial_files(path)
+            state = _forget_missing_bundles(path, TrainState() if checkpoint is None else checkpoint.state)
+            _update_links(path, state)
         except BaseException:
-            held.close()
+            lock_file.close()
             raise
-        return cls(path, recipe, held, None if checkpoint is None else replace(checkpoint, facts=facts))
+        return cls(path, recipe, lock_file, None if checkpoint is None else replace(checkpoint, state=state))
+
+    @classmethod
+    def open(cls, path: Path, recipe: Recipe, *, resume: bool, writes: bool = True) -> "RunDir":
+        """Start a run, or resume one."""
+        return (cls.resume if resume else cls.create)(path, recipe, writes=writes)
+
+    @staticmethod
+    def status(path: Path) -> RunStatus:
+        """State of the run in ``path``, which need not exist; takes no lock."""
+        checkpoint = path / CHECKPOINT
+        return RunStatus(
+            is_started=checkpoint.exists() or _has_content(path / METRICS),
+            has_best=(path / BEST).is_dir(),
+            seconds=load_checkpoint(checkpoint).state.seconds if checkpoint.exists() else 0.0,
+        )
 
     @property
     def writes(self) -> bool:
-        """Whether this process is the one that writes."""
-        return self._held is not None
+        """Whether this process writes to the directory."""
+        return self._lock_file is not None
 
-    def journal(self, *, tensorboard: bool = True) -> MetricLogger:
-        """Open the run's journal where the checkpoint left it."""
-        facts = TrainState() if self.checkpoint is None else self.checkpoint.facts
+    @property
+    def state(self) -> TrainState:
+        """Counters to start from."""
+        return TrainState() if self.checkpoint is None else self.checkpoint.state
+
+    def metric_logger(self, *, tensorboard: bool = True) -> MetricLogger:
+        """Open the metric logger where the checkpoint left it."""
         return MetricLogger(
-            self.path, length=facts.journal_bytes, step=facts.step, writes=self.writes, tensorboard=tensorboard
+            self.path,
+            length=self.state.metrics_bytes,
+            step=self.state.step,
+            writes=self.writes,
+            tensorboard=tensorboard,
         )
 
     def write_bundle(self, step: int, write: Callable[[Path], None]) -> str:
-        """Have a bundle written and give its name, for the next checkpoint to name as best or last.
+        """Write a bundle and return its name, for the next checkpoint to name as best or last.
 
-        ``write`` is given a folder that is not there yet and must make it whole or not at all, as ``save_bundle`` does.
-        A bundle that no checkpoint names is removed when the next one is saved.
+        ``write`` gets the path of a folder to create atomically, as ``save_bundle`` does. The next checkpoint removes
+        bundles that it does not name.
         """
         name, number = f"step-{step:08}", 2
         if self.writes:
-            while _is_there(self.path / BUNDLES / name):
+            while _exists(self.path / BUNDLES / name):
                 name, number = f"step-{step:08}-{number}", number + 1
             write(self.path / BUNDLES / name)
         return name
 
-    def save_checkpoint(self, tensors: Mapping[str, Tensor], facts: TrainState) -> None:
-        """Save where the run stands, then point ``best`` and ``last`` at the bundles that ``facts`` names."""
+    def save_checkpoint(self, tensors: Mapping[str, Tensor], state: TrainState) -> None:
+        """Save a checkpoint, then point ``best`` and ``last`` at the bundles that ``state`` names."""
         if self.writes:
-            facts = _without_missing_bundles(self.path, facts)
-            save_checkpoint(self.path / CHECKPOINT, tensors, facts, self._fingerprint)
-            _put_in_order(self.path, facts)
+            state = _forget_missing_bundles(self.path, state)
+            save_checkpoint(self.path / CHECKPOINT, tensors, state, self._fingerprint)
+            _update_links(self.path, state)
 
     def close(self) -> None:
-        """Let another process train here."""
-        if self._held is not None:
-            self._held.close()
+        """Release the lock."""
+        if self._lock_file is not None:
+            self._lock_file.close()
 
     def __enter__(self) -> "RunDir":
-        """Close it at the end of the block."""
+        """Close at the end of the block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it, whatever happened."""
+        """Close."""
         self.close()
 
 
-def _is_there(path: Path) -> bool:
-    """Also if it is a link to nowhere."""
+def _exists(path: Path) -> bool:
+    """Whether a path exists, broken links included."""
     return os.path.lexists(path)
 
 
-def _holds(path: Path) -> bool:
-    """Whether something is there that was worth writing."""
-    return _is_there(path) and not (path.is_file() and not path.stat().st_size)
+def _has_content(path: Path) -> bool:
+    """Whether a path exists and is not an empty file."""
+    return _exists(path) and not (path.is_file() and not path.stat().st_size)
 
 
-def _hold(path: Path) -> BinaryIO:
-    """Keep other processes out; a kill lets them in again."""
+def _lock(path: Path) -> BinaryIO:
+    """Lock the directory; the operating system releases the lock when the process dies."""
     if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file: name a folder for the run with out=DIR")
+        raise InputError(f"{path} is a file: name a directory for the run with out=DIR")
     path.mkdir(parents=True, exist_ok=True)
-    held = (path / LOCK).open("ab")
+    lock_file = (path / LOCK).open("ab")
     try:
-        lock(held, path)
+        lock(lock_file, path)
     except BaseException:
-        held.close()
+        lock_file.close()
         raise
-    return held
+    return lock_file
 
 
-def _load(path: Path, fingerprint: str) -> Checkpoint | None:
-    return load_checkpoint(path / CHECKPOINT, fingerprint) if _is_there(path / CHECKPOINT) else None
+def _load_checkpoint(path: Path, fingerprint: str) -> Checkpoint | None:
+    return load_checkpoint(path / CHECKPOINT, fingerprint) if _exists(path / CHECKPOINT) else None
 
 
 def _write_recipe(path: Path, recipe: Recipe) -> None:
     with atomic_write(path / RECIPE) as file:
-        file.write(recipe_text(recipe).encode("utf-8"))
+        file.write(recipe.to_toml().encode("utf-8"))
 
 
 def _check_recipe(path: Path, recipe: Recipe) -> None:
-    """Refuse to go on with another recipe than the run was begun with."""
+    """Raise if the run was started with another recipe."""
     if not (path / RECIPE).exists():
         others = sorted(child.name for child in path.iterdir() if child.name not in (LOCK, f".{RECIPE}.part"))
         if others:
             raise InputError(
-                f"{path} holds {', '.join(others[:3])}, but no {RECIPE}, so it is no run: name one with out=DIR"
+                f"{path} holds {', '.join(others[:3])}, but no {RECIPE}, so it is not a run: name one with out=DIR"
             )
-        return  # killed before it wrote the first thing
-    begun, now = flat_settings(load_recipe(path / RECIPE)), flat_settings(recipe)
-    changed = [key for key in now if now[key] != begun[key] and not may_change_on_resume(key)]
+        return  # killed before the first write
+    before, now = flatten_config(type(recipe).load(path / RECIPE)), flatten_config(recipe)
+    changed = [key for key in now if now[key] != before[key] and not recipe.may_change_on_resume(key)]
     if changed:
-        before = " ".join(f"{key}={as_word(begun[key])}" for key in changed)
-        given = " ".join(f"{key}={as_word(now[key])}" for key in changed)
+        expected = " ".join(format_override(key, before[key]) for key in changed)
+        got = " ".join(format_override(key, now[key]) for key in changed)
         raise InputError(
-            f"{path} was begun with {before}, and now came {given}: give {before}, or begin another run with out=DIR"
+            f"{path} was started with {expected}, got {got}: give {expected}, or start another run with out=DIR"
         )
 
 
-def _remove_parts(path: Path) -> None:
-    """Remove what was being written when a run was killed."""
+def _remove_partial_files(path: Path) -> None:
+    """Remove what was being written when the run was killed."""
     for part in [*path.glob(".*.part"), *(path / BUNDLES).glob(".*.part")]:
         if part.is_dir() and not part.is_symlink():
             shutil.rmtree(part)
@@ -218,34 +245,34 @@ def _remove_parts(path: Path) -> None:
             part.unlink()
 
 
-def _without_missing_bundles(path: Path, facts: TrainState) -> TrainState:
-    """Forget bundles that somebody removed."""
-    for name in {facts.best_bundle, facts.last_bundle} - {""}:
+def _forget_missing_bundles(path: Path, state: TrainState) -> TrainState:
+    """Drop the names of bundles that somebody removed."""
+    for name in {state.best_bundle, state.last_bundle} - {""}:
         if not (path / BUNDLES / name).is_dir():
-            logger.warning("%s was removed: going on without it", path / BUNDLES / name)
-            facts = replace(
-                facts,
-                best_bundle="" if facts.best_bundle == name else facts.best_bundle,
-                last_bundle="" if facts.last_bundle == name else facts.last_bundle,
+            logger.warning("%s was removed: continuing without it", path / BUNDLES / name)
+            state = replace(
+                state,
+                best_bundle="" if state.best_bundle == name else state.best_bundle,
+                last_bundle="" if state.last_bundle == name else state.last_bundle,
             )
-    return facts
+    return state
 
 
-def _put_in_order(path: Path, facts: TrainState) -> None:
+def _update_links(path: Path, state: TrainState) -> None:
     """Point the links at the bundles of the checkpoint, then remove all other bundles."""
-    _link(path / BEST, facts.best_bundle)
-    _link(path / LAST, facts.last_bundle)
+    _link(path / BEST, state.best_bundle)
+    _link(path / LAST, state.last_bundle)
     fsync_dir(path)
     bundles = path / BUNDLES
     for bundle in bundles.iterdir() if bundles.is_dir() else ():
-        if bundle.name not in (facts.best_bundle, facts.last_bundle):
-            # Renamed first, so that whatever has a bundle's name is whole.
+        if bundle.name not in (state.best_bundle, state.last_bundle):
+            # Renamed first, so that a folder with a bundle's name is always complete.
             doomed = bundle.with_name(f".{bundle.name.strip('.')}.part")
             shutil.rmtree(bundle.rename(doomed) if bundle != doomed else bundle)
 
 
 def _link(link: Path, bundle: str) -> None:
-    """Point a link at a bundle in one instant; no bundle: no link."""
+    """Replace a link atomically; without a bundle, remove it."""
     if not bundle:
         link.unlink(missing_ok=True)
         return

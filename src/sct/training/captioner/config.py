@@ -30,7 +30,7 @@ class ModelConfig(Config):
     """Size of the space in which regions are scored."""
     feature_size: int = 2048
     """Size of region features made from class and box; region stores and vision encoders have their own size."""
-    image_in_top_layer: bool = False
+    image_in_language_lstm: bool = False
     """Feed the image descriptor to the second LSTM too."""
     end_slot: bool = True
     """Append an empty region set to each control, so the model can tell that every region has been described.

@@ -1,4 +1,4 @@
-"""The objectives of a recipe, with the tables they need: what a training step minimises for chosen examples."""
+"""Objectives of the training stages: losses bound to the examples, references and teachers of a run."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sct.language.vocabulary import END
+from sct.language.vocabulary import EOS
 from sct.models.interface import CaptionModel
 from sct.models.show_control_tell import ShowControlTell
-from sct.training.captioner.config import Objective
+from sct.training.captioner.config import ObjectiveConfig
 from sct.training.captioner.dataloader import DeviceDataLoader
-from sct.training.captioner.distillation import mean_of_teachers
-from sct.training.captioner.losses import Loss, MaskedMean, masked_mean, words_loss
-from sct.training.captioner.self_critical import say, self_critical_loss
+from sct.training.captioner.distillation import mean_soft_targets
+from sct.training.captioner.losses import cross_entropy_loss
+from sct.training.captioner.self_critical import sample_captions, self_critical_loss
+from sct.training.loss import Loss, MaskedMean, masked_mean
 from sct.training.rewards import (
     AlignmentReward,
     CiderReward,
@@ -23,108 +24,116 @@ from sct.training.rewards import (
     strip_special_tokens,
 )
 
-LONGEST_REFERENCE = 32
-"""Words of a reference that rewards look at; one caption of COCO in 2,000 is longer."""
-_EXAMPLES_AT_ONCE = 500
+MAX_REFERENCE_LENGTH = 32
+"""Words of a reference that rewards read; one COCO caption in 2,000 is longer."""
+_DECODING_BATCH_SIZE = 500
 
 
-def as_cider_reads(references: TokenSequences, settings: Objective) -> TokenSequences:
-    """References with their ends, where these are words; one that was cut has none."""
-    return append_eos(references, (references.lengths < LONGEST_REFERENCE) & settings.reward_eos)
+def cider_references(references: TokenSequences, config: ObjectiveConfig) -> TokenSequences:
+    """References as the CIDEr reward reads them: with EOS under ``reward_eos``, unless they were truncated."""
+    return append_eos(references, (references.lengths < MAX_REFERENCE_LENGTH) & config.reward_eos)
 
 
-class WordsObjective:
-    """Ground-truth words and shifts, and perhaps what teachers think of them."""
+class CrossEntropyObjective:
+    """Cross-entropy of ground-truth words and shifts, optionally with distillation."""
 
     def __init__(
         self,
-        feed: DeviceDataLoader,
-        settings: Objective,
+        loader: DeviceDataLoader,
+        config: ObjectiveConfig,
         *,
         label_smoothing: float = 0.0,
         teachers: Sequence[ShowControlTell] = (),
         mean: MaskedMean = masked_mean,
     ) -> None:
-        self._feed, self._settings, self._mean = feed, settings, mean
+        self._loader, self._config, self._mean = loader, config, mean
         self._label_smoothing, self._teachers = label_smoothing, teachers
 
-    def __call__(self, network: CaptionModel, chosen: Int[Tensor, " batch"], noise: Tensor) -> Loss:  # noqa: ARG002
-        """The loss on the chosen examples; nothing is random here."""
-        batch = self._feed.batch(chosen)
-        return words_loss(
-            network,
+    def __call__(self, model: CaptionModel, rows: Int[Tensor, " batch"]) -> Loss:
+        """Loss on some examples."""
+        batch, config = self._loader.batch(rows), self._config
+        return cross_entropy_loss(
+            model,
             batch,
-            taught=mean_of_teachers(self._teachers, batch, self._settings.teacher_weight) if self._teachers else None,
-            shift_weight=self._settings.shift_weight,
+            soft_targets=mean_soft_targets(self._teachers, batch, config.teacher_weight) if self._teachers else None,
+            shift_weight=config.shift_weight,
             label_smoothing=self._label_smoothing,
-            count_padding=self._settings.count_padding,
+            count_padding=config.count_padding,
             mean=self._mean,
         )
 
 
-class RewardObjective:
-    """Captions that the network says itself, rewarded by CIDEr-D and perhaps by the order of their nouns."""
+class SelfCriticalObjective:
+    """Self-critical loss with a CIDEr-D reward, optionally plus NW and a penalty for repeated bigrams."""
 
     def __init__(
         self,
-        feed: DeviceDataLoader,
-        settings: Objective,
+        loader: DeviceDataLoader,
+        config: ObjectiveConfig,
         *,
         cider: CiderReward,
-        nouns: AlignmentReward | None,
+        alignment: AlignmentReward | None,
         references: TokenSequences,
         mean: MaskedMean = masked_mean,
     ) -> None:
-        self._feed, self._settings, self._mean = feed, settings, mean
-        self._cider, self._cider_references = cider, cider.prepare(as_cider_reads(references, settings))
-        self._repeats_of_references = repeated_bigrams(references) if settings.repeated_bigram_penalty else None
-        self._nouns = nouns
-        self._noun_references = None if nouns is None else nouns.prepare(references)
-        self.given_baseline: Float[Tensor, " examples"] | None = None
-        """What the greedy caption of each training example earned some time ago, as the authors' code has it."""
+        self._loader, self._config, self._mean = loader, config, mean
+        self._cider, self._cider_references = cider, cider.prepare(cider_references(references, config))
+        self._reference_repeats = repeated_bigrams(references) if config.repeated_bigram_penalty else None
+        self._alignment = alignment
+        self._alignment_references = None if alignment is None else alignment.prepare(references)
+        self.baseline_rewards: Float[Tensor, " examples"] | None = None
+        """Rewards of greedy captions, decoded once per epoch (``baseline = "epoch_greedy"``)."""
 
     def __call__(
-        self, network: CaptionModel, chosen: Int[Tensor, " batch"], noise: Float[Tensor, "batch samples time 2"]
+        self, model: CaptionModel, rows: Int[Tensor, " batch"], noise: Float[Tensor, "batch samples time 2"]
     ) -> Loss:
-        """The loss on the chosen examples."""
+        """Loss on some examples, with captions sampled by ``noise``."""
         with torch.no_grad():
-            inputs = self._feed.inputs(chosen)
-        chosen = chosen.to(noise.device)  # the feed's tables may be on the host, rewards and baseline are not
+            controls = self._loader.controls(rows)
+        rows = rows.to(noise.device)  # the loader's tables may be on the host; rewards and baseline are not
         return self_critical_loss(
-            network,
-            inputs,
+            model,
+            controls,
             noise,
-            lambda words, example: self.rewards(words, chosen[example]),
-            baseline="others" if self._settings.baseline == "others" else "greedy",
-            given_baseline=None if self.given_baseline is None else self.given_baseline[chosen],
-            center=self._settings.center,
-            count_padding=self._settings.count_padding,
+            lambda words, example: self.rewards(words, rows[example]),
+            baseline="leave_one_out" if self._config.baseline == "leave_one_out" else "greedy",
+            baseline_rewards=None if self.baseline_rewards is None else self.baseline_rewards[rows],
+            center_advantage=self._config.center_advantage,
+            count_padding=self._config.count_padding,
             mean=self._mean,
         )
 
     @torch.no_grad()
-    def greedy_rewards(self, network: CaptionModel, max_length: int) -> Float[Tensor, " examples"]:
-        """What the greedy caption of each training example earns now."""
-        everyone = torch.arange(len(self._feed), device=self._cider_references.lengths.device)
-        earned = []
-        for chosen in everyone.split(_EXAMPLES_AT_ONCE):
-            inputs = self._feed.inputs(chosen)
-            no_samples = inputs.image.new_zeros(len(chosen), 0, max_length, 2, dtype=torch.float32)
-            said = say(network, inputs, no_samples, with_greedy=True, max_length=max_length)
-            rewards = self.rewards(said.words[:, 0], chosen)
-            earned.append(torch.stack(list(rewards.values())).sum(0))
-        return torch.cat(earned)
+    def update_baseline(self, model: CaptionModel, max_length: int) -> None:
+        """Recompute the baseline rewards, in place, since a captured step reads the tensor."""
+        rewards = self.greedy_rewards(model, max_length)
+        if self.baseline_rewards is None:
+            self.baseline_rewards = rewards
+        else:
+            self.baseline_rewards.copy_(rewards)
 
-    def rewards(self, words: Int[Tensor, "captions time"], chosen: Int[Tensor, " captions"]) -> dict[str, Tensor]:
-        """What captions of the chosen examples earn."""
-        said = strip_special_tokens(words, collapse=self._settings.collapse_repeats)
-        rows = chosen[:, None]
-        has_ended = (words == END).any(-1) & self._settings.reward_eos
-        earned = {"cider": self._cider(append_eos(said, has_ended), self._cider_references, rows)}
-        if self._repeats_of_references is not None:
-            excess = (repeated_bigrams(said) - self._repeats_of_references[chosen]).clamp(min=0)
-            earned["repeats"] = -self._settings.repeated_bigram_penalty * excess
-        if self._nouns is not None and self._noun_references is not None:
-            aligned = self._nouns(said, self._noun_references, rows, from_zero=True)
-            earned["nouns"] = self._settings.noun_weight * aligned
-        return earned
+    @torch.no_grad()
+    def greedy_rewards(self, model: CaptionModel, max_length: int) -> Float[Tensor, " examples"]:
+        """Total reward of the greedy caption of each training example."""
+        all_rows = torch.arange(len(self._loader), device=self._cider_references.lengths.device)
+        totals = []
+        for rows in all_rows.split(_DECODING_BATCH_SIZE):
+            controls = self._loader.controls(rows)
+            no_samples = controls.image.new_zeros(len(rows), 0, max_length, 2, dtype=torch.float32)
+            greedy = sample_captions(model, controls, no_samples, with_greedy=True, max_length=max_length)
+            totals.append(torch.stack(list(self.rewards(greedy.words[:, 0], rows).values())).sum(0))
+        return torch.cat(totals)
+
+    def rewards(self, words: Int[Tensor, "captions time"], rows: Int[Tensor, " captions"]) -> dict[str, Tensor]:
+        """Rewards of sampled captions of some examples, by name."""
+        captions = strip_special_tokens(words, collapse=self._config.collapse_repeats)
+        references = rows[:, None]
+        has_eos = (words == EOS).any(-1) & self._config.reward_eos
+        rewards = {"cider": self._cider(append_eos(captions, has_eos), self._cider_references, references)}
+        if self._reference_repeats is not None:
+            excess = (repeated_bigrams(captions) - self._reference_repeats[rows]).clamp(min=0)
+            rewards["repeated_bigrams"] = -self._config.repeated_bigram_penalty * excess
+        if self._alignment is not None and self._alignment_references is not None:
+            alignment = self._alignment(captions, self._alignment_references, references, from_zero=True)
+            rewards["nw"] = self._config.noun_weight * alignment
+        return rewards

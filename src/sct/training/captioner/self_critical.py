@@ -1,8 +1,7 @@
-"""Self-critical training: a sampled caption earns whatever it scores above a baseline.
+"""Self-critical sequence training (Rennie et al. 2017) for two action streams, words and gate shifts.
 
-After Rennie et al. 2017, with one change: words and shifts are two streams of actions that share one advantage.
-Captions are said by a copy of the network made for speed, and followed again with gradients: saying them is most of the
-work, and gradients are needed only along what was said.
+Both streams share one advantage: the reward of the sampled caption minus a baseline. Captions are sampled with the
+decoder, which is faster, and then scored again with gradients by teacher forcing.
 """
 
 from collections.abc import Callable
@@ -18,139 +17,139 @@ from sct.decoding.sampling import ActionSelector, rollout
 from sct.language.vocabulary import BOS, EOS
 from sct.models.inputs import ControlBatch
 from sct.models.interface import CaptionModel
-from sct.training.captioner.losses import Loss, MaskedMean, masked_mean, pointer_positions, policy_loss
+from sct.training.captioner.losses import pointer_positions, policy_loss
+from sct.training.loss import Loss, MaskedMean, masked_mean
 
-Baseline = Literal["greedy", "others"]
-Rewards = Callable[[Int[Tensor, "captions time"], Int[Tensor, " captions"]], dict[str, Tensor]]
-"""From word ids as they were said, and the example each caption is of, to named rewards of each caption."""
+RewardFunction = Callable[[Int[Tensor, "captions time"], Int[Tensor, " captions"]], dict[str, Tensor]]
+"""From sampled word ids and the example of each caption to named rewards per caption."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
-    """Captions of each example, as they were said."""
+class SampledCaptions:
+    """Sampled captions of each example."""
 
     words: Int[Tensor, "examples captions time"]
     shifts: Int[Tensor, "examples captions time"]
-    spoken: Bool[Tensor, "examples captions time"]
-    """Up to and including the end."""
+    token_mask: Bool[Tensor, "examples captions time"]
+    """Up to and including EOS."""
 
 
 @torch.no_grad()
-def say(
-    network: CaptionModel,
-    inputs: ControlBatch,
+def sample_captions(
+    model: CaptionModel,
+    controls: ControlBatch,
     noise: Float[Tensor, "examples samples time 2"],
     *,
     with_greedy: bool,
     max_length: int,
-) -> Said:
-    """Draw captions by the given noise, from 0 to below 1; the greedy one comes first where it is expected.
+) -> SampledCaptions:
+    """Sample captions by uniform noise in [0, 1); ``with_greedy`` puts the greedy caption first.
 
-    Noise that is handed in makes a run repeatable on any device, and keeps random numbers out of recorded graphs.
-    Autocast is off: bfloat16 is coarser than the float16 in which captions are said on a GPU, and what is said should
-    come from the distribution that learns from it.
+    Noise as an argument makes runs repeatable on any device and keeps random numbers out of CUDA graphs. Autocast is
+    off: bfloat16 is coarser than the decoder's float16, and samples should come from the distribution that is trained.
     """
-    on_gpu = inputs.image.is_cuda
-    draws = _Draws(noise, with_greedy=with_greedy)
-    settings = SearchConfig(max_length=max_length, early_stop=not on_gpu)
-    with torch.autocast(inputs.image.device.type, enabled=False):
-        decoder = network.for_inference(dtype=torch.float16 if on_gpu else torch.float32)
-        walked = rollout(
-            decoder, decoder.init_state(inputs), settings, ActionSelector(draws.word, draws.shift), None, draws.num_samples
-        )
-    return Said(walked.words, walked.shifts, walked.token_mask)
+    on_gpu = controls.image.is_cuda
+    sampler = NoiseSampler(noise, with_greedy=with_greedy)
+    search = SearchConfig(max_length=max_length, early_stop=not on_gpu)
+    with torch.autocast(controls.image.device.type, enabled=False):
+        decoder = model.for_inference(dtype=torch.float16 if on_gpu else torch.float32)
+        selector = ActionSelector(sampler.select_words, sampler.select_shifts)
+        output = rollout(decoder, decoder.init_state(controls), search, selector, None, sampler.num_captions)
+    return SampledCaptions(output.words, output.shifts, output.token_mask)
 
 
 def self_critical_loss(
-    network: CaptionModel,
-    inputs: ControlBatch,
+    model: CaptionModel,
+    controls: ControlBatch,
     noise: Float[Tensor, "examples samples time 2"],
-    rewards: Rewards,
+    reward_function: RewardFunction,
     *,
-    baseline: Baseline = "greedy",
-    given_baseline: Float[Tensor, " examples"] | None = None,
-    center: bool = True,
+    baseline: Literal["greedy", "leave_one_out"] = "greedy",
+    baseline_rewards: Float[Tensor, " examples"] | None = None,
+    center_advantage: bool = True,
     count_padding: bool = False,
     mean: MaskedMean = masked_mean,
 ) -> Loss:
-    """Reward sampled captions by how much better they are than the baseline.
+    """REINFORCE loss of sampled captions; the advantage is the reward minus a baseline.
 
-    ``greedy`` is the caption of the likeliest words by the same weights, ``others`` the mean of the other samples of
-    the same example. ``given_baseline`` is one that was computed before, which the authors' code does once an epoch.
+    ``greedy`` is the reward of the greedy caption, ``leave_one_out`` the mean reward of the other samples of the same
+    example. ``baseline_rewards`` were computed earlier, as the authors' code does once per epoch.
 
-    ``center`` takes the batch's mean off the advantages, which changes nothing in what is expected of the gradient. A
-    sample is worse than the greedy caption most of the time, and if nearly all advantages are negative, every word that
-    was not said is pushed up a little at every step. Adam makes steps of one size out of such small pushes, and the
-    thousands of rare words rise until captions fall apart.
+    ``center_advantage`` subtracts the batch mean, which does not change the expected gradient. Samples are mostly worse
+    than the greedy caption; if nearly all advantages are negative, each step slightly raises all words that were not
+    sampled. Adam normalises these small pushes, and thousands of rare words rise until captions degenerate.
     """
     num_examples, num_samples, time = noise.shape[:3]
-    with_greedy = baseline == "greedy" and given_baseline is None
-    said = say(network, inputs, noise, with_greedy=with_greedy, max_length=time)
-    num_said = said.words.shape[1]
+    with_greedy = baseline == "greedy" and baseline_rewards is None
+    sampled = sample_captions(model, controls, noise, with_greedy=with_greedy, max_length=time)
+    num_captions = sampled.words.shape[1]
     example = torch.arange(num_examples, device=noise.device)
-    earned = rewards(said.words.flatten(0, 1), example.repeat_interleave(num_said))
-    by_example = {name: reward.view(num_examples, num_said) for name, reward in earned.items()}
-    reward = torch.stack(list(by_example.values())).sum(0)
-    if given_baseline is not None:
-        advantage = reward - given_baseline[:, None]
+    rewards = reward_function(sampled.words.flatten(0, 1), example.repeat_interleave(num_captions))
+    rewards = {name: reward.view(num_examples, num_captions) for name, reward in rewards.items()}
+    reward = torch.stack(list(rewards.values())).sum(0)
+    if baseline_rewards is not None:
+        advantage = reward - baseline_rewards[:, None]
     elif with_greedy:
         advantage = reward[:, 1:] - reward[:, :1]
     else:
-        others = (reward.sum(1, keepdim=True) - reward) / max(num_said - 1, 1)
-        advantage = reward - others
-    if center:
+        advantage = reward - (reward.sum(1, keepdim=True) - reward) / max(num_captions - 1, 1)
+    if center_advantage:
         advantage = advantage - mean(advantage, torch.ones_like(advantage, dtype=torch.bool))
 
     first = int(with_greedy)
-    words, shifts, spoken = (values[:, first:].flatten(0, 1) for values in (said.words, said.shifts, said.spoken))
-    begin = torch.full_like(words[:, :1], BOS)
-    slots = pointer_positions(shifts, inputs.with_end_slot(network.config).num_slots.repeat_interleave(num_samples))
-    followed = network.teacher_force(inputs, torch.cat([begin, words], dim=1), slots)
+    words, shifts, token_mask = (
+        values[:, first:].flatten(0, 1) for values in (sampled.words, sampled.shifts, sampled.token_mask)
+    )
+    bos = torch.full_like(words[:, :1], BOS)
+    num_slots = controls.with_end_slot(model.config).num_slots.repeat_interleave(num_samples)
+    output = model.teacher_force(controls, torch.cat([bos, words], dim=1), pointer_positions(shifts, num_slots))
     if count_padding:
-        spoken = torch.ones_like(spoken)
-    log_probs = followed.word_log_probs
-    if followed.shift_log_probs is not None:
-        # Nothing is shifted at the end, so no shift is learned there.
-        of_shifts = followed.shift_log_probs.gather(2, shifts[..., None]).squeeze(2)
-        log_probs = log_probs + of_shifts.masked_fill(words == EOS, 0.0)
-    total = policy_loss(log_probs, spoken, advantage.flatten(), mean)
-    everyone = torch.ones_like(reward[:, first:], dtype=torch.bool)
-    parts = {name: mean(values[:, first:], everyone) for name, values in by_example.items()}
+        token_mask = torch.ones_like(token_mask)
+    log_probs = output.word_log_probs
+    if output.shift_log_probs is not None:
+        # The gate takes no action at EOS.
+        shift_log_probs = output.shift_log_probs.gather(2, shifts[..., None]).squeeze(2)
+        log_probs = log_probs + shift_log_probs.masked_fill(words == EOS, 0.0)
+    total = policy_loss(log_probs, token_mask, advantage.flatten(), mean)
+    no_mask = torch.ones_like(reward[:, first:], dtype=torch.bool)
+    terms = {name: mean(values[:, first:], no_mask) for name, values in rewards.items()}
     if with_greedy:
-        parts |= {f"greedy_{name}": mean(values[:, :1], everyone[:, :1]) for name, values in by_example.items()}
-    return Loss(total, {"policy": total.detach(), **parts})
+        terms |= {f"greedy_{name}": mean(values[:, :1], no_mask[:, :1]) for name, values in rewards.items()}
+    return Loss(total, {"policy": total.detach(), **terms})
 
 
-class _Draws:
-    """Chooses words and shifts by noise, one column of it at each step."""
+class NoiseSampler:
+    """Selects words and shifts by inverse-CDF sampling with given noise, one time step after the other."""
 
     def __init__(self, noise: Float[Tensor, "examples samples time 2"], *, with_greedy: bool) -> None:
         self._noise = noise
-        self._first = int(with_greedy)
+        self._num_greedy = int(with_greedy)
         self._time = -1
-        self.num_samples = noise.shape[1] + self._first
+        self.num_captions = noise.shape[1] + self._num_greedy
 
-    def word(self, log_probs: Float[Tensor, "examples walks words"]) -> Int[Tensor, "examples walks"]:
+    def select_words(self, log_probs: Float[Tensor, "examples captions words"]) -> Int[Tensor, "examples captions"]:
+        """Words of the next time step."""
         self._time += 1
-        return self._choose(log_probs, self._noise[:, :, self._time, 0])
+        return self._select(log_probs, self._noise[:, :, self._time, 0])
 
-    def shift(self, log_probs: Float[Tensor, "examples walks 2"]) -> Int[Tensor, "examples walks"]:
-        return self._choose(log_probs, self._noise[:, :, self._time, 1])
+    def select_shifts(self, log_probs: Float[Tensor, "examples captions 2"]) -> Int[Tensor, "examples captions"]:
+        """Shifts of the same time step."""
+        return self._select(log_probs, self._noise[:, :, self._time, 1])
 
-    def _choose(self, log_probs: Tensor, noise: Float[Tensor, "examples samples"]) -> Int[Tensor, "examples walks"]:
-        drawn = draw(log_probs[:, self._first :], noise)
-        return torch.cat([log_probs[:, : self._first].argmax(-1), drawn], dim=1)
+    def _select(self, log_probs: Tensor, noise: Float[Tensor, "examples samples"]) -> Int[Tensor, "examples captions"]:
+        sampled = inverse_cdf_sample(log_probs[:, self._num_greedy :], noise)
+        return torch.cat([log_probs[:, : self._num_greedy].argmax(-1), sampled], dim=1)
 
 
-def draw(
+def inverse_cdf_sample(
     log_probs: Float[Tensor, "examples samples actions"], noise: Float[Tensor, "examples samples"]
 ) -> Int[Tensor, "examples samples"]:
-    """The action in whose share of the whole the noise falls; one of no probability is never drawn.
+    """Sample actions by inverting the cumulative distribution at ``noise``; never one of probability 0.
 
-    >>> draw(torch.tensor([[[0.0, 0.25, 0.75]]]).log(), torch.tensor([[0.75]])).tolist()
+    >>> inverse_cdf_sample(torch.tensor([[[0.0, 0.25, 0.75]]]).log(), torch.tensor([[0.75]])).tolist()
     [[1]]
     """
-    shares = log_probs.exp().cumsum(-1)
-    # From above 0 to 1, so that an action without a share is passed over even at the ends.
-    target = (1 - noise)[..., None] * shares[..., -1:]
-    return (shares < target).sum(-1)
+    cdf = log_probs.exp().cumsum(-1)
+    # In (0, 1], so that actions of probability 0 are skipped at both ends.
+    target = (1 - noise)[..., None] * cdf[..., -1:]
+    return (cdf < target).sum(-1)

@@ -1,4 +1,4 @@
-"""Everything a recipe needs, made ready on a device: captioner, tables of examples and features, rewards."""
+"""Builds the components of a captioner's training run from its recipe: data, model, features, objective, validation."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from sct.captioner.bundle import Bundle, load_bundle
@@ -14,122 +13,248 @@ from sct.data.dataset import Dataset
 from sct.data.examples import (
     Examples,
     Tail,
-    examples_of_pooled_controls,
-    examples_of_samples,
-    examples_of_whole_images,
+    examples_from_samples,
     make_examples,
+    pooled_control_examples,
+    whole_image_examples,
 )
-from sct.data.features import Features, features_for
-from sct.data.samples import samples_of
+from sct.data.features import Features, make_features
+from sct.data.samples import make_samples
 from sct.data.table import Table
 from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.models.config import CaptionerConfig
-from sct.models.show_control_tell import ShowControlTell
 from sct.regions.store import RegionStore
-from sct.training.captioner.config import Recipe
-from sct.training.captioner.dataloader import DeviceDataLoader, RegionTable
+from sct.training.captioner.config import CaptionerRecipe
+from sct.training.captioner.dataloader import DeviceDataLoader, EpochSampler, RegionTable
 from sct.training.captioner.distillation import load_teacher
-from sct.training.captioner.image_features import ImageFeatureExtractor, Views
-from sct.training.captioner.losses import MaskedMean
-from sct.training.captioner.model_init import learn_classes, new_captioner, start_speaking
-from sct.training.captioner.objectives import LONGEST_REFERENCE, RewardObjective, WordsObjective, as_cider_reads
+from sct.training.captioner.image_features import AugmentedFeatures, ImageFeatureExtractor
+from sct.training.captioner.model_init import fit_region_classifiers, load_language_weights, new_model
+from sct.training.captioner.objectives import (
+    MAX_REFERENCE_LENGTH,
+    CrossEntropyObjective,
+    SelfCriticalObjective,
+    cider_references,
+)
 from sct.training.captioner.validation import Validation, make_validation
-from sct.training.rewards import CiderReward, NgramWeights, TokenSequences
-from sct.training.rewards.tables import alignment_reward
+from sct.training.loss import MaskedMean, masked_mean
+from sct.training.rewards import AlignmentReward, CiderReward, InverseDocumentFrequencies, TokenSequences
 from sct.vision.encoder import load_vision
-from sct.vision.interface import NetworkVision
 from sct.vision.layout import LayoutEncoder
 
 logger = logging.getLogger(__name__)
 
 TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
-_IMAGES_AT_ONCE = 1 << 12
+_IMAGE_BATCH_SIZE = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingComponents:
-    """What is trained, and on what."""
+    """Everything that the training loop uses."""
 
     dataset: Dataset
     bundle: Bundle
-    """The captioner as it is now, with all that it will be saved with."""
+    """The captioner in training, with everything else that is saved with it."""
     examples: Examples
-    feed: DeviceDataLoader
+    loader: DeviceDataLoader
+    sampler: EpochSampler
+    objective: CrossEntropyObjective | SelfCriticalObjective
     validation: Validation | None
-    """Judges the captioner; none where the dataset has no sample to validate on."""
-    views: Views | None
-    """Draws the training images anew; none where features are always the same."""
-    teachers: tuple[ShowControlTell, ...]
-    """Captioners that the trained one learns from; they do not learn themselves."""
+    """None if the dataset has no validation sample."""
+    augmented_features: AugmentedFeatures | None
+    """None if features do not change between epochs."""
 
 
-def build_training(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> TrainingComponents:
-    """Read the dataset, make or load the captioner, and lay everything out where the recipe wants it."""
+def build_training(
+    recipe: CaptionerRecipe, device: torch.device, dtype: torch.dtype, mean: MaskedMean = masked_mean
+) -> TrainingComponents:
+    """Build all components; features are stored as ``dtype``, and ``mean`` averages over all ranks."""
     dataset = Dataset.open(Path(recipe.data))
     store = RegionStore.open(recipe.examples.features) if recipe.examples.features else None
-    bundle = _bundle(recipe, dataset, store)
-    teachers = tuple(load_teacher(Path(name), bundle, device) for name in recipe.objective.teacher_folders)
-    config = bundle.captioner.config
-    encoder = None if bundle.encoder is None else bundle.encoder.to(device)
-    features = (
-        features_for(dataset.table, store, encoder, skip_zeros=config.mode == "reference")
-        if store is not None or bundle.vision is None
-        else ImageFeatureExtractor(_eye(bundle), dataset, recipe.examples.image_folder, device)
-    )
-    num_rows = len(dataset.table.columns["region_class"]) + len(dataset)
-    home = _home(recipe, device, num_rows, config.feature_size * dtype.itemsize)
-    table = _region_table(features, dataset.table, config.feature_size, home, dtype)
+    bundle = _start_bundle(recipe, dataset, store)
+    config = bundle.model.config
+    features: Features
+    if store is not None or bundle.vision is None:
+        encoder = None if bundle.encoder is None else bundle.encoder.to(device)
+        features = make_features(dataset.table, store, encoder, skip_zeros=config.mode == "reference")
+    else:
+        features = ImageFeatureExtractor(bundle.vision, dataset, recipe.examples.image_folder, device)
+    regions = _region_table(recipe, features, dataset.table, config.feature_size, device, dtype)
     if not recipe.start:
-        learn_classes(bundle.captioner, table.regions, dataset.table)
-    train = _training_examples(recipe, dataset.table, bundle)
-    if train is None or not len(train):
-        raise InputError(
-            f"{recipe.data} has no caption to train on: expected some with chunks on an image with regions"
-        )
-    views = _views(recipe, features, table, dataset.table, train)
-    validation = _validation(recipe, dataset.table, bundle, table, device)
+        fit_region_classifiers(bundle.model, regions.regions, dataset.table)
+    examples = _training_examples(recipe, dataset.table, bundle)
+    loader = DeviceDataLoader(examples, regions, device)
     return TrainingComponents(
-        dataset, bundle, train, DeviceDataLoader(train, table, device), validation, views, teachers
+        dataset=dataset,
+        bundle=bundle,
+        examples=examples,
+        loader=loader,
+        sampler=EpochSampler(
+            len(examples),
+            recipe.batch_size,
+            seed=recipe.seed,
+            shuffle=recipe.objective.shuffle,
+            repeats=_oversampling(recipe, dataset.table, examples),
+        ),
+        objective=_objective(recipe, dataset, bundle, examples, loader, device, mean),
+        validation=_validation(recipe, dataset.table, bundle, regions, device),
+        augmented_features=_augmented_features(recipe, features, regions, dataset.table, examples),
     )
 
 
-def _training_examples(recipe: Recipe, table: Table, bundle: Bundle) -> Examples | None:
-    if TRAINING_SPLIT not in table.splits:
-        return None
-    config = bundle.captioner.config
-    examples = make_examples(
-        table,
-        TRAINING_SPLIT,
-        bundle.vocabulary,
-        max_length=recipe.examples.max_length,
-        max_slots=recipe.examples.max_slots,
-        max_members=recipe.examples.max_members,
-        tail=_tail(config),
+def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: RegionStore | None) -> Bundle:
+    """The bundle to start from, or one with a new model."""
+    if recipe.start:
+        bundle = load_bundle(Path(recipe.start))
+        return bundle if bundle.nouns is not None else replace(bundle, nouns=dataset.nouns)
+    config = recipe.model
+    vocabulary = dataset.vocabulary.with_min_count(config.min_count)
+    vision = load_vision(Path(recipe.examples.vision)) if recipe.examples.vision else None
+    encoder = None if store or vision else LayoutEncoder(dataset.table.classes, config.feature_size)
+    source = store or vision
+    torch.manual_seed(recipe.seed)
+    model = new_model(
+        config, dataset, TRAINING_SPLIT, vocabulary, source.feature_size if source else config.feature_size
     )
+    if config.init_language_from:
+        shared = load_language_weights(model, vocabulary, Path(config.init_language_from))
+        logger.info("%s of %s words initialised from %s", shared, len(vocabulary), config.init_language_from)
+    return Bundle(Path(recipe.out), model, vocabulary, {}, encoder, dataset.nouns, vision=vision)
+
+
+def _region_table(
+    recipe: CaptionerRecipe,
+    features: Features,
+    table: Table,
+    feature_size: int,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> RegionTable:
+    """Features of all regions and images, on the device or in pinned host memory."""
+    offsets = table.columns["region_offsets"].astype(np.int64)
+    num_regions, num_images = int(offsets[-1]), len(offsets) - 1
+    storage = _storage_device(recipe, device, (num_regions + num_images) * feature_size * dtype.itemsize)
+    regions = torch.empty(num_regions, feature_size, device=storage, dtype=dtype)
+    images = torch.empty(num_images, feature_size, device=storage, dtype=dtype)
+    for start in range(0, num_images, _IMAGE_BATCH_SIZE):
+        stop = min(start + _IMAGE_BATCH_SIZE, num_images)
+        batch = features(range(start, stop))
+        regions[offsets[start] : offsets[stop]] = batch.regions.to(storage, dtype)
+        images[start:stop] = batch.image.to(storage, dtype)
+    pinned = storage.type == "cpu" and torch.cuda.is_available()
+    return RegionTable(regions.pin_memory(), images.pin_memory()) if pinned else RegionTable(regions, images)
+
+
+def _storage_device(recipe: CaptionerRecipe, device: torch.device, num_bytes: int) -> torch.device:
+    """``auto``: the device, if the tables take less than half of its free memory."""
+    if device.type != "cuda" or recipe.examples.storage == "device":
+        return device
+    free, _ = torch.cuda.mem_get_info(device)
+    return device if num_bytes < free / 2 and recipe.examples.storage == "auto" else torch.device("cpu")
+
+
+def _training_examples(recipe: CaptionerRecipe, table: Table, bundle: Bundle) -> Examples:
+    config = bundle.model.config
+    examples = None
+    if TRAINING_SPLIT in table.splits:
+        examples = make_examples(
+            table,
+            TRAINING_SPLIT,
+            bundle.vocabulary,
+            max_length=recipe.examples.max_length,
+            max_slots=recipe.examples.max_slots,
+            max_members=recipe.examples.max_members,
+            tail=_tail(config),
+        )
+    if examples is None or not len(examples):
+        raise InputError(
+            f"{recipe.data} has no caption to train on: expected captions with chunks on images with regions"
+        )
     if config.ignores_control:
-        return examples_of_whole_images(table, examples)
-    return examples_of_pooled_controls(examples) if config.pools_control else examples
+        return whole_image_examples(table, examples)
+    return pooled_control_examples(examples) if config.pools_control else examples
 
 
 def _tail(config: CaptionerConfig) -> Tail:
     if config.mode == "reference":
-        return "likeliest"  # the authors train with a set for the words after the last chunk, and test without one
+        return "top_scoring"  # the authors train with a region set for the words after the last chunk, and test without
     return "end" if config.end_slot else "last"
 
 
+def _oversampling(recipe: CaptionerRecipe, table: Table, examples: Examples) -> Tensor | None:
+    """How often an epoch visits each example; None: once."""
+    if recipe.examples.human_oversampling == 1:
+        return None
+    auto_grounded = torch.from_numpy(table.columns["auto_grounded"][examples.caption])
+    return torch.where(auto_grounded, 1, recipe.examples.human_oversampling)
+
+
+def _objective(
+    recipe: CaptionerRecipe,
+    dataset: Dataset,
+    bundle: Bundle,
+    examples: Examples,
+    loader: DeviceDataLoader,
+    device: torch.device,
+    mean: MaskedMean,
+) -> CrossEntropyObjective | SelfCriticalObjective:
+    config = recipe.objective
+    if not config.is_self_critical:
+        teachers = [load_teacher(Path(folder), bundle, device) for folder in config.teacher_folders]
+        return CrossEntropyObjective(
+            loader, config, label_smoothing=recipe.optimizer.label_smoothing, teachers=teachers, mean=mean
+        )
+    vocabulary = _full_vocabulary(bundle.vocabulary, dataset.table)
+    references = _references(dataset.table, examples, vocabulary)
+    documents = torch.from_numpy(examples.image).long() if config.cider_documents == "image" else None
+    cider = CiderReward(InverseDocumentFrequencies.from_captions(cider_references(references, config), documents))
+    alignment = None
+    if config.stage == "cider_and_nw":
+        nouns = bundle.nouns
+        if nouns is None:
+            raise InputError(
+                f"neither {recipe.start} nor {recipe.data} has a noun table, which the NW reward needs: prepare the "
+                "dataset again"
+            )
+        is_reference = bundle.model.config.mode == "reference"
+        alignment = AlignmentReward.from_noun_table(nouns.with_vectors() if is_reference else nouns, vocabulary).to(
+            device
+        )
+    on_device = TokenSequences(references.words.to(device), references.lengths.to(device))
+    return SelfCriticalObjective(
+        loader, config, cider=cider.to(device), alignment=alignment, references=on_device, mean=mean
+    )
+
+
+def _full_vocabulary(vocabulary: Vocabulary, table: Table) -> Vocabulary:
+    """The model's words followed by all other words of the dataset, which occur in references only."""
+    others = tuple(word for word in table.words if word not in vocabulary.ids)
+    return Vocabulary(vocabulary.words + others, vocabulary.counts + (0,) * len(others))
+
+
+def _references(table: Table, examples: Examples, vocabulary: Vocabulary) -> TokenSequences:
+    """Reference caption of each example."""
+    offsets = table.columns["word_offsets"].astype(np.int64)
+    lengths = np.minimum(np.diff(offsets)[examples.caption], MAX_REFERENCE_LENGTH)
+    positions = np.arange(lengths.max(initial=0))
+    is_word = positions < lengths[:, None]
+    rows = np.where(is_word, offsets[examples.caption][:, None] + positions, 0)
+    ids = np.array(vocabulary.encode(table.words))[table.columns["word_id"][rows]]
+    return TokenSequences(torch.from_numpy(np.where(is_word, ids, PAD)), torch.from_numpy(lengths))
+
+
 def _validation(
-    recipe: Recipe, table: Table, bundle: Bundle, regions: RegionTable, device: torch.device
+    recipe: CaptionerRecipe, table: Table, bundle: Bundle, regions: RegionTable, device: torch.device
 ) -> Validation | None:
     if VALIDATION_SPLIT not in table.splits:
         return None
-    samples = samples_of(table, VALIDATION_SPLIT, human_only=recipe.examples.validate_on == "people")
+    samples = make_samples(table, VALIDATION_SPLIT, human_only=recipe.examples.validate_on == "human")
     if not samples:
         return None
-    config = bundle.captioner.config
-    examples = examples_of_samples(table, samples)
+    config = bundle.model.config
+    examples = examples_from_samples(table, samples)
     if config.ignores_control:
-        examples = examples_of_whole_images(table, examples)
+        examples = whole_image_examples(table, examples)
     return make_validation(
         table,
         samples,
@@ -137,127 +262,26 @@ def _validation(
         bundle.vocabulary,
         bundle.nouns,
         device,
-        reference=config.mode == "reference",
+        is_reference_mode=config.mode == "reference",
         beam_size=recipe.val_beam_size,
     )
 
 
-def human_oversampling(recipe: Recipe, workshop: TrainingComponents) -> Int[Tensor, " examples"] | None:
-    """How often an epoch goes through each example; none where that is once for all."""
-    if recipe.examples.human_oversampling == 1:
-        return None
-    built = torch.from_numpy(workshop.dataset.table.columns["auto_grounded"][workshop.examples.caption])
-    return torch.where(built, 1, recipe.examples.human_oversampling)
-
-
-def make_objective(
-    recipe: Recipe, workshop: TrainingComponents, device: torch.device, mean: MaskedMean
-) -> WordsObjective | RewardObjective:
-    """What the recipe's stage makes smaller."""
-    settings = recipe.objective
-    if settings.stage == "words":
-        smoothing = recipe.optimiser.label_smoothing
-        return WordsObjective(workshop.feed, settings, label_smoothing=smoothing, teachers=workshop.teachers, mean=mean)
-    whole = _whole_vocabulary(workshop.bundle.vocabulary, workshop.dataset.table)
-    references = _references(workshop.dataset.table, workshop.examples, whole)
-    documents = torch.from_numpy(workshop.examples.image).long() if settings.documents == "image" else None
-    cider = CiderReward(NgramWeights.of_captions(as_cider_reads(references, settings), documents))
-    nouns = None
-    if settings.stage == "cider_and_nw":
-        table = workshop.bundle.nouns
-        if table is None:
-            raise InputError(
-                f"neither {recipe.start} nor {recipe.data} has a noun table, which this stage is rewarded by: prepare "
-                "the dataset again"
-            )
-        is_reference = workshop.bundle.captioner.config.mode == "reference"
-        nouns = alignment_reward(table.known() if is_reference else table, whole).to(device)
-    placed = TokenSequences(references.words.to(device), references.lengths.to(device))
-    return RewardObjective(workshop.feed, settings, cider=cider.to(device), nouns=nouns, references=placed, mean=mean)
-
-
-def _bundle(recipe: Recipe, dataset: Dataset, store: RegionStore | None) -> Bundle:
-    """The captioner to begin with: that of another run, or a new one."""
-    if recipe.start:
-        bundle = load_bundle(Path(recipe.start))
-        return bundle if bundle.nouns is not None else replace(bundle, nouns=dataset.nouns)
-    vocabulary = dataset.vocabulary.cut(recipe.model.min_count)
-    vision = load_vision(Path(recipe.examples.vision)) if recipe.examples.vision else None
-    encoder = None if store or vision else LayoutEncoder(dataset.table.classes, recipe.model.feature_size)
-    model = recipe.model
-    source = store or vision
-    feature_size = source.feature_size if source else model.feature_size
-    torch.manual_seed(recipe.seed)
-    captioner = new_captioner(model, dataset, TRAINING_SPLIT, vocabulary, feature_size)
-    if model.language:
-        shared = start_speaking(captioner, vocabulary, Path(model.language))
-        logger.info("%s of %s words are known from %s", f"{shared:,}", f"{len(vocabulary):,}", model.language)
-    return Bundle(Path(recipe.out), captioner, vocabulary, {}, encoder, dataset.nouns, vision=vision)
-
-
-def _eye(bundle: Bundle) -> NetworkVision:
-    if not isinstance(bundle.vision, NetworkVision):
-        raise InputError(
-            "the bundle sees by something that gives no features of a whole dataset: expected one that was trained with "
-            "examples.vision=FILE"
-        )
-    return bundle.vision
-
-
-def _views(recipe: Recipe, features: Features, table: RegionTable, columns: Table, train: Examples) -> Views | None:
-    if recipe.examples.views == "plain":
+def _augmented_features(
+    recipe: CaptionerRecipe, features: Features, regions: RegionTable, table: Table, examples: Examples
+) -> AugmentedFeatures | None:
+    if not recipe.examples.augment:
         return None
     if not isinstance(features, ImageFeatureExtractor):
         raise InputError(
-            "examples.views is 'random', but features do not come from images: name what sees, examples.vision=FILE"
+            "examples.augment is true, but features do not come from images: name a vision encoder, "
+            "examples.vision=FILE"
         )
-    return Views(
+    return AugmentedFeatures(
         features,
-        table,
-        np.unique(train.image),
-        columns.columns["image_region"].astype(np.int64),
+        regions,
+        np.unique(examples.image),
+        table.columns["region_offsets"].astype(np.int64),
         dropout=recipe.examples.feature_dropout,
         seed=recipe.seed,
     )
-
-
-def _region_table(
-    features: Features, table: Table, feature_size: int, home: torch.device, dtype: torch.dtype
-) -> RegionTable:
-    """Features of all regions and images, fetched some images at a time."""
-    ends = table.columns["image_region"].astype(np.int64)
-    regions = torch.empty(int(ends[-1]), feature_size, device=home, dtype=dtype)
-    images = torch.empty(len(ends) - 1, feature_size, device=home, dtype=dtype)
-    for start in range(0, len(images), _IMAGES_AT_ONCE):
-        stop = min(start + _IMAGES_AT_ONCE, len(images))
-        fetched = features(range(start, stop))
-        regions[ends[start] : ends[stop]] = fetched.regions.to(home, dtype)
-        images[start:stop] = fetched.image.to(home, dtype)
-    pinned = home.type == "cpu" and torch.cuda.is_available()
-    return RegionTable(regions.pin_memory(), images.pin_memory()) if pinned else RegionTable(regions, images)
-
-
-def _home(recipe: Recipe, device: torch.device, num_rows: int, bytes_per_row: int) -> torch.device:
-    """Where the tables live: on the device where they leave half of its free memory to the training."""
-    if device.type != "cuda" or recipe.examples.home == "device":
-        return device
-    free, _ = torch.cuda.mem_get_info(device)
-    fits = num_rows * bytes_per_row < free / 2
-    return device if fits and recipe.examples.home == "auto" else torch.device("cpu")
-
-
-def _whole_vocabulary(vocabulary: Vocabulary, table: Table) -> Vocabulary:
-    """The captioner's words and after them all others of the dataset, which it can hear but not say."""
-    others = tuple(word for word in table.words if word not in vocabulary.ids)
-    return Vocabulary(vocabulary.words + others, vocabulary.counts + (0,) * len(others))
-
-
-def _references(table: Table, examples: Examples, vocabulary: Vocabulary) -> TokenSequences:
-    """The captions that samples are judged by, one for each example."""
-    starts = table.columns["caption_word"].astype(np.int64)
-    lengths = np.minimum(np.diff(starts)[examples.caption], LONGEST_REFERENCE)
-    places = np.arange(lengths.max(initial=0))
-    is_word = places < lengths[:, None]
-    rows = np.where(is_word, starts[examples.caption][:, None] + places, 0)
-    ids = np.array(vocabulary.encode(table.words))[table.columns["word"][rows]]
-    return TokenSequences(torch.from_numpy(np.where(is_word, ids, PAD)), torch.from_numpy(lengths))

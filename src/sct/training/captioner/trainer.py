@@ -1,7 +1,4 @@
-"""All tensors that change while training, to and from a checkpoint.
-
-The loop: one stage of training from its recipe to its bundles, on one device or many, killed and resumed at will.
-"""
+"""Trainer of the captioner: one stage from its recipe to its bundles, on one or several devices, resumable."""
 
 import logging
 import time
@@ -16,350 +13,337 @@ from sct.captioner.bundle import save_bundle
 from sct.errors import InputError
 from sct.models.interface import CaptionModel
 from sct.storage.toml import TomlValue
-from sct.training.captioner.config import DeviceSettings, Recipe
-from sct.training.captioner.dataloader import Order, step_noise
-from sct.training.captioner.objectives import RewardObjective, WordsObjective
-from sct.training.captioner.setup import build_training, human_oversampling, make_objective
-from sct.training.checkpoint import Checkpoint, TrainState
-from sct.training.cuda_graph_step import LossModule, TrainingStep, make_optimiser
-from sct.training.distributed import Arithmetic, Interrupts, Processes, arithmetic_of, launch, products_in
-from sct.training.metric_logger import MetricLogger, Progress, ProgressLog, ShowProgress, Throughput
+from sct.training.captioner.config import CaptionerRecipe
+from sct.training.captioner.dataloader import step_noise
+from sct.training.captioner.objectives import CrossEntropyObjective, SelfCriticalObjective
+from sct.training.captioner.setup import build_training
+from sct.training.checkpoint import Checkpoint
+from sct.training.cuda_graph_step import LossModule, OptimizerStep, make_adam
+from sct.training.distributed import Interrupts, Precision, ProcessGroup, launch, resolve_precision, tf32_matmul
+from sct.training.metric_logger import MetricLogger, OnProgress, Progress, ProgressLogger, Throughput
 from sct.training.run_dir import RunDir
-
-_NETWORK, _BASELINE = "network", "baseline"
-
-
-def training_tensors(
-    network: CaptionModel, optimiser: torch.optim.Optimizer, objective: WordsObjective | RewardObjective
-) -> dict[str, Tensor]:
-    """Weights, the optimiser's moments, and the baseline of the epoch where there is one, by name."""
-    tensors = {f"{_NETWORK}.{name}": weight for name, weight in network.state_dict().items()}
-    for name, weight in network.named_parameters():
-        for kind, value in optimiser.state.get(weight, {}).items():
-            tensors[f"{kind}.{name}"] = value
-    if isinstance(objective, RewardObjective) and objective.given_baseline is not None:
-        tensors[_BASELINE] = objective.given_baseline
-    return tensors
-
-
-def restore(
-    checkpoint: Checkpoint,
-    network: CaptionModel,
-    optimiser: torch.optim.Optimizer,
-    objective: WordsObjective | RewardObjective,
-) -> None:
-    """Put back what ``training_tensors`` gave, where the network is now."""
-    network.load_state_dict(checkpoint.under(_NETWORK))
-    kinds = {name.split(".", 1)[0] for name in checkpoint.tensors} - {_NETWORK, _BASELINE}
-    moments = {kind: checkpoint.under(kind) for kind in kinds}
-    device = network.output.weight.device
-    for name, weight in network.named_parameters():
-        # Adam counts steps on the host unless a graph is to record it.
-        optimiser.state[weight] = {
-            kind: values[name].clone() if kind == "step" and device.type == "cpu" else values[name].to(device)
-            for kind, values in moments.items()
-            if name in values
-        }
-    if isinstance(objective, RewardObjective) and _BASELINE in checkpoint.tensors:
-        objective.given_baseline = checkpoint.tensors[_BASELINE].to(device)
-
 
 logger = logging.getLogger(__name__)
 
-_REPORT_EVERY_SECONDS = 2.0
-_STEPS_BETWEEN_LOOKS = 10
 SCORE = "C"
-"""What the best bundle is chosen by: validation CIDEr."""
+"""Metric by which the best bundle is selected: validation CIDEr-D."""
+_LOG_EVERY_SECONDS = 2.0
+_STEPS_BETWEEN_SYNCS = 10
+_MODEL, _BASELINE = "model", "baseline"
+"""Prefix of weights, and name of the baseline rewards, in checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrainingReport:
-    """How a run ended."""
+class CaptionerReport:
+    """Result of a run."""
 
     out: str
     step: int
     epochs: float
     seconds: float
-    """Spent on training, over all calls."""
+    """Training time, over all calls."""
     best_score: float | None
-    """Highest validation CIDEr."""
+    """Best validation CIDEr-D."""
     finished: bool
-    """Whether the recipe is done; if not, --resume goes on."""
+    """Whether the recipe is complete; otherwise --resume continues it."""
     reason: str
-    """Why it ended, for people."""
+    """Why the run ended, for people."""
+
+    def summary(self) -> str:
+        """Format for a terminal."""
+        minutes, seconds = divmod(round(self.seconds), 60)
+        progress = f"{self.out}: {self.step:,} steps, {self.epochs:.2f} epochs, {minutes}:{seconds:02} minutes"
+        best = "" if self.best_score is None else f"\n  best validation CIDEr {self.best_score:.1f}: {self.out}/best"
+        return f"{progress}{best}\n  {self.reason}"
 
 
-def train(recipe: Recipe, *, resume: bool = False, show: ShowProgress | None = None) -> TrainingReport:
-    """Train one stage; ``show`` is told how it gets on (logged if not given)."""
-    arithmetic = arithmetic_of(recipe)
-    fabric = _fabric(recipe.device, arithmetic)
-    launch(fabric)
-    folder_of = RunDir.resume if resume else RunDir.create
-    with (
-        products_in(arithmetic),
-        folder_of(Path(recipe.out), recipe, writes=fabric.is_global_zero) as folder,
-        folder.journal() as journal,
-    ):
-        return _Run(recipe, fabric, folder, journal, show or ProgressLog()).go()
-
-
-def _fabric(settings: DeviceSettings, arithmetic: Arithmetic) -> Fabric:
-    return Fabric(
-        accelerator=settings.accelerator,
-        devices=settings.devices,
-        num_nodes=settings.nodes,
-        strategy=settings.strategy,
-        precision="bf16-mixed" if arithmetic == "bf16-mixed" else "32-true",
+def train_captioner(
+    recipe: CaptionerRecipe, *, resume: bool = False, on_progress: OnProgress | None = None
+) -> CaptionerReport:
+    """Train one stage; progress is logged unless ``on_progress`` is given."""
+    precision = resolve_precision(
+        recipe.device.precision, recipe.device.accelerator, is_self_critical=recipe.objective.is_self_critical
     )
+    fabric = Fabric(
+        accelerator=recipe.device.accelerator,
+        devices=recipe.device.devices,
+        num_nodes=recipe.device.nodes,
+        strategy=recipe.device.strategy,
+        precision="bf16-mixed" if precision == "bf16-mixed" else "32-true",
+    )
+    launch(fabric)
+    with (
+        tf32_matmul(precision == "tf32"),
+        RunDir.open(Path(recipe.out), recipe, resume=resume, writes=fabric.is_global_zero) as run_dir,
+        run_dir.metric_logger() as metrics,
+    ):
+        return _CaptionerTrainer(recipe, fabric, precision, run_dir, metrics, on_progress or ProgressLogger()).run()
 
 
-class _Run:
-    """The state of a run under way."""
+class _CaptionerTrainer:
+    """State of a run."""
 
     def __init__(
-        self, recipe: Recipe, fabric: Fabric, folder: RunDir, journal: MetricLogger, show: ShowProgress
+        self,
+        recipe: CaptionerRecipe,
+        fabric: Fabric,
+        precision: Precision,
+        run_dir: RunDir,
+        metrics: MetricLogger,
+        on_progress: OnProgress,
     ) -> None:
-        self._recipe, self._fabric, self._folder, self._journal, self._show = recipe, fabric, folder, journal, show
+        self._recipe, self._fabric, self._run_dir = recipe, fabric, run_dir
+        self._metrics, self._on_progress = metrics, on_progress
+        self._group = ProcessGroup(fabric)
         device = fabric.device
         on_gpu = device.type == "cuda"
-        dtype = torch.bfloat16 if on_gpu and arithmetic_of(recipe) == "bf16-mixed" else torch.float32
-        self._workshop = build_training(recipe, device, dtype)
-        self._network = self._workshop.bundle.captioner.to(device).train()
-        self._validation = self._workshop.validation
-        self._processes = Processes(fabric)
-        self._objective = make_objective(recipe, self._workshop, device, self._processes.masked_mean)
-        self._order = Order(
-            len(self._workshop.examples),
-            recipe.batch_size,
-            seed=recipe.seed,
-            shuffle=recipe.objective.shuffle,
-            repeats=human_oversampling(recipe, self._workshop),
+        dtype = torch.bfloat16 if on_gpu and precision == "bf16-mixed" else torch.float32
+        self._parts = build_training(recipe, device, dtype, self._group.masked_mean)
+        self._sampler, self._objective = self._parts.sampler, self._parts.objective
+        self._model = self._parts.bundle.model.to(device).train()
+        self._optimizer = make_adam(self._model, device)
+        self._state = self._initial_state = run_dir.state
+        self._check_same_checkpoint()
+        if run_dir.checkpoint is not None:
+            load_train_tensors(run_dir.checkpoint, self._model, self._optimizer, self._objective)
+        module = LossModule(self._model, self._objective)
+        wrapped, optimizer = fabric.setup(module, self._optimizer)
+        is_local = fabric.world_size == 1 and self._parts.loader.storage_device == device
+        self._step = OptimizerStep(
+            module,
+            optimizer,
+            forward=wrapped,
+            backward=fabric.backward,
+            clip_norm=recipe.optimizer.clip_norm,
+            capture=on_gpu and recipe.device.cuda_graph and is_local,
+            average=self._group.all_reduce_mean,
         )
-        self._optimiser = make_optimiser(self._network, device)
-        self._facts = self._facts_at_start = TrainState() if folder.checkpoint is None else folder.checkpoint.facts
-        self._refuse_other_checkpoints()
-        if folder.checkpoint is not None:
-            restore(folder.checkpoint, self._network, self._optimiser, self._objective)
-        learner = LossModule(self._network, self._objective)
-        wrapped, optimiser = fabric.setup(learner, self._optimiser)
-        self._step = TrainingStep(
-            learner,
-            wrapped,
-            optimiser,
-            fabric.backward,
-            clip_norm=recipe.optimiser.clip_norm,
-            record=on_gpu and recipe.device.graph and fabric.world_size == 1 and self._workshop.feed.home == device,
-            average=self._processes.average,
-        )
-        self._drawn_epoch = -1
-        self._pace = Throughput(recipe.batch_size)
-        self._begun = time.monotonic() - self._facts.seconds
-        self._called = time.monotonic()
+        self._augmented_epoch = -1
+        self._throughput = Throughput(recipe.batch_size)
+        self._last_step = self._sampler.steps(recipe.max_epochs)
+        if recipe.max_steps:
+            self._last_step = min(self._last_step, recipe.max_steps)
+        self._call_start = time.monotonic()
+        self._run_start = self._call_start - self._state.seconds
 
-    def go(self) -> TrainingReport:
-        """Take steps until something says stop."""
-        recipe, last_step = self._recipe, self._last_step()
-        validate_every = self._order.steps(recipe.validate_every)
-        saved = reported = time.monotonic()
-        step = self._facts.step
-        reason = "it had reached its end before"
-        finished = True
+    def run(self) -> CaptionerReport:
+        """Train until the recipe ends, patience runs out, or a stop is requested."""
+        recipe, step = self._recipe, self._state.step
+        validate_every = self._sampler.steps(recipe.validate_every)
+        saved = logged = time.monotonic()
+        finished, reason = True, "the recipe was complete already"
         with Interrupts() as interrupts:
-            while step < last_step and not self._is_out_of_patience():
-                self._draw_views(step)
-                self._refresh_baseline(step)
-                self._take(step)
+            while step < self._last_step and not self._is_out_of_patience():
+                self._update_augmentation(step)
+                self._update_baseline(step)
+                self._train_step(step)
                 step += 1
-                is_validation = step % validate_every == 0 or step == last_step
-                if not (is_validation or self._looks_up(step)):
+                validates = step % validate_every == 0 or step == self._last_step
+                # Ranks exchange clocks and signals only now and then, as they wait for each other to do so.
+                if not (validates or self._fabric.world_size == 1 or step % _STEPS_BETWEEN_SYNCS == 0):
                     continue
                 now = time.monotonic()
-                if is_validation or self._processes.any(now - reported > _REPORT_EVERY_SECONDS):
-                    self._report(step, last_step)
-                    reported = time.monotonic()
-                if is_validation:
+                if validates or self._group.any_rank(now - logged > _LOG_EVERY_SECONDS):
+                    self._log(step)
+                    logged = time.monotonic()
+                if validates:
                     self._validate(step)
-                    reason = "it has reached its end"
-                stop = self._processes.any(self._wish(interrupts, now))
-                if is_validation or stop or self._processes.any(now - saved > recipe.checkpoint_every_seconds):
-                    self._save(step)
-                    saved = reported = time.monotonic()  # or the next report would be of a single step
-                if stop and step < last_step:
-                    finished, reason = False, f"it was asked to stop at step {step}; go on with --resume"
+                    reason = "the recipe is complete"
+                stops = self._group.any_rank(self._should_stop(interrupts, now))
+                if validates or stops or self._group.any_rank(now - saved > recipe.checkpoint_every_seconds):
+                    self._save_checkpoint(step)
+                    saved = logged = time.monotonic()  # else the next log line would cover a single step
+                if stops and step < self._last_step:
+                    finished, reason = False, f"stopped at step {step}; continue with --resume"
                     break
         if finished and self._is_out_of_patience():
-            reason = f"{recipe.patience} validations brought no better CIDEr"
-        return TrainingReport(
+            reason = f"{recipe.patience} validations without a better CIDEr"
+        return CaptionerReport(
             out=recipe.out,
             step=step,
-            epochs=self._order.epochs(step),
-            seconds=time.monotonic() - self._begun,
-            best_score=self._facts.best_score,
+            epochs=self._sampler.epochs(step),
+            seconds=time.monotonic() - self._run_start,
+            best_score=self._state.best_score,
             finished=finished,
             reason=reason,
         )
 
-    def _last_step(self) -> int:
-        recipe = self._recipe
-        last = self._order.steps(recipe.max_epochs)
-        return min(last, recipe.max_steps) if recipe.max_steps else last
-
     def _is_out_of_patience(self) -> bool:
-        return 0 < self._recipe.patience <= self._facts.validations_since_best
+        return 0 < self._recipe.patience <= self._state.validations_since_best
 
-    def _looks_up(self, step: int) -> bool:
-        """Whether clocks and signals are looked at after this step: several processes wait for each other to do so."""
-        return self._fabric.world_size == 1 or step % _STEPS_BETWEEN_LOOKS == 0
+    def _should_stop(self, interrupts: Interrupts, now: float) -> bool:
+        out_of_time = 0 < self._recipe.max_seconds <= now - self._call_start
+        return bool(interrupts.stop_requested) or out_of_time
 
-    def _wish(self, interrupts: Interrupts, now: float) -> bool:
-        """Whether this process wants to stop."""
-        is_late = 0 < self._recipe.max_seconds <= now - self._called
-        return bool(interrupts.stop_requested) or is_late
+    def _update_augmentation(self, step: int) -> None:
+        """Augment the features anew at the start of each epoch and of a resumed run."""
+        epoch = int(self._sampler.epochs(step))
+        if self._parts.augmented_features is not None and epoch != self._augmented_epoch:
+            self._parts.augmented_features.update(epoch)
+            self._augmented_epoch = epoch
 
-    def _take(self, step: int) -> None:
+    def _update_baseline(self, step: int) -> None:
+        """Decode the greedy baseline at the start of each epoch, if it is the authors'."""
+        objective = self._objective
+        if self._recipe.objective.baseline != "epoch_greedy" or not isinstance(objective, SelfCriticalObjective):
+            return
+        is_new_epoch = step == 0 or int(self._sampler.epochs(step)) > int(self._sampler.epochs(step - 1))
+        if objective.baseline_rewards is None or is_new_epoch:
+            objective.update_baseline(self._model, self._recipe.examples.max_length)
+
+    def _train_step(self, step: int) -> None:
         recipe, fabric = self._recipe, self._fabric
-        rows, noise = self._order.rows(step), torch.zeros(())
-        if recipe.objective.stage != "words":
-            shape = (recipe.batch_size, recipe.objective.samples, recipe.examples.max_length, 2)
-            noise = step_noise(step, shape, recipe.seed)
-        if fabric.world_size > 1:
-            share = recipe.batch_size // fabric.world_size
-            mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
-            rows, noise = rows[mine], noise[mine] if noise.dim() else noise
-        home, device = self._workshop.feed.home, fabric.device
+        share = recipe.batch_size // fabric.world_size
+        local = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
+        rows = self._sampler.rows(step)[local]
+        inputs = [rows.to(self._parts.loader.storage_device, non_blocking=True)]
+        if recipe.objective.is_self_critical:
+            shape = (recipe.batch_size, recipe.objective.num_samples, recipe.examples.max_length, 2)
+            inputs.append(step_noise(step, shape, recipe.seed)[local].to(fabric.device, non_blocking=True))
         try:
-            self._step(rows.to(home, non_blocking=True), noise.to(device, non_blocking=True), self._learning_rate(step))
-        except InputError as error:  # a captioner whose weights are no numbers cannot say a caption to be rewarded
-            raise InputError(f"{self._describe(step)} ({error})") from error
+            self._step(inputs, [self._learning_rate(step)])
+        except InputError as error:  # sampling fails if the weights are not finite
+            raise InputError(f"{self._describe_bad_step(step)} ({error})") from error
 
     def _learning_rate(self, step: int) -> float:
-        settings = self._recipe.optimiser
-        if not settings.decay_every:
-            return settings.learning_rate
-        return settings.learning_rate * settings.decay ** int(self._order.epochs(step) / settings.decay_every)
+        config = self._recipe.optimizer
+        if not config.decay_every:
+            return config.learning_rate
+        return config.learning_rate * config.decay ** int(self._sampler.epochs(step) / config.decay_every)
 
-    def _report(self, step: int, last_step: int) -> None:
-        means = self._step.report()
-        self._refuse_bad_steps()
-        self._pace.mark(step)
-        rate = self._learning_rate(step - 1)
-        speed = self._pace.captions_per_second
-        self._journal.record(
-            "train",
-            step,
-            {**means, "learning_rate": rate, "epoch": self._order.epochs(step), "captions_per_second": speed},
-        )
-        rewards = [value for name, value in means.items() if name in ("cider", "nouns", "repeats")]
-        self._show(
+    def _log(self, step: int) -> None:
+        means = self._step.means()
+        self._check_finite()
+        self._throughput.update(step)
+        learning_rate, epoch = self._learning_rate(step - 1), self._sampler.epochs(step)
+        captions_per_second = self._throughput.examples_per_second
+        values = {"learning_rate": learning_rate, "epoch": epoch, "captions_per_second": captions_per_second}
+        self._metrics.log("train", step, {**means, **values})
+        rewards = [value for name, value in means.items() if name in ("cider", "nw", "repeated_bigrams")]
+        self._on_progress(
             Progress(
                 step=step,
-                epoch=self._order.epochs(step),
-                captions_per_second=speed,
+                epoch=epoch,
+                throughput=captions_per_second,
                 losses={name: value for name, value in means.items() if name in ("words", "shifts", "policy")},
                 reward=sum(rewards) if rewards else None,
-                learning_rate=rate,
-                seconds_left=self._pace.seconds_for(last_step - step),
+                learning_rate=learning_rate,
+                seconds_left=self._throughput.seconds_for(self._last_step - step),
             )
         )
 
-    def _refuse_bad_steps(self) -> None:
-        """Stop after a step that went wrong in any process: the others would wait for that one for ever."""
-        bad = self._step.first_bad()
-        if self._processes.any(bad is not None):
-            first = self._processes.least(float("inf") if bad is None else bad)
-            raise InputError(self._describe(self._facts_at_start.step + int(first)))
+    def _check_finite(self) -> None:
+        """Raise on all ranks if a step of any rank was not finite, as they would wait for that one."""
+        bad_step = self._step.first_bad_step()
+        if self._group.any_rank(bad_step is not None):
+            first = self._group.all_reduce_min(float("inf") if bad_step is None else bad_step)
+            raise InputError(self._describe_bad_step(self._initial_state.step + int(first)))
 
-    def _describe(self, bad_step: int) -> str:
-        """Name the batch whose loss or gradient was not finite."""
-        workshop = self._workshop
-        images = workshop.examples.image[self._order.rows(bad_step).numpy()]
-        names = list(dict.fromkeys(workshop.dataset.table.image_ids[image] for image in images.tolist()))
+    def _describe_bad_step(self, step: int) -> str:
+        images = self._parts.examples.image[self._sampler.rows(step).numpy()]
+        image_ids = self._parts.dataset.table.image_ids
+        names = list(dict.fromkeys(image_ids[image] for image in images.tolist()))
         return (
-            f"the loss of step {bad_step + 1} (epoch {self._order.epochs(bad_step):.2f}) or its gradient is not "
-            "finite; its batch is "
-            f"of the images {', '.join(names[:5])} and {max(len(names) - 5, 0)} more: look for numbers that are not "
-            "finite in their features, or lower optimiser.learning_rate; "
-            f"the last checkpoint is of step {self._facts.step}"
+            f"the loss of step {step + 1} (epoch {self._sampler.epochs(step):.2f}) or its gradient is not finite; "
+            f"the images of its batch are {', '.join(names[:5])} and {max(len(names) - 5, 0)} more: look for "
+            "non-finite features, or lower optimizer.learning_rate; "
+            f"the last checkpoint is of step {self._state.step}"
         )
 
     def _validate(self, step: int) -> None:
-        """Score captions of the validation split, and write the bundle."""
+        """Score the validation split and write a bundle."""
         scores: dict[str, float] = {}
-        if self._validation is not None:
-            self._network.eval()
-            scores = self._fabric.broadcast(self._validation(self._network))
-            self._network.train()
-            self._journal.record("validation", step, scores)
+        if self._parts.validation is not None:
+            self._model.eval()
+            scores = self._fabric.broadcast(self._parts.validation(self._model))
+            self._model.train()
+            self._metrics.log("validation", step, scores)
             logger.info("step %s, validation: %s", step, ", ".join(f"{k} {v:.3f}" for k, v in scores.items()))
-        recipe, score = self._recipe, scores.get(SCORE)
-        best = self._facts.best_score
-        is_best = score is None or best is None or score > best
-        bundle = self._workshop.bundle
-        facts: dict[str, TomlValue] = {"data": Path(recipe.data).name, "stage": recipe.objective.stage, "step": step}
-        facts |= {f"val_{key}": value for key, value in scores.items()}
-        name = self._folder.write_bundle(
-            step,
-            lambda path: save_bundle(
-                path,
-                self._network,
-                bundle.vocabulary,
-                provenance=facts,
-                encoder=bundle.encoder,
-                nouns=bundle.nouns,
-                sorter=bundle.sorter,
-                vision=bundle.vision,
-            ),
-        )
-        self._facts = replace(
-            self._facts,
-            best_score=score if is_best else best,
-            best_bundle=name if is_best else self._facts.best_bundle,
+        score, best_score = scores.get(SCORE), self._state.best_score
+        is_best = score is None or best_score is None or score > best_score
+        name = self._run_dir.write_bundle(step, lambda path: self._write_bundle(path, step, scores))
+        self._state = replace(
+            self._state,
+            best_score=score if is_best else best_score,
+            best_bundle=name if is_best else self._state.best_bundle,
             last_bundle=name,
-            validations_since_best=0 if is_best else self._facts.validations_since_best + 1,
+            validations_since_best=0 if is_best else self._state.validations_since_best + 1,
         )
-        self._pace.pause()
+        self._throughput.reset()
 
-    def _save(self, step: int) -> None:
-        """Save a checkpoint; the loss is looked at first, so that none is saved that has gone wrong."""
-        self._refuse_bad_steps()
-        self._facts = replace(
-            self._facts,
+    def _write_bundle(self, path: Path, step: int, scores: dict[str, float]) -> None:
+        recipe, bundle = self._recipe, self._parts.bundle
+        provenance: dict[str, TomlValue] = {
+            "data": Path(recipe.data).name,
+            "stage": recipe.objective.stage,
+            "step": step,
+            **{f"val_{key}": value for key, value in scores.items()},
+        }
+        save_bundle(
+            path,
+            self._model,
+            bundle.vocabulary,
+            provenance=provenance,
+            encoder=bundle.encoder,
+            nouns=bundle.nouns,
+            sorter=bundle.sorter,
+            vision=bundle.vision,
+        )
+
+    def _save_checkpoint(self, step: int) -> None:
+        """Save a checkpoint, unless a step was not finite."""
+        self._check_finite()
+        self._state = replace(
+            self._state,
             step=step,
-            epoch=int(self._order.epochs(step)),
-            seconds=time.monotonic() - self._begun,
-            journal_bytes=self._journal.settle(),
+            epoch=int(self._sampler.epochs(step)),
+            seconds=time.monotonic() - self._run_start,
+            metrics_bytes=self._metrics.flush(),
         )
-        tensors = training_tensors(self._network, self._optimiser, self._objective)
-        self._folder.save_checkpoint(tensors, self._facts)
+        self._run_dir.save_checkpoint(train_tensors(self._model, self._optimizer, self._objective), self._state)
         self._fabric.barrier()
-        self._pace.pause()
+        self._throughput.reset()
 
-    def _draw_views(self, step: int) -> None:
-        """At the start of an epoch, and of a run that goes on, draw the images anew."""
-        epoch = int(self._order.epochs(step))
-        if self._workshop.views is not None and epoch != self._drawn_epoch:
-            self._workshop.views.draw(epoch)
-            self._drawn_epoch = epoch
-
-    @torch.no_grad()
-    def _refresh_baseline(self, step: int) -> None:
-        """Once an epoch let the captioner say all training captions, as the authors' baseline wants it."""
-        if self._recipe.objective.baseline != "epoch_greedy" or not isinstance(self._objective, RewardObjective):
-            return
-        is_new_epoch = int(self._order.epochs(step)) > int(self._order.epochs(step - 1)) if step else True
-        if self._objective.given_baseline is not None and not is_new_epoch:
-            return
-        earned = self._objective.greedy_rewards(self._network, self._recipe.examples.max_length)
-        if self._objective.given_baseline is None:
-            self._objective.given_baseline = earned
-        else:
-            self._objective.given_baseline.copy_(earned)  # a recorded step reads it from there
-
-    def _refuse_other_checkpoints(self) -> None:
-        """Refuse to go on where the processes found different checkpoints: each would wait for steps of its own."""
-        step = self._facts.step
-        if self._processes.any(step != self._processes.least(step)):
+    def _check_same_checkpoint(self) -> None:
+        """Raise if ranks found different checkpoints, as each would wait for steps of its own."""
+        step = self._state.step
+        if self._group.any_rank(step != self._group.all_reduce_min(step)):
             raise InputError(
-                f"process {self._fabric.global_rank} found a checkpoint of step {step} in {self._recipe.out}, and "
-                "another one an earlier one or none: expected a folder that all machines share"
+                f"rank {self._fabric.global_rank} found a checkpoint of step {step} in {self._recipe.out}, another "
+                "rank an earlier one or none: expected a directory that all machines share"
             )
+
+
+def train_tensors(
+    model: CaptionModel, optimizer: torch.optim.Optimizer, objective: CrossEntropyObjective | SelfCriticalObjective
+) -> dict[str, Tensor]:
+    """All tensors of a checkpoint: weights, optimizer state and baseline rewards."""
+    tensors = {f"{_MODEL}.{name}": weight for name, weight in model.state_dict().items()}
+    for name, weight in model.named_parameters():
+        for key, value in optimizer.state.get(weight, {}).items():
+            tensors[f"{key}.{name}"] = value
+    if isinstance(objective, SelfCriticalObjective) and objective.baseline_rewards is not None:
+        tensors[_BASELINE] = objective.baseline_rewards
+    return tensors
+
+
+def load_train_tensors(
+    checkpoint: Checkpoint,
+    model: CaptionModel,
+    optimizer: torch.optim.Optimizer,
+    objective: CrossEntropyObjective | SelfCriticalObjective,
+) -> None:
+    """Restore what ``train_tensors`` returned, on the model's device."""
+    model.load_state_dict(checkpoint.with_prefix(_MODEL))
+    keys = {name.split(".", 1)[0] for name in checkpoint.tensors} - {_MODEL, _BASELINE}
+    optimizer_state = {key: checkpoint.with_prefix(key) for key in keys}
+    device = model.vocab_projection.weight.device
+    for name, weight in model.named_parameters():
+        # On a CPU, Adam keeps its step count in a tensor of its own.
+        optimizer.state[weight] = {
+            key: values[name].clone() if key == "step" and device.type == "cpu" else values[name].to(device)
+            for key, values in optimizer_state.items()
+            if name in values
+        }
+    if isinstance(objective, SelfCriticalObjective) and _BASELINE in checkpoint.tensors:
+        objective.baseline_rewards = checkpoint.tensors[_BASELINE].to(device)

@@ -1,31 +1,40 @@
-"""CIDEr-D as a reward: the metric itself, computed where the captions are, without text and without waiting."""
+"""CIDEr-D reward in torch: the metric on token ids, on the device.
+
+The pair with ``sct.metrics.cider``, which scores text in numpy, is deliberate; tests hold them together.
+"""
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from sct.language.vocabulary import Vocabulary
+from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.ngrams import MAX_NGRAM_SIZE
 from sct.training.rewards.ngrams import (
-    CAPTIONS_AT_ONCE,
-    LONGEST,
-    NgramWeights,
-    codes,
+    BITS_PER_WORD,
+    CHUNK,
+    MAX_WORDS,
+    InverseDocumentFrequencies,
+    check_word_ids,
     pack_ngrams,
     reference_codes,
-    refuse_bad_ids,
+    word_codes,
 )
 from sct.training.rewards.token_sequences import TokenSequences, mean_over_references
 
 SCALE = 10.0
-LENGTH_DEVIATION = 6.0
+SIGMA = 6.0
+"""Standard deviation of the Gaussian length penalty."""
 NO_REFERENCE_NGRAM = -2
-"""Unlike the mark of a missing n-gram in a candidate, so that the two never match."""
+"""Differs from the candidates' ``NO_NGRAM``, so that missing n-grams do not match."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CiderReferences:
-    """Reference captions on the device, with all of CIDEr-D that depends on them alone."""
+    """Reference captions, with everything of CIDEr-D that depends on them alone."""
 
     codes: Int[Tensor, "captions time"]
     lengths: Int[Tensor, " captions"]
@@ -34,33 +43,48 @@ class CiderReferences:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CiderReward:
-    """CIDEr-D of captions, 0 to 10.
+    """CIDEr-D of captions, from 0 to 10.
 
-    Each n-gram is counted by comparing it with all others of the two captions: they are so few that nothing needs to
-    be sorted, and only its weight is looked up in a table.
+    N-grams are counted by comparing all pairs of the two captions, which are short enough that no sort is needed.
     """
 
-    weights: NgramWeights
+    idf: InverseDocumentFrequencies
+
+    @classmethod
+    def from_document_frequencies(cls, frequencies: DocumentFrequencies, vocabulary: Vocabulary) -> "CiderReward":
+        """Build from the metric's table, for the ids of the dataset's full vocabulary.
+
+        N-grams with a word outside the vocabulary are dropped, since no caption can contain them.
+        """
+        ids = np.array([vocabulary.ids.get(word, MAX_WORDS) for word in frequencies.words], dtype=np.int64)
+        # Both tables pack ids plus one, and 0 after the end of the n-gram.
+        codes = np.concatenate([[0], np.where(ids < MAX_WORDS, ids + 1, -1)])
+        shifts = np.arange(MAX_NGRAM_SIZE) * BITS_PER_WORD
+        ngram_codes = codes[(frequencies.keys[:, None] >> shifts) & ((1 << BITS_PER_WORD) - 1)]
+        kept = (ngram_codes >= 0).all(1)
+        ngrams = torch.from_numpy(np.bitwise_or.reduce(ngram_codes[kept] << shifts, axis=1))
+        counts = torch.from_numpy(frequencies.counts[kept].astype(np.int64))
+        return cls(InverseDocumentFrequencies.from_counts(ngrams, counts, frequencies.num_documents))
 
     def to(self, device: torch.device | str) -> "CiderReward":
-        """The same on another device."""
-        return CiderReward(self.weights.to(device))
+        """Copy to a device."""
+        return CiderReward(self.idf.to(device))
 
     def prepare(self, references: TokenSequences) -> CiderReferences:
-        """Prepare references once for all steps, on the device where they are.
+        """Prepare references once for all steps, on their device.
 
-        An unknown word in them matches nothing, not even another one.
+        An unknown word of a reference matches nothing, not even another unknown word.
         """
-        refuse_bad_ids(references)
-        norms = [references.words.new_zeros(0, LONGEST, dtype=torch.float32)]
-        parts = [references.words.new_zeros(0, references.words.shape[1], dtype=torch.int32)]
-        for start in range(0, len(references.lengths), CAPTIONS_AT_ONCE):
-            rows = slice(start, start + CAPTIONS_AT_ONCE)
-            part = reference_codes(TokenSequences(references.words[rows], references.lengths[rows]))
-            ngrams = pack_ngrams(part)
-            norms.append(_norm(_matches(ngrams, ngrams), self.weights.look_up(ngrams).square()))
-            parts.append(part.int())
-        return CiderReferences(torch.cat(parts), references.lengths, torch.cat(norms))
+        check_word_ids(references)
+        norms = [references.words.new_zeros(0, MAX_NGRAM_SIZE, dtype=torch.float32)]
+        codes = [references.words.new_zeros(0, references.words.shape[1], dtype=torch.int32)]
+        for start in range(0, len(references.lengths), CHUNK):
+            rows = slice(start, start + CHUNK)
+            chunk = reference_codes(TokenSequences(references.words[rows], references.lengths[rows]))
+            ngrams = pack_ngrams(chunk)
+            norms.append(_norm(_count_matches(ngrams, ngrams), self.idf.look_up(ngrams).square()))
+            codes.append(chunk.int())
+        return CiderReferences(torch.cat(codes), references.lengths, torch.cat(norms))
 
     def __call__(
         self,
@@ -69,26 +93,26 @@ class CiderReward:
         rows: Int[Tensor, "candidates references"],
         present: Bool[Tensor, "candidates references"] | None = None,
     ) -> Float[Tensor, " candidates"]:
-        """Score each candidate by the references in ``rows``, which may name a row as often as it has samples.
+        """Score each candidate against the references in ``rows``, in which a row may repeat.
 
-        ``present`` marks the references that count, at least one for each candidate, where some have fewer.
+        ``present`` marks the references that exist, at least one per candidate.
         """
-        ngrams = pack_ngrams(codes(candidates))
-        counts = _matches(ngrams, ngrams)
-        importance = self.weights.look_up(ngrams).square()
-        others = pack_ngrams(references.codes[rows], missing=NO_REFERENCE_NGRAM)
-        matches = _matches(ngrams[:, None], others)
-        # A sum over different n-grams is a sum over all places, each taking its share of the n-gram's repetitions.
-        shares = torch.minimum(counts[:, None], matches) * matches * (importance / counts)[:, None]
-        norms = _norm(counts, importance)[:, None] * references.norms[rows]
-        similarity = shares.sum(-1) / norms.clamp_min(torch.finfo(norms.dtype).tiny)
-        # The metric's length is the number of bigrams.
+        ngrams = pack_ngrams(word_codes(candidates))
+        counts = _count_matches(ngrams, ngrams)
+        squared_idf = self.idf.look_up(ngrams).square()
+        reference_ngrams = pack_ngrams(references.codes[rows], missing=NO_REFERENCE_NGRAM)
+        matches = _count_matches(ngrams[:, None], reference_ngrams)
+        # The sum over distinct n-grams as a sum over occurrences, each divided by the number of its repetitions.
+        products = torch.minimum(counts[:, None], matches) * matches * (squared_idf / counts)[:, None]
+        norms = _norm(counts, squared_idf)[:, None] * references.norms[rows]
+        similarity = products.sum(-1) / norms.clamp_min(torch.finfo(norms.dtype).tiny)
+        # The official metric's length is the number of bigrams.
         difference = (candidates.lengths - 1).clamp_min(0)[:, None] - (references.lengths[rows] - 1).clamp_min(0)
-        penalty = (difference.square() * (-0.5 / LENGTH_DEVIATION**2)).exp()
+        penalty = (difference.square() * (-0.5 / SIGMA**2)).exp()
         return mean_over_references(SCALE * penalty * similarity.mean(-1), present)
 
 
-def _matches(
+def _count_matches(
     ngrams: Int[Tensor, "*captions sizes time"], others: Int[Tensor, "*more_captions sizes other_time"]
 ) -> Float[Tensor, "*broadcast sizes time"]:
     """How often each n-gram is among the others."""
@@ -96,7 +120,7 @@ def _matches(
 
 
 def _norm(
-    counts: Float[Tensor, "*captions sizes time"], importance: Float[Tensor, "*captions sizes time"]
+    counts: Float[Tensor, "*captions sizes time"], squared_idf: Float[Tensor, "*captions sizes time"]
 ) -> Float[Tensor, "*captions sizes"]:
-    """Length of the vector of counts times weights, one entry for each different n-gram."""
-    return (counts * importance).sum(-1).sqrt()
+    """Norm of the TF-IDF vector, from values per occurrence."""
+    return (counts * squared_idf).sum(-1).sqrt()

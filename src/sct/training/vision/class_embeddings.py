@@ -1,4 +1,4 @@
-"""Class words: what a region may be called, told to captioners by word vectors beside how it looks."""
+"""Class embeddings: word vectors of class names, whose expectation is appended to region features."""
 
 import math
 from collections.abc import Sequence
@@ -15,51 +15,47 @@ from sct.language.noun_table import NO_NOUN, NounTable
 from sct.vision.encoder import RegionVisionEncoder
 from sct.vision.region_network import RegionEncoder
 
-_ENDINGS = ("", "s", "es")
-"""Of the forms of a name that are looked for: names are singular, and nobody writes "goggle" or "sunglass"."""
+_SUFFIXES = ("", "s", "es")
+"""Class names are singular, and some nouns have a vector in the plural only ("goggles", "sunglasses")."""
 
 
-def name_vectors(names: Sequence[str], nouns: NounTable) -> Float[Tensor, "names size"]:
-    """Vectors of names, the mean over the words of each; words without one are passed over.
-
-    All but those of zeros have the length of as many numbers of spread 1, as those of a region's looks are.
+def class_name_embeddings(class_names: Sequence[str], nouns: NounTable) -> Float[Tensor, "classes size"]:
+    """Mean word vector of each class name, scaled to norm sqrt(size); zeros if no word has a vector.
 
     >>> nouns = NounTable.from_vectors(["dog", "goggles"], np.array([[2.0, 0.0], [3.0, 4.0]]), "two numbers")
-    >>> (name_vectors(["dog", "goggle", "hot dog", "ufo"], nouns) / math.sqrt(2)).tolist()
+    >>> (class_name_embeddings(["dog", "goggle", "hot dog", "ufo"], nouns) / math.sqrt(2)).tolist()
     [[1.0, 0.0], [0.6..., 0.8...], [1.0, 0.0], [0.0, 0.0]]
     """
-    vectors = np.zeros((len(names), nouns.units.shape[1]), np.float32)
-    for row, name in enumerate(names):
-        known = [unit for unit in (_unit(word, nouns) for word in name.split()) if unit is not None]
+    embeddings = np.zeros((len(class_names), nouns.units.shape[1]), np.float32)
+    for row, name in enumerate(class_names):
+        known = [unit for unit in (_unit_vector(word, nouns) for word in name.split()) if unit is not None]
         if known:
             mean = np.mean(known, axis=0)
-            vectors[row] = mean / max(float(np.linalg.norm(mean)), 1e-9)
-    if not vectors.any():
-        raise InputError(
-            f"none of the {len(names)} names has a vector among {len(nouns)} nouns: expected some to be told"
-        )
-    return torch.from_numpy(vectors) * math.sqrt(vectors.shape[1])
+            embeddings[row] = mean / max(float(np.linalg.norm(mean)), 1e-9)
+    if not embeddings.any():
+        raise InputError(f"none of the {len(class_names)} class names has a vector in a table of {len(nouns)} nouns")
+    return torch.from_numpy(embeddings) * math.sqrt(embeddings.shape[1])
 
 
-def _unit(word: str, nouns: NounTable) -> Float[np.ndarray, " size"] | None:
+def _unit_vector(word: str, nouns: NounTable) -> Float[np.ndarray, " size"] | None:
     """Vector of the first form of a word that has one."""
-    for row in nouns.rows_of([word + ending for ending in _ENDINGS]):
+    for row in nouns.indices([word + suffix for suffix in _SUFFIXES]):
         if row != NO_NOUN and nouns.units[row].any():
             unit: np.ndarray = nouns.units[row]
             return unit
     return None
 
 
-def nouns_of(dataset: Dataset, folder: str) -> NounTable:
-    """The noun table of a dataset, which it must have."""
+def require_nouns(dataset: Dataset, folder: str) -> NounTable:
+    """Noun table of a dataset; raises if it has none."""
     if dataset.nouns is None:
-        raise InputError(f"{folder} has no noun table, which class words are taken from: make it again, sct prepare")
+        raise InputError(f"{folder} has no noun table, which class embeddings need: prepare it again, sct prepare")
     return dataset.nouns
 
 
-def with_class_words(eye: RegionVisionEncoder, nouns: NounTable) -> RegionVisionEncoder:
-    """The same eye, whose features also say the words for likely names; nothing of it is trained."""
-    vectors = name_vectors(eye.names, nouns)
-    network = RegionEncoder(replace(eye.network.config, name_vector_size=vectors.shape[1]))
-    network.load_state_dict({**eye.network.state_dict(), "name_vectors": vectors})
-    return RegionVisionEncoder(network, eye.names, proposals=eye.num_proposals)
+def append_class_embeddings(encoder: RegionVisionEncoder, nouns: NounTable) -> RegionVisionEncoder:
+    """Copy of a vision encoder whose features include class embeddings; nothing is trained."""
+    embeddings = class_name_embeddings(encoder.class_names, nouns)
+    network = RegionEncoder(replace(encoder.network.config, class_embedding_size=embeddings.shape[1]))
+    network.load_state_dict({**encoder.network.state_dict(), "class_embeddings": embeddings})
+    return RegionVisionEncoder(network, encoder.class_names, num_proposals=encoder.num_proposals)

@@ -1,7 +1,7 @@
 """Recipe of a vision encoder (``task = "vision"``)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from sct.errors import InputError
 from sct.training.config import Recipe, check_at_least, check_positive
@@ -14,10 +14,12 @@ MIN_IMAGE_SIZE = 42
 class VisionRecipe(Recipe):
     """One vision encoder, trained on the images and named regions of one dataset."""
 
+    RESUMABLE: ClassVar[bool] = False
+
     task: Literal["vision"] = "vision"
     """Selects the trainer."""
     backbone: str = ""
-    """File of pretrained ViT weights (``benchmarks/backbone.py`` writes one); without it weights are random."""
+    """File of pretrained ViT weights (``benchmarks/release/backbone.py`` writes one); without it weights are random."""
     image_folder: str = ""
     """Folder of the images, if they have moved since the dataset was prepared."""
     seed: int = 1

@@ -1,4 +1,4 @@
-"""What learning to see makes smaller: names and words of regions, words of images, boxes worth talking about."""
+"""Losses of the vision encoder: classes and words of regions, words of images, RPN and RoI heads."""
 
 import math
 from dataclasses import dataclass
@@ -8,137 +8,152 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from sct.training.captioner.losses import Loss, masked_mean
-from sct.training.vision.augment import View
-from sct.vision.box_ops import encode_boxes, moved, overlaps
+from sct.training.loss import Loss, masked_mean
+from sct.training.vision.augment import AugmentedBatch
+from sct.vision.box_ops import box_iou, decode_boxes, encode_boxes
 from sct.vision.region_network import FeatureMaps, RegionEncoder
 
-_IS_HIT, _IS_MISS = 0.5, 0.4
-"""Overlaps from which an anchor counts as found, and below which as nothing."""
-_BEST_ANCHORS, _CANDIDATES, _JITTERED = 96, 24, 2
+_POSITIVE_IOU, _NEGATIVE_IOU = 0.5, 0.4
+"""Anchors with at least the first are positive, with less than the second negative, in between ignored."""
+_TOP_ANCHORS, _SAMPLED_PROPOSALS, _JITTERED_COPIES = 96, 24, 2
+_BOX_JITTER = 0.03
+"""Standard deviation of box jitter relative to the box: people draw boxes roughly."""
+_MIN_BOX_SIZE = 0.004
+"""Minimum side of a jittered box, relative to the image."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
-    """What people said of the regions and images of a batch."""
+class RegionTargets:
+    """Classes and words that people used for the regions and images of a batch."""
 
-    region_names: Float[Tensor, "images regions names"]
+    region_classes: Float[Tensor, "images regions classes"]
+    """Distribution over classes; zeros if the class is unknown."""
     region_words: Bool[Tensor, "images regions words"]
     image_words: Bool[Tensor, "images words"]
 
 
-class Describer(nn.Module):
-    """Says which words people would use of a region, and of an image; only training needs it."""
+class AttributeHeads(nn.Module):
+    """Multi-label word classifiers on region features and image descriptors, used in training only."""
 
     def __init__(self, feature_size: int, num_words: int) -> None:
         super().__init__()
-        self.of_region, self.of_image = nn.Linear(feature_size, num_words), nn.Linear(feature_size, num_words)
-        for layer in (self.of_region, self.of_image):
+        self.region, self.image = nn.Linear(feature_size, num_words), nn.Linear(feature_size, num_words)
+        for layer in (self.region, self.image):
             nn.init.constant_(layer.bias, -math.log(100))
 
 
-def described(
+def vision_loss(network: RegionEncoder, heads: AttributeHeads, batch: AugmentedBatch, targets: RegionTargets) -> Loss:
+    """Sum of attribute and RPN losses on a batch, with jittered boxes."""
+    boxes = decode_boxes(batch.boxes, torch.randn_like(batch.boxes) * _BOX_JITTER)
+    is_box = (boxes[..., 2:] - boxes[..., :2]).amin(-1) > _MIN_BOX_SIZE
+    boxes = torch.where(is_box[..., None], boxes, batch.whole_image)
+    maps = network.encode_pixels(batch.pixels)
+    whole_images = batch.whole_image.expand(len(boxes), 1, -1)
+    features = network.box_features(maps, torch.cat([boxes, whole_images], dim=1))
+    attributes = attribute_loss(network, heads, features[:, :-1], features[:, -1], batch.visible & is_box, targets)
+    rpn = rpn_loss(network, maps, batch)
+    return Loss(attributes.total + rpn.total, {**attributes.terms, **rpn.terms})
+
+
+def attribute_loss(
     network: RegionEncoder,
-    describer: Describer,
-    features: Float[Tensor, "images regions features"],
-    descriptor: Float[Tensor, "images features"],
-    is_seen: Bool[Tensor, "images regions"],
-    said: Said,
+    heads: AttributeHeads,
+    region_features: Float[Tensor, "images regions features"],
+    image_feature: Float[Tensor, "images features"],
+    visible: Bool[Tensor, "images regions"],
+    targets: RegionTargets,
     *,
-    smoothing: float = 0.1,
+    label_smoothing: float = 0.1,
 ) -> Loss:
-    """How well names and words are told from features."""
-    names = network.name(features).float()
-    expected = said.region_names * (1 - smoothing) + smoothing / names.shape[-1]
-    is_named = is_seen & (said.region_names.sum(-1) > 0)
-    name_loss = masked_mean(-(expected * names.log_softmax(-1)).sum(-1), is_named)
-    region = _word_loss(describer.of_region(features), said.region_words)
-    words = masked_mean(region, is_seen & said.region_words.any(-1))
-    image = _word_loss(describer.of_image(descriptor), said.image_words).mean()
-    is_right = said.region_names.gather(-1, names.argmax(-1, keepdim=True)).squeeze(-1) > 0
+    """Cross-entropy of region classes plus binary cross-entropy of the words of regions and images."""
+    logits = network.class_head(region_features).float()
+    smoothed = targets.region_classes * (1 - label_smoothing) + label_smoothing / logits.shape[-1]
+    has_class = visible & (targets.region_classes.sum(-1) > 0)
+    class_loss = masked_mean(-(smoothed * logits.log_softmax(-1)).sum(-1), has_class)
+    region_word_loss = masked_mean(
+        _word_loss(heads.region(region_features), targets.region_words), visible & targets.region_words.any(-1)
+    )
+    image_word_loss = _word_loss(heads.image(image_feature), targets.image_words).mean()
+    is_correct = targets.region_classes.gather(-1, logits.argmax(-1, keepdim=True)).squeeze(-1) > 0
     return Loss(
-        name_loss + 0.5 * words + 0.1 * image,
+        class_loss + 0.5 * region_word_loss + 0.1 * image_word_loss,
         {
-            "names": name_loss.detach(),
-            "region_words": words.detach(),
-            "image_words": image.detach(),
-            "right_names": masked_mean(is_right.float(), is_named),
+            "classes": class_loss.detach(),
+            "region_words": region_word_loss.detach(),
+            "image_words": image_word_loss.detach(),
+            "class_accuracy": masked_mean(is_correct.float(), has_class),
         },
     )
 
 
-def _word_loss(logits: Float[Tensor, "*n words"], said: Bool[Tensor, "*n words"]) -> Float[Tensor, "*n"]:
-    """Cross-entropy of all words, summed."""
-    loss = F.binary_cross_entropy_with_logits(logits.float(), said.float(), reduction="none")
-    return loss.sum(-1)
+def _word_loss(logits: Float[Tensor, "*n words"], targets: Bool[Tensor, "*n words"]) -> Float[Tensor, "*n"]:
+    """Binary cross-entropy, summed over words."""
+    return F.binary_cross_entropy_with_logits(logits.float(), targets.float(), reduction="none").sum(-1)
 
 
-def proposed(network: RegionEncoder, maps: FeatureMaps, view: View) -> Loss:
-    """How well boxes worth talking about are found, first among anchors, then among the best of those."""
-    laid = network.anchors
-    found = network.anchored(maps)
-    share = overlaps(laid.expand(len(view.boxes), -1, -1), view.boxes) * view.is_seen[:, None]
-    best, which = share.max(-1)
-    # The best anchor of a box counts as found however badly it fits.
-    own = (share == share.amax(1, keepdim=True).clamp(min=0.1)) & view.is_seen[:, None]
-    which = torch.where(own.any(-1), own.int().argmax(-1), which)
-    is_hit = (best >= _IS_HIT) | own.any(-1)
-    is_counted = is_hit | (best < _IS_MISS)
-    target = torch.gather(view.boxes, 1, which[..., None].expand(-1, -1, 4))
-    anchor_loss = _focal(found.worth, is_hit, is_counted)
-    safe = torch.where(is_hit[..., None], target, laid.expand_as(target))
-    box_loss = masked_mean(
-        F.smooth_l1_loss(found.deltas, encode_boxes(laid.expand_as(safe), safe), reduction="none", beta=0.1).sum(-1),
-        is_hit,
-    )
-    chosen = _candidates(found.worth, moved(laid.expand_as(found.deltas), found.deltas).detach(), view)
-    second = _judged(network, maps, view, chosen)
-    parts = {"anchors": anchor_loss.detach(), "boxes": box_loss.detach(), **second.parts}
-    return Loss(anchor_loss + box_loss + second.total, parts)
+def rpn_loss(network: RegionEncoder, maps: FeatureMaps, batch: AugmentedBatch) -> Loss:
+    """Objectness and box regression of anchors, plus the RoI loss of the proposals made from them."""
+    anchors = network.anchors
+    rpn = network.rpn(maps)
+    iou = box_iou(anchors.expand(len(batch.boxes), -1, -1), batch.boxes) * batch.visible[:, None]
+    best_iou, matched = iou.max(-1)
+    # The best anchor of each box is positive, however low its IoU.
+    is_best = (iou == iou.amax(1, keepdim=True).clamp(min=0.1)) & batch.visible[:, None]
+    matched = torch.where(is_best.any(-1), is_best.int().argmax(-1), matched)
+    positive = (best_iou >= _POSITIVE_IOU) | is_best.any(-1)
+    counted = positive | (best_iou < _NEGATIVE_IOU)
+    target = torch.gather(batch.boxes, 1, matched[..., None].expand(-1, -1, 4))
+    objectness_loss = _focal_loss(rpn.objectness, positive, counted)
+    safe_target = torch.where(positive[..., None], target, anchors.expand_as(target))
+    deltas = encode_boxes(anchors.expand_as(safe_target), safe_target)
+    box_loss = masked_mean(F.smooth_l1_loss(rpn.deltas, deltas, reduction="none", beta=0.1).sum(-1), positive)
+    boxes = decode_boxes(anchors.expand_as(rpn.deltas), rpn.deltas).detach()
+    roi = roi_loss(network, maps, batch, _sample_proposals(rpn.objectness, boxes, batch))
+    terms = {"rpn_objectness": objectness_loss.detach(), "rpn_boxes": box_loss.detach(), **roi.terms}
+    return Loss(objectness_loss + box_loss + roi.total, terms)
 
 
-def _focal(
-    worth: Float[Tensor, "images anchors"],
-    is_hit: Bool[Tensor, "images anchors"],
-    is_counted: Bool[Tensor, "images anchors"],
+def _focal_loss(
+    objectness: Float[Tensor, "images anchors"],
+    positive: Bool[Tensor, "images anchors"],
+    counted: Bool[Tensor, "images anchors"],
 ) -> Float[Tensor, ""]:
-    expected = is_hit.float()
-    loss = F.binary_cross_entropy_with_logits(worth, expected, reduction="none")
-    wrong = (worth.sigmoid() - expected).abs()
-    return (wrong**2 * loss * is_counted).sum() / (2 * is_hit.sum().clamp(min=1))
+    target = positive.float()
+    loss = F.binary_cross_entropy_with_logits(objectness, target, reduction="none")
+    error = (objectness.sigmoid() - target).abs()
+    return (error**2 * loss * counted).sum() / (2 * positive.sum().clamp(min=1))
 
 
 @torch.no_grad()
-def _candidates(
-    worth: Float[Tensor, "images anchors"], boxes: Float[Tensor, "images anchors 4"], view: View
-) -> Float[Tensor, "images candidates 4"]:
-    """Some of the best boxes, and the true ones moved a little."""
-    best = worth.topk(_BEST_ANCHORS, dim=1).indices
-    some = best.gather(1, torch.rand(best.shape, device=best.device).topk(_CANDIDATES, dim=1).indices)
-    picked = boxes.gather(1, some[..., None].expand(-1, -1, 4))
-    true = view.boxes.repeat(1, _JITTERED, 1)
-    noise = torch.randn_like(true) * 0.15
-    return torch.cat([picked, moved(true, noise)], dim=1)
+def _sample_proposals(
+    objectness: Float[Tensor, "images anchors"], boxes: Float[Tensor, "images anchors 4"], batch: AugmentedBatch
+) -> Float[Tensor, "images proposals 4"]:
+    """Random boxes of the highest objectness, and jittered ground-truth boxes."""
+    top = objectness.topk(_TOP_ANCHORS, dim=1).indices
+    sampled = top.gather(1, torch.rand(top.shape, device=top.device).topk(_SAMPLED_PROPOSALS, dim=1).indices)
+    proposals = boxes.gather(1, sampled[..., None].expand(-1, -1, 4))
+    ground_truth = batch.boxes.repeat(1, _JITTERED_COPIES, 1)
+    jitter = torch.randn_like(ground_truth) * 0.15
+    return torch.cat([proposals, decode_boxes(ground_truth, jitter)], dim=1)
 
 
-def _judged(network: RegionEncoder, maps: FeatureMaps, view: View, boxes: Float[Tensor, "images candidates 4"]) -> Loss:
-    """The second look: how much each candidate overlaps a true box, and how it should be moved."""
-    share = overlaps(boxes, view.boxes) * view.is_seen[:, None]
-    best, which = share.max(-1)
-    features = network.looks(maps, boxes)
-    is_box = (boxes[..., 2:] - boxes[..., :2]).amin(-1) > 0.005
-    expected = torch.where(best >= _IS_HIT, best, 0.0)
-    worth = masked_mean(
-        F.binary_cross_entropy_with_logits(network.worth(features).squeeze(-1).float(), expected, reduction="none"),
-        is_box,
+def roi_loss(
+    network: RegionEncoder, maps: FeatureMaps, batch: AugmentedBatch, proposals: Float[Tensor, "images proposals 4"]
+) -> Loss:
+    """Objectness, with the IoU as its target, and box refinement of proposals."""
+    iou = box_iou(proposals, batch.boxes) * batch.visible[:, None]
+    best_iou, matched = iou.max(-1)
+    features = network.box_features(maps, proposals)
+    is_box = (proposals[..., 2:] - proposals[..., :2]).amin(-1) > 0.005
+    target_iou = torch.where(best_iou >= _POSITIVE_IOU, best_iou, 0.0)
+    logits = network.objectness(features).squeeze(-1).float()
+    objectness_loss = masked_mean(F.binary_cross_entropy_with_logits(logits, target_iou, reduction="none"), is_box)
+    target = torch.gather(batch.boxes, 1, matched[..., None].expand(-1, -1, 4))
+    near = is_box & (best_iou >= _NEGATIVE_IOU)
+    safe_target, safe_boxes = (torch.where(near[..., None], each, batch.whole_image) for each in (target, proposals))
+    deltas = encode_boxes(safe_boxes, safe_target)
+    box_loss = masked_mean(
+        F.smooth_l1_loss(network.box_head(features).float(), deltas, reduction="none", beta=0.1).sum(-1), near
     )
-    target = torch.gather(view.boxes, 1, which[..., None].expand(-1, -1, 4))
-    near = is_box & (best >= _IS_MISS)
-    safe_target, safe = (torch.where(near[..., None], each, view.whole) for each in (target, boxes))
-    refined = masked_mean(
-        F.smooth_l1_loss(
-            network.refine(features).float(), encode_boxes(safe, safe_target), reduction="none", beta=0.1
-        ).sum(-1),
-        near,
-    )
-    return Loss(worth + refined, {"worth": worth.detach(), "refined": refined.detach()})
+    terms = {"roi_objectness": objectness_loss.detach(), "roi_boxes": box_loss.detach()}
+    return Loss(objectness_loss + box_loss, terms)

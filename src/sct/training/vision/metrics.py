@@ -1,4 +1,4 @@
-"""How well a network sees: names of human boxes, and human boxes among its proposals."""
+"""Metrics of a vision encoder: class accuracy on human boxes, and proposal recall."""
 
 from dataclasses import dataclass
 
@@ -6,59 +6,60 @@ import torch
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from sct.training.vision.augment import plain_view
-from sct.vision.box_ops import overlaps
+from sct.training.vision.augment import no_augmentation
+from sct.vision.box_ops import box_iou
 from sct.vision.encoder import propose
 from sct.vision.region_network import RegionEncoder
 
-PROPOSALS = (10, 20, 30)
-_IS_FOUND = 0.5
-_IMAGES_AT_ONCE = 64
+NUM_PROPOSALS = (10, 20, 30)
+_IOU_THRESHOLD = 0.5
+_BATCH_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class SightScores:
-    """Shares, from 0 to 1."""
+class VisionScores:
+    """Fractions from 0 to 1."""
 
-    right_names: float
-    """Regions that the network calls by a name that people gave them."""
-    found: tuple[float, ...]
-    """Human boxes that overlap one of the first 10, 20 and 30 proposals by half."""
+    class_accuracy: float
+    """Regions classified as one of the classes that people gave them."""
+    proposal_recall: tuple[float, ...]
+    """Human boxes with an IoU of at least 0.5 with one of the first 10, 20 and 30 proposals."""
 
-    def named(self) -> dict[str, float]:
-        """By name, for a journal."""
-        return {"right_names": self.right_names} | {
-            f"found_{count}": share for count, share in zip(PROPOSALS, self.found, strict=True)
+    def as_dict(self) -> dict[str, float]:
+        """Scores by name, for logging."""
+        return {"class_accuracy": self.class_accuracy} | {
+            f"proposal_recall_{count}": recall
+            for count, recall in zip(NUM_PROPOSALS, self.proposal_recall, strict=True)
         }
 
 
 @torch.no_grad()
-def score_sight(
+def score_vision(
     network: RegionEncoder,
     pixels: UInt8[Tensor, "images 3 side side"],
     boxes: Float[Tensor, "images regions 4"],
     is_region: Bool[Tensor, "images regions"],
-    names: Float[Tensor, "images regions names"],
-) -> SightScores:
-    """Look at some images, and count."""
+    region_classes: Float[Tensor, "images regions classes"],
+) -> VisionScores:
+    """Score a network on images with human boxes."""
     was_training = network.training
     network.eval()
-    right = named = 0
-    found = [0] * len(PROPOSALS)
-    for start in range(0, len(pixels), _IMAGES_AT_ONCE):
-        some = slice(start, start + _IMAGES_AT_ONCE)
-        view = plain_view(pixels[some], boxes[some], is_region[some])
-        maps = network.look(view.pixels)
-        guessed = network.name(network.looks(maps, view.boxes)).argmax(-1, keepdim=True)
-        is_named = is_region[some] & (names[some].sum(-1) > 0)
-        right += int(((names[some].gather(-1, guessed).squeeze(-1) > 0) & is_named).sum())
-        named += int(is_named.sum())
-        for proposals, true, is_true in zip(
-            propose(network, maps, PROPOSALS[-1]), view.boxes, is_region[some], strict=True
+    num_correct = num_classified = 0
+    num_recalled = [0] * len(NUM_PROPOSALS)
+    for start in range(0, len(pixels), _BATCH_SIZE):
+        rows = slice(start, start + _BATCH_SIZE)
+        batch = no_augmentation(pixels[rows], boxes[rows], is_region[rows])
+        maps = network.encode_pixels(batch.pixels)
+        predicted = network.class_head(network.box_features(maps, batch.boxes)).argmax(-1, keepdim=True)
+        has_class = is_region[rows] & (region_classes[rows].sum(-1) > 0)
+        num_correct += int(((region_classes[rows].gather(-1, predicted).squeeze(-1) > 0) & has_class).sum())
+        num_classified += int(has_class.sum())
+        for proposals, human, is_human in zip(
+            propose(network, maps, NUM_PROPOSALS[-1]), batch.boxes, is_region[rows], strict=True
         ):
-            share = overlaps(true[is_true], proposals.boxes)
-            for place, count in enumerate(PROPOSALS):
-                found[place] += int((share[:, :count] >= _IS_FOUND).any(1).sum())
+            iou = box_iou(human[is_human], proposals.boxes)
+            for index, count in enumerate(NUM_PROPOSALS):
+                num_recalled[index] += int((iou[:, :count] >= _IOU_THRESHOLD).any(1).sum())
     network.train(was_training)
-    total = max(int(is_region.sum()), 1)
-    return SightScores(right / max(named, 1), tuple(count / total for count in found))
+    num_regions = max(int(is_region.sum()), 1)
+    return VisionScores(num_correct / max(num_classified, 1), tuple(count / num_regions for count in num_recalled))

@@ -1,90 +1,137 @@
-"""What people said of the regions of a dataset's images, as tables to learn to see from."""
+"""Training targets of the vision encoder: classes and words that people used for regions and images."""
 
 from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor
 
-from sct.data.index import caption_of_word, image_of_caption, region_of_member, split_number, split_of_caption
+from sct.data.index import caption_of_word, image_of_caption, region_of_member, split_index, split_of_caption
 from sct.data.table import NO_CHUNK, NO_CLASS, Table
+from sct.training.vision.augment import AugmentedBatch, augment
+from sct.training.vision.losses import RegionTargets
+from sct.training.vision.metrics import VisionScores, score_vision
+from sct.vision.region_network import RegionEncoder
 
 MAX_REGIONS = 16
-"""Regions of an image that are learned from; hardly an image has more."""
-_SAY_NOTHING_OF_LOOKS = frozenset((
+"""Regions per image; few images have more."""
+_NON_VISUAL_WORDS = frozenset((
     "a", "an", "the", "and", "or", "of", "in", "on", "at", "to", "with", "by", "from", "for",
     "into", "onto", "over", "under", "near", "next", "up", "down", "out", "off", "through", "while", "as", "is",
     "are", "be", "being", "has", "have", "it", "its", "his", "her", "their", "them", "he", "she", "they",
     "there", "this", "that", "who", "which", "one", "another", "other", "some", "left", "right",
 ))  # fmt: skip
-"""Function words, and words that a mirrored image makes wrong."""
+"""Function words, and words that a horizontal flip makes wrong."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SightTargets:
-    """Per image its boxes, and what they and the image were called."""
+class VisionTargets:
+    """Boxes of all images, and the classes and words of their regions."""
 
-    names: tuple[str, ...]
+    class_names: tuple[str, ...]
     words: tuple[str, ...]
     boxes: Float[np.ndarray, "images regions 4"]
     """Relative to the image."""
     is_region: Bool[np.ndarray, "images regions"]
-    region_names: Float[np.ndarray, "rows names"]
-    """How often each region was called what, as shares; rows of zeros where no name is known."""
-    region_words: Bool[np.ndarray, "rows words"]
     region_row: Int[np.ndarray, "images regions"]
-    """Rows of the two tables above, which are those of the dataset's regions."""
+    """Rows of the next two tables, which are those of the dataset's regions."""
+    region_classes: Float[np.ndarray, "rows classes"]
+    """Distribution of the classes that people gave a region; zeros if none is known."""
+    region_words: Bool[np.ndarray, "rows words"]
     image_words: Bool[np.ndarray, "images words"]
 
 
-def sight_targets(table: Table, *, min_class_count: int = 8, min_word_count: int = 12) -> SightTargets:
-    """Count in the training split which names and words there are, and lay out what all images say of their regions."""
+def build_targets(table: Table, *, min_class_count: int = 8, min_word_count: int = 12) -> VisionTargets:
+    """Count classes and words of the training split, and collect those of the regions of all images."""
     columns = table.columns
     caption = caption_of_word(table)
-    is_training = split_of_caption(table) == split_number(table, "train")
-    counts = Counter(columns["word"][is_training[caption]].tolist())
+    is_training = split_of_caption(table) == split_index(table, "train")
+    word_counts = Counter(columns["word_id"][is_training[caption]].tolist())
     words = tuple(
         word
-        for number, word in enumerate(table.words)
-        if counts[number] >= min_word_count and word not in _SAY_NOTHING_OF_LOOKS
+        for index, word in enumerate(table.words)
+        if word_counts[index] >= min_word_count and word not in _NON_VISUAL_WORDS
     )
-    caption_of_chunk = np.repeat(np.arange(len(columns["auto_grounded"])), np.diff(columns["caption_chunk"]))
-    in_training = is_training[caption_of_chunk] & (np.diff(columns["chunk_region"]) > 0)
-    name_counts = Counter(columns["chunk_class"][in_training].tolist())
-    names = tuple(name for number, name in enumerate(table.classes) if name_counts[number] >= min_class_count)
+    caption_of_chunk = np.repeat(np.arange(len(columns["auto_grounded"])), np.diff(columns["chunk_offsets"]))
+    in_training = is_training[caption_of_chunk] & (np.diff(columns["member_offsets"]) > 0)
+    class_counts = Counter(columns["chunk_class"][in_training].tolist())
+    class_names = tuple(name for index, name in enumerate(table.classes) if class_counts[index] >= min_class_count)
 
-    name_of_class = _renumbered(table.classes, names)
-    word_of_word = _renumbered(table.words, words)
-    ends = columns["image_region"].astype(np.int64)
-    num_regions, image = int(ends[-1]), image_of_caption(table)
-    region_names = np.zeros((num_regions, len(names)), np.float32)
+    class_target = _target_indices(table.classes, class_names)
+    word_target = _target_indices(table.words, words)
+    region_offsets = columns["region_offsets"].astype(np.int64)
+    num_regions, image = int(region_offsets[-1]), image_of_caption(table)
+    region_classes = np.zeros((num_regions, len(class_names)), np.float32)
     region_words = np.zeros((num_regions, len(words)), bool)
-    chunk_rows = region_of_member(table)
-    chunk_starts = columns["chunk_region"].astype(np.int64)
-    for chunk, class_number in enumerate(columns["chunk_class"].tolist()):
-        if class_number != NO_CLASS and name_of_class[class_number] >= 0:
-            region_names[chunk_rows[chunk_starts[chunk] : chunk_starts[chunk + 1]], name_of_class[class_number]] += 1
-    chunk_of_word = columns["caption_chunk"][caption].astype(np.int64) + columns["word_chunk"]
-    in_chunk = (columns["word_chunk"] != NO_CHUNK) & (word_of_word[columns["word"]] >= 0)
+    members = region_of_member(table)
+    member_offsets = columns["member_offsets"].astype(np.int64)
+    for chunk, class_index in enumerate(columns["chunk_class"].tolist()):
+        if class_index != NO_CLASS and class_target[class_index] >= 0:
+            regions = members[member_offsets[chunk] : member_offsets[chunk + 1]]
+            region_classes[regions, class_target[class_index]] += 1
+    chunk_of_word = columns["chunk_offsets"][caption].astype(np.int64) + columns["word_chunk"]
+    in_chunk = (columns["word_chunk"] != NO_CHUNK) & (word_target[columns["word_id"]] >= 0)
     for chunk, word in zip(
-        chunk_of_word[in_chunk].tolist(), word_of_word[columns["word"][in_chunk]].tolist(), strict=True
+        chunk_of_word[in_chunk].tolist(), word_target[columns["word_id"][in_chunk]].tolist(), strict=True
     ):
-        region_words[chunk_rows[chunk_starts[chunk] : chunk_starts[chunk + 1]], word] = True
-    region_names /= region_names.sum(1, keepdims=True).clip(min=1)
+        region_words[members[member_offsets[chunk] : member_offsets[chunk + 1]], word] = True
+    region_classes /= region_classes.sum(1, keepdims=True).clip(min=1)
 
-    known = word_of_word[columns["word"]] >= 0
+    is_target = word_target[columns["word_id"]] >= 0
     image_words = np.zeros((len(table.image_ids), len(words)), bool)
-    image_words[image[caption[known]], word_of_word[columns["word"][known]]] = True
+    image_words[image[caption[is_target]], word_target[columns["word_id"][is_target]]] = True
 
-    count = np.minimum(np.diff(ends), MAX_REGIONS)
+    count = np.minimum(np.diff(region_offsets), MAX_REGIONS)
     is_region = np.arange(MAX_REGIONS) < count[:, None]
-    row = np.where(is_region, ends[:-1, None] + np.arange(MAX_REGIONS), 0)
+    row = np.where(is_region, region_offsets[:-1, None] + np.arange(MAX_REGIONS), 0)
     sizes = np.concatenate([columns["image_size"]] * 2, axis=1)
     boxes = np.where(is_region[..., None], columns["region_box"][row] / sizes[:, None], 0)
-    return SightTargets(names, words, boxes.astype(np.float32), is_region, region_names, region_words, row, image_words)
+    return VisionTargets(
+        class_names, words, boxes.astype(np.float32), is_region, row, region_classes, region_words, image_words
+    )
 
 
-def _renumbered(names: tuple[str, ...], kept: tuple[str, ...]) -> Int[np.ndarray, " names"]:
-    """Place of each name among the kept ones; -1 where it is not there."""
-    places = {name: place for place, name in enumerate(kept)}
-    return np.array([places.get(name, -1) for name in names], np.int64)
+def _target_indices(names: tuple[str, ...], kept: tuple[str, ...]) -> Int[np.ndarray, " names"]:
+    """Index of each name among the kept ones, or -1."""
+    indices = {name: index for index, name in enumerate(kept)}
+    return np.array([indices.get(name, -1) for name in names], np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VisionData:
+    """Images and targets on the training device."""
+
+    pixels: UInt8[Tensor, "images 3 side side"]
+    boxes: Float[Tensor, "images regions 4"]
+    is_region: Bool[Tensor, "images regions"]
+    region_row: Int[Tensor, "images regions"]
+    region_classes: Float[Tensor, "rows classes"]
+    region_words: Bool[Tensor, "rows words"]
+    image_words: Bool[Tensor, "images words"]
+
+    @classmethod
+    def on_device(
+        cls, pixels: UInt8[Tensor, "images 3 side side"], targets: VisionTargets, device: torch.device
+    ) -> "VisionData":
+        """Copy everything to the device."""
+        columns = (
+            targets.boxes, targets.is_region, targets.region_row, targets.region_classes, targets.region_words,
+            targets.image_words,
+        )  # fmt: skip
+        return cls(pixels.to(device), *(torch.from_numpy(column).to(device) for column in columns))
+
+    def augment(self, images: Int[Tensor, " images"]) -> AugmentedBatch:
+        """Some images with their boxes, randomly augmented."""
+        return augment(self.pixels[images], self.boxes[images], self.is_region[images])
+
+    def targets(self, images: Int[Tensor, " images"]) -> RegionTargets:
+        """Targets of some images."""
+        rows = self.region_row[images]
+        return RegionTargets(self.region_classes[rows], self.region_words[rows], self.image_words[images])
+
+    def score(self, network: RegionEncoder, images: Int[Tensor, " images"]) -> VisionScores:
+        """Score a network on some images."""
+        classes = self.region_classes[self.region_row[images]]
+        return score_vision(network, self.pixels[images], self.boxes[images], self.is_region[images], classes)

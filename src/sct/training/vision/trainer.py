@@ -1,4 +1,4 @@
-"""Training of a network that sees, on what people said of the regions of images."""
+"""Trainer of the vision encoder: region classes, words and proposals, from images with human boxes."""
 
 import logging
 import math
@@ -16,333 +16,242 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from sct.data.dataset import Dataset
-from sct.data.index import split_number
+from sct.data.index import split_index
 from sct.errors import InputError
-from sct.storage.atomic import atomic_write, lock
-from sct.training.captioner.image_features import image_table
-from sct.training.captioner.losses import Loss
-from sct.training.config import settings_text
-from sct.training.metric_logger import MetricLogger, Progress, ProgressLog, ShowProgress, Throughput
-from sct.training.vision.augment import View, random_view
-from sct.training.vision.class_embeddings import name_vectors, nouns_of
+from sct.training.cuda_graph_step import LossModule, OptimizerStep
+from sct.training.loss import Loss
+from sct.training.metric_logger import MetricLogger, OnProgress, Progress, ProgressLogger, Throughput
+from sct.training.pixel_table import load_pixel_table
+from sct.training.run_dir import RunDir
+from sct.training.vision.augment import AugmentedBatch
+from sct.training.vision.class_embeddings import class_name_embeddings, require_nouns
 from sct.training.vision.config import VisionRecipe
-from sct.training.vision.losses import Describer, Said, described, proposed
-from sct.training.vision.metrics import SightScores, score_sight
-from sct.training.vision.targets import SightTargets, sight_targets
-from sct.vision.box_ops import moved
+from sct.training.vision.losses import AttributeHeads, RegionTargets, vision_loss
+from sct.training.vision.metrics import VisionScores
+from sct.training.vision.targets import VisionData, build_targets
 from sct.vision.encoder import RegionVisionEncoder
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
-from sct.vision.vit import TransformerConfig
+from sct.vision.vit import ViTConfig
 
 logger = logging.getLogger(__name__)
 
-VISION, RECIPE, LOCK = "vision.safetensors", "recipe.toml", ".lock"
-_WARM_UP_STEPS, _STEPS_BEFORE_RECORDING, _TOLD_EVERY = 200, 4, 100
-_LEAST_RATE = 0.01
+VISION = "vision.safetensors"
+WARMUP_STEPS, LOG_EVERY = 200, 100
+_MIN_LR_SCALE = 0.01
 _CLIP_NORM = 5.0
-_JITTER = 0.03
-"""How far boxes are moved, relative to their size: people draw them roughly."""
-_SMALLEST_SIDE = 0.004
-"""Of a box that is learned from, relative to the image."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SightReport:
-    """How a run ended."""
+class VisionReport:
+    """Result of a run."""
 
     out: str
     epochs: int
     seconds: float
     val: dict[str, float] | None
-    """Scores on the validation split, by name; none where the dataset has no such split."""
+    """Scores on the validation split by name; None if the dataset has no such split."""
+
+    def summary(self) -> str:
+        """Format for a terminal."""
+        scores = "" if self.val is None else ", ".join(f"{name} {value:.3f}" for name, value in self.val.items())
+        return f"{self.out}: {self.epochs} epochs, {self.seconds:.0f} seconds\n  val: {scores or 'no such split'}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Lessons:
-    """What there is to see, on the device."""
-
-    pixels: Tensor
-    boxes: Tensor
-    is_region: Tensor
-    region_row: Tensor
-    region_names: Tensor
-    region_words: Tensor
-    image_words: Tensor
-
-    @classmethod
-    def placed(cls, pixels: Tensor, targets: SightTargets, device: torch.device) -> "_Lessons":
-        """Move everything to the device."""
-        columns = (
-            targets.boxes, targets.is_region, targets.region_row, targets.region_names, targets.region_words,
-            targets.image_words,
-        )  # fmt: skip
-        return cls(pixels.to(device), *(torch.from_numpy(column).to(device) for column in columns))
-
-    def said(self, images: Int[Tensor, " images"]) -> Said:
-        """What people said of some images."""
-        rows = self.region_row[images]
-        return Said(self.region_names[rows], self.region_words[rows], self.image_words[images])
-
-    def score(self, network: RegionEncoder, images: Int[Tensor, " images"]) -> SightScores:
-        """Score a network on some images."""
-        names = self.region_names[self.region_row[images]]
-        return score_sight(network, self.pixels[images], self.boxes[images], self.is_region[images], names)
+def train_vision(recipe: VisionRecipe, *, on_progress: OnProgress | None = None) -> VisionReport:
+    """Train a vision encoder and write ``vision.safetensors`` into the run directory."""
+    with (
+        RunDir.create(Path(recipe.out), recipe, outputs=(VISION,)) as run_dir,
+        run_dir.metric_logger() as metrics,
+    ):
+        return _VisionTrainer(recipe, metrics, on_progress or ProgressLogger()).run()
 
 
-def train_vision(recipe: VisionRecipe, *, show: ShowProgress | None = None) -> SightReport:
-    """Train from the recipe to ``vision.safetensors`` in the run's folder; ``show`` is told how it gets on."""
-    out = Path(recipe.out)
-    if (out / RECIPE).exists():
-        raise InputError(f"{out} holds a run already: name another folder, out=DIR")
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / LOCK).open("ab") as held, MetricLogger(out) as journal:
-        lock(held, out)
-        run = _Run(recipe, journal, show or ProgressLog())
-        with atomic_write(out / RECIPE) as file:  # from here on the folder holds a run
-            file.write(settings_text(recipe).encode("utf-8"))
-        return run.go()
+class _VisionTrainer:
+    """State of a run."""
 
-
-class _Run:
-    """The state of a run under way."""
-
-    def __init__(self, recipe: VisionRecipe, journal: MetricLogger, show: ShowProgress) -> None:
-        self._recipe, self._journal, self._show = recipe, journal, show
-        self._device = _device(recipe.device)
+    def __init__(self, recipe: VisionRecipe, metrics: MetricLogger, on_progress: OnProgress) -> None:
+        self._recipe, self._metrics, self._on_progress = recipe, metrics, on_progress
+        self._device = device = _resolve_device(recipe.device)
         torch.manual_seed(recipe.seed)
         dataset = Dataset.open(Path(recipe.data))
-        targets = sight_targets(
+        targets = build_targets(
             dataset.table, min_class_count=recipe.min_class_count, min_word_count=recipe.min_word_count
         )
-        if not targets.names or not targets.words:
+        if not targets.class_names or not targets.words:
             raise InputError(
-                f"no name of {recipe.data} is given {recipe.min_class_count} times, or no word said "
+                f"{recipe.data} has no class with {recipe.min_class_count} regions, or no word that occurs "
                 f"{recipe.min_word_count} times: lower min_class_count and min_word_count"
             )
-        self._names = targets.names
-        self._lessons = _Lessons.placed(image_table(dataset, recipe.image_folder, recipe.side), targets, self._device)
-        self._train, self._val = (_images(dataset, split).to(self._device) for split in ("train", "val"))
+        self._class_names = targets.class_names
+        pixels = load_pixel_table(dataset, recipe.image_folder, recipe.image_size)
+        self._data = VisionData.on_device(pixels, targets, device)
+        self._train, self._val = (_images_with_regions(dataset, split).to(device) for split in ("train", "val"))
         if not len(self._train):
-            raise InputError(f"{recipe.data} has no training image with regions: expected some to learn from")
-        vectors = name_vectors(targets.names, nouns_of(dataset, recipe.data)) if recipe.class_words else None
-        config = RegionEncoderConfig(
-            num_classes=len(targets.names),
-            side=recipe.side,
-            feature_size=recipe.feature_size,
-            name_vector_size=0 if vectors is None else vectors.shape[1],
-            transformer=TransformerConfig(width=recipe.width, heads=recipe.heads, depth=recipe.depth),
+            raise InputError(f"{recipe.data} has no training image with regions: expected at least one")
+        self._network = _build_network(recipe, dataset, targets.class_names).to(device).train()
+        heads = AttributeHeads(recipe.feature_size, len(targets.words)).to(device)
+        groups = parameter_groups(self._network, heads, recipe)
+        self._learning_rates = [float(group["lr"]) for group in groups]
+        self._step = OptimizerStep(
+            LossModule(nn.ModuleList([self._network, heads]), self._loss),
+            _make_adamw(groups, device),
+            clip_norm=_CLIP_NORM,
+            capture=device.type == "cuda",
         )
-        self._network = RegionEncoder(config, drop_path=recipe.drop_path)
-        if vectors is not None:
-            self._network.name_vectors.copy_(vectors)
-        if recipe.backbone:
-            _start_from(self._network, Path(recipe.backbone))
-        self._network.to(self._device).train()
-        self._describer = Describer(config.feature_size, len(targets.words)).to(self._device)
-        self._step = _Step(self._network, self._describer, recipe, self._device)
+        self._batch_size = min(recipe.batch_size, len(self._train))
+        self._steps_per_epoch = len(self._train) // self._batch_size
+        self._last_step = self._steps_per_epoch * recipe.epochs
+        self._throughput = Throughput(self._batch_size)
 
-    def go(self) -> SightReport:
-        """Go through all epochs."""
-        recipe, begun = self._recipe, time.monotonic()
-        batch_size = min(recipe.batch_size, len(self._train))
-        per_epoch = len(self._train) // batch_size
-        pace, step, last = Throughput(batch_size), 0, per_epoch * recipe.epochs
-        scores: SightScores | None = None
+    def run(self) -> VisionReport:
+        """Train for all epochs."""
+        recipe, start, step = self._recipe, time.monotonic(), 0
+        scores: VisionScores | None = None
         for epoch in range(1, recipe.epochs + 1):
-            order = self._train[torch.randperm(len(self._train), device=self._device)]
-            for images in order[: per_epoch * batch_size].split(batch_size):
-                self._step(self._drawn(images), self._lessons.said(images), _rate(step, last))
+            shuffled = self._train[torch.randperm(len(self._train), device=self._device)]
+            for images in shuffled[: self._steps_per_epoch * self._batch_size].split(self._batch_size):
+                inputs = [*_tensors(self._data.augment(images)), *_tensors(self._data.targets(images))]
+                scale = lr_scale(step, self._last_step)
+                self._step(inputs, [learning_rate * scale for learning_rate in self._learning_rates])
                 step += 1
-                if step % _TOLD_EVERY == 0 or step == last:
-                    self._tell(step, last, per_epoch, pace)
+                if step % LOG_EVERY == 0 or step == self._last_step:
+                    self._log(step)
             if epoch % recipe.validate_every == 0 or epoch == recipe.epochs:
-                self._refuse_bad_weights(step)
+                self._check_weights(step)
                 scores = self._validate(step)
-                RegionVisionEncoder(self._network, self._names, device=self._device).save(Path(recipe.out) / VISION)
+                encoder = RegionVisionEncoder(self._network, self._class_names, device=self._device)
+                encoder.save(Path(recipe.out) / VISION)
                 self._network.train()
-        return SightReport(
+        return VisionReport(
             out=recipe.out,
             epochs=recipe.epochs,
-            seconds=time.monotonic() - begun,
-            val=None if scores is None else scores.named(),
+            seconds=time.monotonic() - start,
+            val=None if scores is None else scores.as_dict(),
         )
 
-    def _drawn(self, images: Int[Tensor, " images"]) -> View:
-        lessons = self._lessons
-        return random_view(lessons.pixels[images], lessons.boxes[images], lessons.is_region[images])
+    def _loss(self, modules: nn.ModuleList, *inputs: Tensor) -> Loss:
+        network, heads = modules
+        num_fields = len(fields(AugmentedBatch))
+        batch, targets = AugmentedBatch(*inputs[:num_fields]), RegionTargets(*inputs[num_fields:])
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
+            return vision_loss(network, heads, batch, targets)  # type: ignore[arg-type]
 
-    def _validate(self, step: int) -> SightScores | None:
+    def _validate(self, step: int) -> VisionScores | None:
         if not len(self._val):
             return None
-        scores = self._lessons.score(self._network, self._val)
-        self._journal.record("validation", step, scores.named())
-        logger.info("step %s, validation: %s", step, ", ".join(f"{k} {v:.3f}" for k, v in scores.named().items()))
+        scores = self._data.score(self._network, self._val)
+        self._metrics.log("validation", step, scores.as_dict())
+        logger.info("step %s, validation: %s", step, ", ".join(f"{k} {v:.3f}" for k, v in scores.as_dict().items()))
         return scores
 
-    def _refuse_bad_weights(self, step: int) -> None:
-        """Save nothing that has gone wrong."""
+    def _check_weights(self, step: int) -> None:
+        """Raise instead of saving non-finite weights."""
         if not all(torch.isfinite(weight).all() for weight in self._network.parameters()):
             raise InputError(f"the weights at step {step} are not finite: lower learning_rate")
 
-    def _tell(self, step: int, last: int, per_epoch: int, pace: Throughput) -> None:
-        parts = self._step.report()
-        if not all(math.isfinite(value) for value in parts.values()):
-            raise InputError(f"the loss before step {step} is not finite: lower learning_rate")
-        pace.mark(step)
-        self._journal.record("train", step, {**parts, "epoch": step / per_epoch})
-        self._show(
+    def _log(self, step: int) -> None:
+        terms = self._step.means()
+        bad_step = self._step.first_bad_step()
+        if bad_step is not None:
+            raise InputError(f"the loss of step {bad_step + 1} or its gradient is not finite: lower learning_rate")
+        self._throughput.update(step)
+        epoch = step / self._steps_per_epoch
+        self._metrics.log("train", step, {**terms, "epoch": epoch})
+        self._on_progress(
             Progress(
                 step=step,
-                epoch=step / per_epoch,
-                captions_per_second=pace.captions_per_second,
-                losses={name: parts[name] for name in ("names", "region_words", "image_words", "worth")},
-                reward=None,
-                learning_rate=self._recipe.learning_rate * _rate(step - 1, last),
-                seconds_left=pace.seconds_for(last - step),
+                epoch=epoch,
+                throughput=self._throughput.examples_per_second,
+                unit="images",
+                losses={name: terms[name] for name in ("classes", "region_words", "image_words", "roi_objectness")},
+                learning_rate=self._recipe.learning_rate * lr_scale(step - 1, self._last_step),
+                seconds_left=self._throughput.seconds_for(self._last_step - step),
             )
         )
 
 
-class _Step:
-    """One step of learning to see; on a GPU it is recorded once and replayed."""
-
-    def __init__(
-        self, network: RegionEncoder, describer: Describer, recipe: VisionRecipe, device: torch.device
-    ) -> None:
-        self._network, self._describer, self._device = network, describer, device
-        groups = _groups(network, describer, recipe)
-        self._rates = [float(group["lr"]) for group in groups]
-        self._weights = [weight for group in groups for weight in group["params"]]
-        on_gpu = device.type == "cuda"
-        if on_gpu:
-            groups = [{**group, "lr": torch.tensor(group["lr"], device=device)} for group in groups]
-        self._optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.99), fused=on_gpu, capturable=on_gpu)
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._given: list[Tensor] = []
-        self._totals: Tensor | None = None
-        self._part_names: tuple[str, ...] = ()
-        self._taken = self._since = 0
-
-    def __call__(self, view: View, said: Said, rate: float) -> None:
-        """Learn from a view of some images, at a share of the learning rates."""
-        for group, full in zip(self._optimiser.param_groups, self._rates, strict=True):
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(full * rate)  # a recorded step reads it from there
-            else:
-                group["lr"] = full * rate
-        given = [*_tensors(view), *_tensors(said)]
-        self._since += 1
-        self._taken += 1
-        if self._device.type != "cuda":
-            self._take(given)
-        elif self._taken <= _STEPS_BEFORE_RECORDING:
-            stream = torch.cuda.Stream(self._device)
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):  # not the usual stream, as recording demands
-                self._take(given)
-            torch.cuda.current_stream().wait_stream(stream)
-        else:
-            if self._graph is None:
-                self._given = [tensor.clone() for tensor in given]
-                self._graph = torch.cuda.CUDAGraph()
-                self._optimiser.zero_grad(set_to_none=True)
-                with torch.cuda.graph(self._graph):
-                    self._take(self._given)
-            for place, tensor in zip(self._given, given, strict=True):
-                place.copy_(tensor)
-            self._graph.replay()
-
-    def report(self) -> dict[str, float]:
-        """Means of all parts over the steps since the last report."""
-        if self._totals is None or not self._since:
-            return {}
-        means = (self._totals / self._since).tolist()
-        self._totals.zero_()
-        self._since = 0
-        return dict(zip(self._part_names, means, strict=True))
-
-    def _take(self, given: list[Tensor]) -> None:
-        view, said = View(*given[:4]), Said(*given[4:])
-        self._optimiser.zero_grad(set_to_none=True)
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
-            loss = self._loss(view, said)
-        loss.total.backward()
-        nn.utils.clip_grad_norm_(self._weights, _CLIP_NORM)
-        self._optimiser.step()
-        parts = torch.stack(list(loss.parts.values()))
-        if self._totals is None:
-            self._totals, self._part_names = torch.zeros_like(parts), tuple(loss.parts)
-        self._totals += parts
-
-    def _loss(self, view: View, said: Said) -> Loss:
-        rough = moved(view.boxes, torch.randn_like(view.boxes) * _JITTER)
-        is_box = (rough[..., 2:] - rough[..., :2]).amin(-1) > _SMALLEST_SIDE
-        rough = torch.where(is_box[..., None], rough, view.whole)
-        maps = self._network.look(view.pixels)
-        whole = view.whole.expand(len(rough), 1, -1)
-        features = self._network.looks(maps, torch.cat([rough, whole], dim=1))
-        first = described(
-            self._network, self._describer, features[:, :-1], features[:, -1], view.is_seen & is_box, said
-        )
-        second = proposed(self._network, maps, view)
-        return Loss(first.total + second.total, {**first.parts, **second.parts})
+def _build_network(recipe: VisionRecipe, dataset: Dataset, class_names: tuple[str, ...]) -> RegionEncoder:
+    embeddings = None
+    if recipe.append_class_embeddings:
+        embeddings = class_name_embeddings(class_names, require_nouns(dataset, recipe.data))
+    config = RegionEncoderConfig(
+        num_classes=len(class_names),
+        image_size=recipe.image_size,
+        feature_size=recipe.feature_size,
+        class_embedding_size=0 if embeddings is None else embeddings.shape[1],
+        vit=ViTConfig(width=recipe.width, num_heads=recipe.heads, depth=recipe.depth),
+    )
+    network = RegionEncoder(config, drop_path=recipe.drop_path)
+    if embeddings is not None:
+        network.class_embeddings.copy_(embeddings)
+    if recipe.backbone:
+        _load_backbone(network, Path(recipe.backbone))
+    return network
 
 
-def _tensors(record: View | Said) -> list[Tensor]:
+def _make_adamw(groups: list[dict[str, Any]], device: torch.device) -> torch.optim.AdamW:
+    on_gpu = device.type == "cuda"
+    if on_gpu:  # a captured step reads learning rates from tensors
+        groups = [{**group, "lr": torch.tensor(group["lr"], device=device)} for group in groups]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.99), fused=on_gpu, capturable=on_gpu)
+
+
+def parameter_groups(network: RegionEncoder, heads: AttributeHeads, recipe: VisionRecipe) -> list[dict[str, Any]]:
+    """Parameters by learning rate and weight decay: layer-wise decay in the backbone, no weight decay on vectors."""
+    depth = network.config.vit.depth
+    groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
+    for name, parameter in [*network.named_parameters(), *heads.named_parameters()]:
+        learning_rate = recipe.learning_rate
+        if name.startswith("backbone."):
+            layer = int(name.split(".")[2]) + 1 if ".blocks." in name else depth + 1 if ".norm." in name else 0
+            learning_rate = recipe.backbone_learning_rate * recipe.layer_decay ** (depth + 1 - layer)
+        groups[learning_rate, recipe.weight_decay if parameter.dim() > 1 else 0.0].append(parameter)
+    return [
+        {"params": parameters, "lr": learning_rate, "weight_decay": decay}
+        for (learning_rate, decay), parameters in groups.items()
+    ]
+
+
+def lr_scale(step: int, last_step: int) -> float:
+    """Learning-rate factor: linear warmup, then cosine decay.
+
+    >>> [round(lr_scale(step, 1000), 2) for step in (0, 199, 500, 999)]
+    [0.01, 0.91, 0.51, 0.01]
+    """
+    warmup = min(1.0, (step + 1) / WARMUP_STEPS)
+    return warmup * (_MIN_LR_SCALE + (1 - _MIN_LR_SCALE) * (1 + math.cos(math.pi * step / last_step)) / 2)
+
+
+def _tensors(record: AugmentedBatch | RegionTargets) -> list[Tensor]:
     return [getattr(record, field.name) for field in fields(record)]
 
 
-def _groups(network: RegionEncoder, describer: Describer, recipe: VisionRecipe) -> list[dict[str, Any]]:
-    """Weights by learning rate: that of the transformer falls from layer to layer; only matrices decay."""
-    depth = network.config.transformer.depth
-    by_rate: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
-    for name, weight in [*network.named_parameters(), *describer.named_parameters()]:
-        rate = recipe.learning_rate
-        if name.startswith("transformer."):
-            layer = int(name.split(".")[2]) + 1 if ".blocks." in name else depth + 1 if ".norm." in name else 0
-            rate = recipe.backbone_learning_rate * recipe.layer_decay ** (depth + 1 - layer)
-        by_rate[rate, recipe.weight_decay if weight.dim() > 1 else 0.0].append(weight)
-    return [{"params": weights, "lr": rate, "weight_decay": decay} for (rate, decay), weights in by_rate.items()]
-
-
-def _rate(step: int, last: int) -> float:
-    """Share of the learning rate: up in a line, then down along a cosine.
-
-    >>> [round(_rate(step, 1000), 2) for step in (0, 199, 500, 999)]
-    [0.01, 0.91, 0.51, 0.01]
-    """
-    rise = min(1.0, (step + 1) / _WARM_UP_STEPS)
-    return rise * (_LEAST_RATE + (1 - _LEAST_RATE) * (1 + math.cos(math.pi * step / last)) / 2)
-
-
-def _images(dataset: Dataset, split: str) -> Int[Tensor, " images"]:
-    """Rows of a split's images that have regions."""
+def _images_with_regions(dataset: Dataset, split: str) -> Int[Tensor, " images"]:
+    """Indices of the images of a split that have regions."""
     if split not in dataset.table.splits:
         return torch.zeros(0, dtype=torch.long)
     columns = dataset.table.columns
-    is_in = columns["image_split"] == split_number(dataset.table, split)
-    return torch.from_numpy(np.flatnonzero(is_in & (np.diff(columns["image_region"].astype(np.int64)) > 0)))
+    in_split = columns["image_split"] == split_index(dataset.table, split)
+    return torch.from_numpy(np.flatnonzero(in_split & (np.diff(columns["region_offsets"].astype(np.int64)) > 0)))
 
 
-def _start_from(network: RegionEncoder, path: Path) -> None:
-    """Take a transformer's weights from a file."""
+def _load_backbone(network: RegionEncoder, path: Path) -> None:
+    """Load ViT weights from a file."""
     try:
         weights = load_file(path)
     except FileNotFoundError as error:
-        raise InputError(
-            f"{path} does not exist: expected the weights of a vision transformer, backbone=FILE"
-        ) from error
+        raise InputError(f"{path} does not exist: expected ViT weights, backbone=FILE") from error
     except SafetensorError as error:
-        raise InputError(f"{path} is no whole safetensors file ({error}): make it again") from error
+        raise InputError(f"{path} is not a complete safetensors file ({error}): write it again") from error
     try:
-        network.transformer.load_state_dict({name: weight.float() for name, weight in weights.items()})
+        network.backbone.load_state_dict({name: weight.float() for name, weight in weights.items()})
     except RuntimeError as error:
-        raise InputError(f"{path} does not fit the transformer ({str(error).splitlines()[-1].strip()})") from error
+        raise InputError(f"{path} does not fit the ViT ({str(error).splitlines()[-1].strip()})") from error
 
 
-def _device(name: str) -> torch.device:
+def _resolve_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device is 'cuda', and there is none: expected cpu or auto")
+        raise InputError("device is 'cuda', but there is no GPU: expected cpu or auto")
     return torch.device(name)

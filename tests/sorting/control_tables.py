@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sct.sorting import SortingTable
+from sct.sorting.batches import ControlTable
 
 CLASSES = ("boy", "cap", "dog", None)
 
@@ -14,7 +14,7 @@ def random_table(lengths, *, members=2, word_size=5, visual_size=None, scores=Fa
     regions = int(per_set.sum())
     vectors = random.normal(size=(len(CLASSES), word_size)).astype(np.float32)
     vectors[-1] = 0
-    return SortingTable(
+    return ControlTable(
         class_names=CLASSES,
         class_vectors=vectors,
         region_class=random.integers(len(CLASSES), size=regions),
@@ -30,7 +30,7 @@ def random_table(lengths, *, members=2, word_size=5, visual_size=None, scores=Fa
 def class_table(controls):
     """Controls as lists of class names, one region a set, everything else the same for all."""
     regions = [name for control in controls for name in control]
-    return SortingTable(
+    return ControlTable(
         class_names=CLASSES,
         class_vectors=np.eye(len(CLASSES), dtype=np.float32),
         region_class=np.array([CLASSES.index(name) for name in regions]),
