@@ -2,9 +2,9 @@
 
     python benchmarks/quality/select_proposals.py DATA/val.jsonl [--bundle default] [--limit IMAGES]
 
-Captions of whole images, scored against all human captions of the image: CIDEr-D, BLEU-4, number of words, and the share
-of the selected regions that overlap a human box with IoU 0.5 or more. Images are in ``images`` next to the grounded
-JSONL file; each is encoded once.
+Captions of whole images, scored against all human captions of the image: CIDEr-D, BLEU-4, number of words, and the
+share of the selected regions that overlap a human box with IoU 0.5 or more. Images are in ``images`` next to the
+grounded JSONL file; each is encoded once.
 """
 
 import argparse

@@ -15,16 +15,16 @@ position`` predicts the position of each set with cross-entropy, and ``pointer``
     python benchmarks/quality/sorters.py recipes/sorter/flickr8k.toml --out build/sorters/flickr8k \
         --detections build/detections.npz
 
-A box gets the highest score of the detections, of any class, that overlap it with IoU 0.5 or more, otherwise 0; a region
-set gets the highest score of its boxes. Ties keep the random input order. ``OUT/scored`` is a copy of the dataset with
-these scores.
+A box gets the highest score of the detections, of any class, that overlap it with IoU 0.5 or more, otherwise 0; a
+region set gets the highest score of its boxes. Ties keep the random input order. ``OUT/scored`` is a copy of the
+dataset with these scores.
 
 The second table bounds the accuracy of any sorter. Over captions of one image with the same region sets, ``agreement``
-is how often two of them have the same order, and ``ceiling`` is an upper bound on the mean accuracy: if the orders of an
-image have probabilities p, two captions agree with probability sum p^2, and the best guess is correct with probability
-max p, at most the square root of that (for two sets, exactly (1 + sqrt(2 sum p^2 - 1)) / 2). The square root is concave,
-so the root of the mean bounds the mean of the roots. Likewise for tau: (2 p - 1)^2 between two captions for a pair of
-sets, |2 p - 1| for the best guess.
+is how often two of them have the same order, and ``ceiling`` is an upper bound on the mean accuracy: if the orders of
+an image have probabilities p, two captions agree with probability sum p^2, and the best guess is correct with
+probability max p, at most the square root of that (for two sets, exactly (1 + sqrt(2 sum p^2 - 1)) / 2). The square
+root is concave, so the root of the mean bounds the mean of the roots. Likewise for tau: (2 p - 1)^2 between two
+captions for a pair of sets, |2 p - 1| for the best guess.
 """
 
 import argparse
@@ -145,8 +145,11 @@ def describe_detections(table: Table, controls: CaptionControls) -> str:
     ]
     sets = [score for control in control_scores for score in control]
     share = 100 * float(np.mean(np.array(sets) > 0))
-    ties = sum(len(set(control)) < len(control) for control in control_scores)
-    return f"{share:.1f} % of {len(sets):,} region sets have a detection; {ties} of {len(control_scores)} controls have equal scores"
+    num_ties = sum(len(set(control)) < len(control) for control in control_scores)
+    return (
+        f"{share:.1f} % of {len(sets):,} region sets have a detection; "
+        f"{num_ties} of {len(control_scores)} controls have ties"
+    )
 
 
 class SharedControls:
@@ -282,9 +285,8 @@ def main() -> None:
         human_grounded = controls.some(np.flatnonzero(controls.human_grounded))
         parts = {"all": controls, "human-grounded": human_grounded} if len(human_grounded) else {"all": controls}
         for name, chosen in parts.items():
-            print(
-                f"detection_probability, mean over {NUM_TIE_ORDERS} random orders of ties, {name}: {score_tie_orders(table, chosen, vectors)}"
-            )
+            scores = score_tie_orders(table, chosen, vectors)
+            print(f"detection_probability, mean over {NUM_TIE_ORDERS} random orders of ties, {name}: {scores}")
     print("\n| human captions: sets | captions | agreement | ceiling | tau between two | tau ceiling |")
     print("| --- |" + " ---: |" * 5)
     for sets, part in agreement.items():

@@ -34,7 +34,7 @@ def write_default_bundle(
     for evaluation, score in zip(evaluations, scores, strict=True):
         if score["settings"]["length_penalty"] != penalty:
             raise SystemExit(
-                f"{evaluation} used length_penalty {score['settings']['length_penalty']}, but the bundle has {penalty}: "
+                f"{evaluation} used length_penalty {score['settings']['length_penalty']}, the bundle has {penalty}: "
                 "evaluate with the same"
             )
     folder.mkdir(parents=True, exist_ok=True)

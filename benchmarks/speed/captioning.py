@@ -1,9 +1,9 @@
-"""How long a caption of an image takes, from a cold start on the command line and warm in Python, and its memory.
+"""Time and memory of captioning an image: cold start of the command line, and warm in Python.
 
     python benchmarks/speed/captioning.py IMAGE... [--model default] [--repeats 10]
 
-Warm, each image is decoded, looked at, its regions detected and chosen, put in order and captioned, as if it were
-new. Run it while nothing else does.
+Warm, each image is decoded, encoded, its proposals selected and sorted, and captioned, without a cache. Run it on an
+idle machine.
 """
 
 import argparse
@@ -21,16 +21,16 @@ from sct.captioner.captioner import CaptionOptions
 
 
 def measure(images: list[Path], model: str, repeats: int) -> None:
-    """Print the figures."""
+    """Print times and peak memory."""
     print(f"{os.cpu_count()} cores, {platform.machine()}, load before {os.getloadavg()[0]:.1f}")
     command = [sys.executable, "-m", "sct", "caption", "--model", model]
     cold = []
     for number in range(3):
-        begun = time.monotonic()
+        start = time.monotonic()
         subprocess.run([*command, str(images[number % len(images)])], check=True, stdout=subprocess.DEVNULL)
-        cold.append(time.monotonic() - begun)
-    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
-    print(f"cold: {min(cold):.2f} to {max(cold):.2f} s, at most {most:.2f} GB")
+        cold.append(time.monotonic() - start)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    print(f"cold: {min(cold):.2f} to {max(cold):.2f} s, peak memory {peak:.2f} GB")
     captioner = sct.load(model)
     options = CaptionOptions(no_repeat_ngram_size=captioner.default_no_repeat_ngram_size)
     for image in images:
@@ -38,14 +38,14 @@ def measure(images: list[Path], model: str, repeats: int) -> None:
     warm = []
     for _ in range(repeats):
         for image in images:
-            begun = time.monotonic()
+            start = time.monotonic()
             captioner.caption(image, options=options)
-            warm.append(1000 * (time.monotonic() - begun))
-    print(f"warm: median {statistics.median(warm):.0f} ms, at most {max(warm):.0f} ms, {len(warm)} captions")
+            warm.append(1000 * (time.monotonic() - start))
+    print(f"warm: median {statistics.median(warm):.0f} ms, maximum {max(warm):.0f} ms, {len(warm)} captions")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("images", type=Path, nargs="+")
     parser.add_argument("--model", default="default")
     parser.add_argument("--repeats", type=int, default=10)

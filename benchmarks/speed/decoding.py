@@ -1,13 +1,13 @@
-"""Captions a second: greedy and beam 5, batch 1 to 1,000, on the CPU or a GPU, beside what the hardware could do.
+"""Captions per second of greedy and beam-5 decoding, batch sizes 1 to 1,000, compared with the hardware limit.
 
     python benchmarks/speed/decoding.py [--device cuda] [--dtype float16] [--int8] [--batches 1 32 100 1000] [--json]
 
 Sizes: the paper's layers (1000 / 1000 / 512) with 10,000 words and 2,048 features, and with 2,600 words and 1,280
-features, the size at which the authors' code was measured on one H200 (beam 5, 20 steps: 102 ms for a batch of 100,
-980 captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms). All 20 steps are taken, and only the
-search is timed: a GroundedCaption takes one more pass over the words that were found. The limit is counted: operations
-of the matrix products over the measured rate of a large one, or bytes of weights read each step over the measured rate
-of a copy, whichever takes longer.
+features, for which the authors' code was measured on one H200 (beam 5, 20 steps: 102 ms for a batch of 100, 980
+captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms). All 20 steps are taken, and only the
+search is timed; grounding takes one more pass over the words found. The limit is the larger of two times: operations of
+the matrix products at the measured rate of a large one, and bytes of weights read per step at the measured rate of a
+copy.
 """
 
 import argparse
@@ -36,7 +36,7 @@ STEPS, DETECTIONS, SLOTS, MEMBERS = 20, 10, 4, 4
 
 
 def random_inputs(examples: int, features: int, device: torch.device) -> ControlBatch:
-    """Ten detections an image, four sets of up to four of them."""
+    """Controls with ten detections per image and four sets of up to four of them."""
     rows = torch.randint(DETECTIONS, (examples, SLOTS, MEMBERS)) + DETECTIONS * torch.arange(examples)[:, None, None]
     mask = torch.arange(MEMBERS) < torch.randint(1, MEMBERS + 1, (examples, SLOTS, 1))
     inputs = ControlBatch(
@@ -49,10 +49,12 @@ def random_inputs(examples: int, features: int, device: torch.device) -> Control
     return inputs.to(device)
 
 
-def seconds(run: Callable[[], object], device: torch.device, least: float = 0.5, most: float = 10.0) -> float:
-    """Median time of a run, after one that does not count; of two runs at least, and of few where they are long."""
+def seconds(
+    run: Callable[[], object], device: torch.device, min_seconds: float = 0.5, max_seconds: float = 10.0
+) -> float:
+    """Median time of a run after one warm-up run; at least two runs, fewer if they are long."""
     times: list[float] = []
-    while len(times) < 3 or (sum(times) < most and (len(times) < 6 or sum(times) < least)):
+    while len(times) < 3 or (sum(times) < max_seconds and (len(times) < 6 or sum(times) < min_seconds)):
         if device.type == "cuda":
             torch.cuda.synchronize()
         start = time.perf_counter()
@@ -63,10 +65,10 @@ def seconds(run: Callable[[], object], device: torch.device, least: float = 0.5,
     return statistics.median(times[1:])
 
 
-def ceilings(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
-    """Operations a second of a large product, bytes a second that a large copy reads.
+def measure_limits(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
+    """Operations per second of a large matrix product, and bytes per second of a large copy.
 
-    On a CPU the block is as large as the weights, which fit into a large cache and are not fetched from memory again.
+    On a CPU the block is as large as the weights, which may stay in the cache between steps.
     """
     size = 8192 if device.type == "cuda" else 1536
     a = torch.randn(size, size, device=device, dtype=dtype)
@@ -77,21 +79,21 @@ def ceilings(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
     return rate, copied / seconds(lambda: target.copy_(block), device)
 
 
-def _plain(search: Search, captioner: FastDecoder, inputs: ControlBatch, settings: SearchConfig) -> object:
-    return search(captioner, captioner.init_state(inputs), settings)
+def _search_uncaptured(search: Search, captioner: FastDecoder, inputs: ControlBatch, config: SearchConfig) -> object:
+    return search(captioner, captioner.init_state(inputs), config)
 
 
 def weights_per_step(config: CaptionerConfig) -> tuple[int, int]:
-    """Weights that every step multiplies with, into the bottom layer and from there to the words."""
+    """Number of weights read per step: attention LSTM, and everything after it."""
     h, f, a = config.hidden_size, config.feature_size, config.attention_size
     bottom = 2 * h * 6 * h + h * (a + f) + h * a
     return bottom, h * (a + 4 * h) + (f + h) * 4 * h + h * config.vocabulary_size
 
 
 def measure(options: argparse.Namespace) -> list[dict[str, object]]:
-    """All rows of the table."""
+    """Measure all sizes, batch sizes and beams."""
     device, dtype = torch.device(options.device), getattr(torch, options.dtype)
-    rate, bandwidth = ceilings(device, dtype)
+    rate, bandwidth = measure_limits(device, dtype)
     rows: list[dict[str, object]] = []
     for label, (vocabulary, features) in SIZES.items():
         config = CaptionerConfig(vocabulary_size=vocabulary, feature_size=features)
@@ -101,12 +103,12 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
         for batch in options.batches:
             inputs = random_inputs(batch, features, device)
             for beam in (1, 5):
-                settings = SearchConfig(beam_size=beam, early_stop=False, max_length=STEPS)
+                search_config = SearchConfig(beam_size=beam, early_stop=False, max_length=STEPS)
                 search = beam_search if beam > 1 else greedy
                 if device.type == "cuda":
-                    elapsed = seconds(partial(CudaGraphSearch(captioner, settings, search), inputs), device)
+                    elapsed = seconds(partial(CudaGraphSearch(captioner, search_config, search), inputs), device)
                 else:
-                    elapsed = seconds(partial(_plain, search, captioner, inputs, settings), device)
+                    elapsed = seconds(partial(_search_uncaptured, search, captioner, inputs, search_config), device)
                 item = torch.finfo(dtype).bits // 8
                 read = bottom + 2 * top if options.int8 else item * (bottom + top)
                 floor = STEPS * max(2 * (bottom + top) * batch * beam / rate, read / bandwidth)
@@ -128,7 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float16" if torch.cuda.is_available() else "float32")
-    parser.add_argument("--int8", action="store_true", help="weights of 8 bits, on a CPU")
+    parser.add_argument("--int8", action="store_true", help="int8 weights, on a CPU")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 100, 1000])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -1,11 +1,11 @@
-"""METEOR and SPICE on human captions: what they say, and how long they take cold and warm.
+"""METEOR and SPICE of human captions: scores, and time cold and warm.
 
     python benchmarks/speed/java_metrics.py val.parquet [--images 500] [--references 4] [--compare]
 
-FILE is a parquet file with a column of captions; the first caption of each image is judged by the ones after it. Each
-tool is timed from nothing (Java starts, no parse is known), then again in the same process, and SPICE also in a new
-process with the parses of the first run, and without a cache. ``--compare`` runs SPICE's own command line on the same
-captions and pycocoevalcap's METEOR, each once, and prints the largest difference of any caption.
+The parquet file has a column of captions; the first caption of each image is scored against the next ones. Each tool is
+timed cold (Java starts, no cached parses), then again in the same process, and SPICE also in a new process with cached
+parses, and without a cache. ``--compare`` also runs SPICE's own command line and pycocoevalcap's METEOR on the same
+captions and prints the largest difference per caption.
 """
 
 import argparse
@@ -39,15 +39,15 @@ print(json.dumps(Meteor().compute_score(*json.load(sys.stdin))))
 
 
 def read_pairs(file: Path, num_images: int, num_references: int) -> Pairs:
-    """The first caption of each image, against those after it."""
-    import pyarrow.parquet  # noqa: PLC0415  only needed here
+    """Pair the first caption of each image with the next ones."""
+    import pyarrow.parquet  # noqa: PLC0415  not a dependency of sct
 
     rows = pyarrow.parquet.read_table(file, columns=["captions"]).slice(0, num_images)["captions"].to_pylist()
     return pair([captions[0] for captions in rows], [captions[1 : 1 + num_references] for captions in rows])
 
 
-def timed(metric: Callable[[], Score], name: str) -> Score:
-    """Run a metric, and print its figure and its time."""
+def print_timed(metric: Callable[[], Score], name: str) -> Score:
+    """Run a metric and print its score and time."""
     start = time.perf_counter()
     score = metric()
     print(f"{name:<46}{100 * score.corpus:>9.4f}{time.perf_counter() - start:>10.2f} s", flush=True)
@@ -55,19 +55,19 @@ def timed(metric: Callable[[], Score], name: str) -> Score:
 
 
 def official_meteor(pairs: Pairs) -> Score:
-    """What pycocoevalcap says, in a process of its own."""
+    """METEOR of pycocoevalcap, in a separate process."""
     references = {row: [" ".join(words) for words in pairs.reference_words(row)] for row in range(len(pairs))}
     candidates = {row: [" ".join(pairs.candidate_words(row))] for row in range(len(pairs))}
-    question = json.dumps([references, candidates])
+    request = json.dumps([references, candidates])
     done = subprocess.run(
-        [sys.executable, "-c", OFFICIAL_METEOR], input=question, stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-c", OFFICIAL_METEOR], input=request, stdout=subprocess.PIPE, text=True, check=True
     )
     corpus, per_caption = json.loads(done.stdout)
     return Score(corpus, np.array(per_caption))
 
 
 def official_spice(pairs: Pairs, folder: Path, memory: str) -> Score:
-    """What SPICE's own command line says, without a cache."""
+    """SPICE of its own command line, without a cache."""
     items = [
         {
             "image_id": row,
@@ -86,9 +86,9 @@ def official_spice(pairs: Pairs, folder: Path, memory: str) -> Score:
 
 
 def print_difference(ours: Score, official: Score) -> None:
-    """How far the two are apart at most."""
+    """Print the largest differences per caption and of the corpus."""
     each = float(np.abs(ours.per_caption - official.per_caption).max())
-    print(f"  largest difference: {each:.1e} of a caption, {abs(ours.corpus - official.corpus):.1e} of the corpus")
+    print(f"  largest difference: {each:.1e} per caption, {abs(ours.corpus - official.corpus):.1e} of the corpus")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -97,29 +97,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--images", type=int, default=500)
     parser.add_argument("--references", type=int, default=4)
-    parser.add_argument("--memory", default="3G", help="what SPICE may take, as Java's -Xmx")
-    parser.add_argument("--compare", action="store_true", help="run the official programs too")
+    parser.add_argument("--memory", default="3G", help="Java heap of SPICE (-Xmx)")
+    parser.add_argument("--compare", action="store_true", help="also run the official programs")
     options = parser.parse_args(arguments)
     pairs = read_pairs(options.file, options.images, options.references)
 
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(f"{datetime.date.today()}, {platform.platform()}, {os.cpu_count()} cores{load}, {len(pairs):,} images")
-    ours = timed(partial(meteor, pairs), "METEOR, from nothing")
-    timed(partial(meteor, pairs), "METEOR, same process")
+    ours = print_timed(partial(meteor, pairs), "METEOR, cold")
+    print_timed(partial(meteor, pairs), "METEOR, same process")
     close_shared_processes()
     if options.compare:
-        print_difference(ours, timed(partial(official_meteor, pairs), "METEOR, by pycocoevalcap"))
+        print_difference(ours, print_timed(partial(official_meteor, pairs), "METEOR of pycocoevalcap"))
     with tempfile.TemporaryDirectory() as folder:
-        ask = partial(spice, pairs, cache_folder=Path(folder) / "cache", memory=options.memory)
-        ours = timed(ask, "SPICE, empty cache, from nothing")
-        timed(ask, "SPICE, parses known, same process")
+        run_spice = partial(spice, pairs, cache_folder=Path(folder) / "cache", memory=options.memory)
+        ours = print_timed(run_spice, "SPICE, empty cache, cold")
+        print_timed(run_spice, "SPICE, cached parses, same process")
         close_shared_processes()
-        timed(ask, "SPICE, parses known, new process")
+        print_timed(run_spice, "SPICE, cached parses, new process")
         close_shared_processes()
-        timed(partial(spice, pairs, use_cache=False, memory=options.memory), "SPICE, without a cache, from nothing")
+        print_timed(partial(spice, pairs, use_cache=False, memory=options.memory), "SPICE, without a cache, cold")
         close_shared_processes()
         if options.compare:
-            official = timed(partial(official_spice, pairs, Path(folder), options.memory), "SPICE, by its command line")
+            official = print_timed(
+                partial(official_spice, pairs, Path(folder), options.memory), "SPICE of its command line"
+            )
             print_difference(ours, official)
 
 

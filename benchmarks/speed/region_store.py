@@ -1,20 +1,19 @@
-"""How fast a region store is read against the authors' HDF5 file, and how much memory its making takes.
+"""Read speed of a region store against the authors' HDF5 file, and peak memory of the conversion.
 
     python benchmarks/speed/region_store.py [--images 1600] [--json]
 
-Writes a file of random detections in the authors' layout (100 an image, 1,600 images are 2.3 GB) to a temporary folder,
-converts it in a process of its own whose peak memory is taken, then reads random batches of 100 images both ways:
+Writes random detections in the authors' layout (100 per image, 1,600 images are 2.3 GB) to a temporary folder, converts
+them in a separate process whose peak memory is recorded, then reads random batches of 100 images in two ways:
 
-- the authors' way: for each image open the file, read its features, boxes and class probabilities, close it;
-- ``RegionStore.gather``, with its features going into one buffer again and again as a training loop does, and, for
-  comparison, into fresh memory each time.
+- like the authors: for each image open the file, read its features, boxes and class probabilities, close it;
+- ``RegionStore.gather`` into a reused buffer, as in training, and, for comparison, into new memory.
 
-Opening costs more the more names a file has, because HDF5 then reads the whole list of them. So the authors' way is
-timed on the file as it is and with as many names as the authors' two files have, the additional ones being links to
-the data of the first image; the batches are the same. The exit status judges the size of Flickr30k, the smaller of the
-authors' files: at least 20 times faster. All three ratios are printed.
+Opening an HDF5 file takes longer the more names it has, since the whole list is read. So the authors' way is timed on
+the file as it is and with as many names as their two files have, the additional ones being links to the data of the
+first image, with the same batches. The exit code is 0 if ``gather`` is at least 20 times faster at the size of
+Flickr30k, the smaller file; all three ratios are printed.
 
-Both files are in the page cache, so this is what the programs cost, not the disk. Times are medians.
+Both files are in the page cache, so that the disk is not measured. Times are medians.
 """
 
 import argparse
@@ -42,12 +41,12 @@ NUM_REGIONS, FEATURE_SIZE, NUM_CLASSES = 100, 2048, 1600
 BATCH_IMAGES = 100
 DATASETS = ("features", "boxes", "cls_prob")
 FLICKR30K_IMAGES, COCO_IMAGES = 31_783, 123_287
-PEAK_LIMIT_MB, RATIO_EXPECTED = 500, 20
+MAX_PEAK_MB, MIN_RATIO = 500, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What one run found."""
+    """Results of a run."""
 
     images: int
     source_gb: float
@@ -56,11 +55,11 @@ class Measurement:
     convert_peak_mb: float
     batches: int
     gather_ms: float
-    gather_fresh_ms: float
+    gather_new_ms: float
     hdf5_ms: dict[int, float]
-    """By the number of images that the file names."""
+    """By the number of images named in the file."""
     ratio: dict[int, float]
-    """How many times faster ``gather`` into a buffer was, in the same turns."""
+    """Speed-up of ``gather`` into a buffer, by the number of images named in the file."""
     cpu: str
     cores: int
     date: str
@@ -78,7 +77,7 @@ def write_source(path: Path, num_images: int) -> None:
 
 
 def add_names(path: Path, first: int, num_images: int) -> None:
-    """Name further images, up to a number of them, that have the data of image 0."""
+    """Add names of further images, with the data of image 0."""
     with h5py.File(path, "a") as file:
         data = {name: file[f"0_{name}"] for name in DATASETS}
         for number in range(first, num_images):
@@ -87,9 +86,9 @@ def add_names(path: Path, first: int, num_images: int) -> None:
 
 
 def convert_and_measure(source: Path, out: Path, result: Path) -> None:
-    """Convert in this process, which must be a fresh one, and note its peak memory in bytes.
+    """Convert in this process, which must be a new one, and write its peak memory in bytes.
 
-    Taken from /proc because ``getrusage`` also counts the process that this one was started from.
+    Read from /proc, because ``getrusage`` also counts the parent process.
     """
     convert_hdf5(source, out, class_names=[f"class {number}" for number in range(NUM_CLASSES)])
     status = Path("/proc/self/status").read_text()
@@ -99,27 +98,27 @@ def convert_and_measure(source: Path, out: Path, result: Path) -> None:
     result.write_text(str(int(peak[1]) * 1024))
 
 
-def read_as_the_authors_do(source: Path, image_ids: Sequence[str]) -> None:
-    """Open the file anew for every image."""
+def read_like_authors(source: Path, image_ids: Sequence[str]) -> None:
+    """Open the file for every image."""
     for image_id in image_ids:
         with h5py.File(source, "r") as file:
             for name in DATASETS:
                 file[f"{image_id}_{name}"][()]
 
 
-def milliseconds(ways: Sequence[Callable[[list[str]], object]], batches: list[list[str]]) -> list[float]:
-    """Median time of a batch in each way; they take turns, so that a busy moment of the machine hits all of them."""
-    times: list[list[float]] = [[] for _ in ways]
+def milliseconds(readers: Sequence[Callable[[list[str]], object]], batches: list[list[str]]) -> list[float]:
+    """Median time per batch of each reader; readers take turns, so that other load affects all of them."""
+    times: list[list[float]] = [[] for _ in readers]
     for image_ids in batches:
-        for way, taken in zip(ways, times, strict=True):
+        for read, taken in zip(readers, times, strict=True):
             start = time.perf_counter()
-            way(image_ids)
+            read(image_ids)
             taken.append(time.perf_counter() - start)
     return [statistics.median(taken) * 1000 for taken in times]
 
 
 def measure(folder: Path, num_images: int, num_batches: int) -> Measurement:
-    """Run everything in a folder."""
+    """Measure in a temporary folder."""
     source, out, result = folder / "source.hdf5", folder / "store", folder / "peak"
     write_source(source, num_images)
     os.sync()  # so that writing the source does not slow the conversion
@@ -129,7 +128,7 @@ def measure(folder: Path, num_images: int, num_batches: int) -> Measurement:
     child.join()
     convert_seconds = time.perf_counter() - start
     if child.exitcode != 0:
-        raise RuntimeError(f"the conversion ended with {child.exitcode}")
+        raise RuntimeError(f"the conversion exited with code {child.exitcode}")
     os.sync()
 
     store = RegionStore.open(out)
@@ -138,7 +137,7 @@ def measure(folder: Path, num_images: int, num_batches: int) -> Measurement:
     buffer = store.new_buffer(BATCH_IMAGES)
     every_image = [list(store.ids[first : first + BATCH_IMAGES]) for first in range(0, len(store), BATCH_IMAGES)]
     for image_ids in every_image:  # bring both files into the page cache
-        read_as_the_authors_do(source, image_ids)
+        read_like_authors(source, image_ids)
         store.gather(image_ids, out=buffer)
     source_gb = source.stat().st_size / 1e9
     hdf5_ms, ratio, gather_times = {}, {}, []
@@ -148,14 +147,14 @@ def measure(folder: Path, num_images: int, num_batches: int) -> Measurement:
         named = max(named, names)
         slow, fast = milliseconds(
             [
-                lambda image_ids: read_as_the_authors_do(source, image_ids),
+                lambda image_ids: read_like_authors(source, image_ids),
                 lambda image_ids: store.gather(image_ids, out=buffer),
             ],
             batches,
         )
         hdf5_ms[named], ratio[named] = slow, slow / fast
         gather_times.append(fast)
-    (gather_fresh_ms,) = milliseconds([store.gather], batches)
+    (gather_new_ms,) = milliseconds([store.gather], batches)
     return Measurement(
         images=num_images,
         source_gb=source_gb,
@@ -164,7 +163,7 @@ def measure(folder: Path, num_images: int, num_batches: int) -> Measurement:
         convert_peak_mb=int(result.read_text()) / 1e6,
         batches=num_batches,
         gather_ms=statistics.median(gather_times),
-        gather_fresh_ms=gather_fresh_ms,
+        gather_new_ms=gather_new_ms,
         hdf5_ms=hdf5_ms,
         ratio=ratio,
         cpu=cpu_model(),
@@ -174,24 +173,24 @@ def measure(folder: Path, num_images: int, num_batches: int) -> Measurement:
 
 
 def cpu_model() -> str:
-    """The processor's name, as Linux gives it."""
+    """Name of the processor (Linux)."""
     model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     return model[1] if model else platform.processor()
 
 
 def table(found: Measurement) -> str:
-    """The measurement as a table in Markdown."""
+    """Format as a Markdown table."""
     rows = [
         (f"source, {found.images} images", f"{found.source_gb:.2f} GB"),
         ("store", f"{found.store_gb:.2f} GB"),
         ("conversion", f"{found.convert_seconds:.1f} s"),
-        ("peak memory of the conversion", f"{found.convert_peak_mb:.0f} MB (expected: under {PEAK_LIMIT_MB})"),
+        ("peak memory of the conversion", f"{found.convert_peak_mb:.0f} MB (limit {MAX_PEAK_MB})"),
         ("100 images, gather into a buffer", f"{found.gather_ms:.1f} ms"),
-        ("100 images, gather into fresh memory", f"{found.gather_fresh_ms:.1f} ms"),
+        ("100 images, gather into new memory", f"{found.gather_new_ms:.1f} ms"),
         *(
             (
                 f"100 images, HDF5 of {names} images opened for each",
-                f"{found.hdf5_ms[names]:.0f} ms, {ratio:.1f} times (expected: {RATIO_EXPECTED})",
+                f"{found.hdf5_ms[names]:.0f} ms, {ratio:.1f} times slower (minimum {MIN_RATIO})",
             )
             for names, ratio in found.ratio.items()
         ),
@@ -203,19 +202,19 @@ def table(found: Measurement) -> str:
 
 
 def main() -> int:
-    """Measure and print; the exit status is 1 where a target was missed."""
+    """Measure and print; returns 1 if a target was missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--images", type=int, default=1600, help="images in the file, 100 or more (1600: 2.3 GB)")
-    parser.add_argument("--batches", type=int, default=25, help="random batches to take the median of")
+    parser.add_argument("--batches", type=int, default=25, help="random batches per median")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    arguments = parser.parse_args()
-    if arguments.images < BATCH_IMAGES or arguments.batches < 1:
+    options = parser.parse_args()
+    if options.images < BATCH_IMAGES or options.batches < 1:
         parser.error(f"expected at least {BATCH_IMAGES} images and 1 batch")
     with tempfile.TemporaryDirectory(prefix="region-store-") as folder:
-        found = measure(Path(folder), arguments.images, arguments.batches)
-    print(json.dumps(asdict(found)) if arguments.json else table(found))
-    reached = found.ratio[max(FLICKR30K_IMAGES, found.images)] >= RATIO_EXPECTED
-    return 0 if found.convert_peak_mb < PEAK_LIMIT_MB and reached else 1
+        found = measure(Path(folder), options.images, options.batches)
+    print(json.dumps(asdict(found)) if options.json else table(found))
+    is_fast = found.ratio[max(FLICKR30K_IMAGES, found.images)] >= MIN_RATIO
+    return 0 if found.convert_peak_mb < MAX_PEAK_MB and is_fast else 1
 
 
 if __name__ == "__main__":

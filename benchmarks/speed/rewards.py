@@ -1,11 +1,11 @@
-"""Time of the rewards on the device: CIDEr-D and noun alignment of 100 samples, against one reference each.
+"""Time of the rewards on the device: CIDEr-D and noun alignment of 100 samples with one reference each.
 
     python benchmarks/speed/rewards.py [--device cuda] [--batch 100] [--documents 600000] [--json]
 
-The data is made up: words of 2,600 by Zipf's law, captions of 8 to 20 words, a document frequency table over 600,000 of
-them, samples that are references with some words changed. One word in three is a noun, with a random vector.
-The rewards must equal a plain Python implementation to 1e-4 on 1,000 of them, and on a GPU they must neither wait for
-it nor fail to be recorded in a CUDA graph; otherwise the command fails.
+Synthetic data: 2,600 words with Zipf frequencies, captions of 8 to 20 words, document frequencies over 600,000 of them,
+and samples that are references with some words replaced. A third of the words are nouns with random vectors. The
+command fails if rewards differ from a plain Python implementation by more than 1e-4 on 1,000 samples, or if on a GPU
+they synchronise or cannot be captured in a CUDA graph.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from sct.training.rewards import (
     AlignmentReward,
     CiderReferences,
     CiderReward,
-    NgramWeights,
+    InverseDocumentFrequencies,
     TokenSequences,
     strip_special_tokens,
 )
@@ -39,8 +39,8 @@ NUM_COMPARED = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
-    """Captions, samples of them, and what nouns there are."""
+class SyntheticData:
+    """Captions, samples, and nouns with vectors."""
 
     captions: TokenSequences
     sampled: Tensor
@@ -49,8 +49,8 @@ class World:
     vectors: Tensor
 
 
-def make_world(documents: int, batch: int) -> World:
-    """Draw captions by Zipf's law, and samples that differ from some of them in about a third of the words."""
+def make_data(documents: int, batch: int) -> SyntheticData:
+    """Draw captions with Zipf word frequencies, and samples that differ in about a third of the words."""
     generator = np.random.default_rng(0)
     chances = 1 / np.arange(1, NUM_WORDS - 3)
     words = 4 + generator.choice(NUM_WORDS - 4, size=(documents, TIME), p=chances / chances.sum())
@@ -58,11 +58,11 @@ def make_world(documents: int, batch: int) -> World:
     rows = generator.integers(documents, size=batch)
     changed = generator.random((batch, TIME)) < 1 / 3
     tokens = np.where(changed, words[generator.integers(documents, size=batch)], words[rows])
-    places = np.arange(TIME)
+    positions = np.arange(TIME)
     ends = np.minimum(lengths[rows] + generator.integers(-2, 3, size=batch), TIME)[:, None]
-    tokens = np.where(places < ends, tokens, np.where(places == ends, EOS, PAD))
+    tokens = np.where(positions < ends, tokens, np.where(positions == ends, EOS, PAD))
     nouns = 4 + np.flatnonzero(generator.random(NUM_WORDS - 4) < 1 / 3)
-    return World(
+    return SyntheticData(
         TokenSequences(torch.from_numpy(words), torch.from_numpy(lengths)),
         torch.from_numpy(tokens),
         torch.from_numpy(rows)[:, None],
@@ -73,7 +73,7 @@ def make_world(documents: int, batch: int) -> World:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rewards:
-    """Both rewards with the references they have prepared."""
+    """Both rewards with their prepared references."""
 
     cider: CiderReward
     alignment: AlignmentReward
@@ -81,23 +81,26 @@ class Rewards:
     alignment_references: AlignmentReferences
 
     def __call__(self, sampled: Tensor, rows: Tensor) -> Tensor:
-        """Score sampled tokens; the answer has CIDEr-D in the first row and alignment in the second."""
-        said = strip_special_tokens(sampled, collapse=True)
+        """Score sampled tokens: CIDEr-D in the first row, alignment in the second."""
+        captions = strip_special_tokens(sampled, collapse=True)
         return torch.stack(
-            [self.cider(said, self.cider_references, rows), self.alignment(said, self.alignment_references, rows)]
+            [
+                self.cider(captions, self.cider_references, rows),
+                self.alignment(captions, self.alignment_references, rows),
+            ]
         )
 
 
-def prepare(world: World, device: torch.device) -> Rewards:
-    """Lay all tables on the device."""
-    captions = TokenSequences(world.captions.words.to(device), world.captions.lengths.to(device))
-    cider = CiderReward(NgramWeights.of_captions(captions))
-    alignment = AlignmentReward.of_vectors(world.nouns, world.vectors, NUM_WORDS).to(device)
+def prepare(data: SyntheticData, device: torch.device) -> Rewards:
+    """Build all tables on the device."""
+    captions = TokenSequences(data.captions.words.to(device), data.captions.lengths.to(device))
+    cider = CiderReward(InverseDocumentFrequencies.from_captions(captions))
+    alignment = AlignmentReward.from_vectors(data.nouns, data.vectors, NUM_WORDS).to(device)
     return Rewards(cider, alignment, cider.prepare(captions), alignment.prepare(captions))
 
 
 def milliseconds(run: Callable[[], object], device: torch.device, rounds: int = 200) -> dict[str, float]:
-    """Median and best time of a run, after some that do not count."""
+    """Median and best time of a run after warm-up."""
     times = []
     for _ in range(rounds):
         if device.type == "cuda":
@@ -107,12 +110,12 @@ def milliseconds(run: Callable[[], object], device: torch.device, rounds: int = 
         if device.type == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
-    counted = [1e3 * taken for taken in times[rounds // 10 :]]
-    return {"median ms": statistics.median(counted), "best ms": min(counted)}
+    measured = [1e3 * taken for taken in times[rounds // 10 :]]
+    return {"median ms": statistics.median(measured), "best ms": min(measured)}
 
 
-def record(run: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-    """Record a run in a CUDA graph; the tensor takes its answer at each replay."""
+def capture(run: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+    """Capture a run in a CUDA graph; replays write to the returned tensor."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -121,8 +124,8 @@ def record(run: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        answer = run()
-    return graph, answer
+        output = run()
+    return graph, output
 
 
 def plain_ngrams(words: Sequence[int]) -> Counter[tuple[int, ...]]:
@@ -141,9 +144,12 @@ def plain_cider(
     gap = max(len(candidate) - 1, 0) - max(len(reference) - 1, 0)
     total = 0.0
     for n in range(1, 5):
-        said, expected = ({g: w for g, w in vector.items() if len(g) == n} for vector in vectors)
-        norm = math.hypot(*said.values()) * math.hypot(*expected.values())
-        shared = sum(min(weight, expected.get(g, 0.0)) * expected.get(g, 0.0) for g, weight in said.items())
+        candidate_weights, reference_weights = ({g: w for g, w in vector.items() if len(g) == n} for vector in vectors)
+        norm = math.hypot(*candidate_weights.values()) * math.hypot(*reference_weights.values())
+        shared = sum(
+            min(weight, reference_weights.get(g, 0.0)) * reference_weights.get(g, 0.0)
+            for g, weight in candidate_weights.items()
+        )
         total += shared / norm if norm else 0.0
     return 10 * total / 4 * math.exp(-(gap**2) / 72)
 
@@ -161,25 +167,25 @@ def plain_alignment(candidate: Sequence[int], reference: Sequence[int], vectors:
 
 
 def plain_words(tokens: Sequence[int]) -> list[int]:
-    """Words before the end, one of several equal ones in a row."""
+    """Words before EOS, with consecutive repetitions collapsed."""
     words = [word for word in tokens[: tokens.index(EOS) if EOS in tokens else None] if word != PAD]
-    return [word for place, word in enumerate(words) if place == 0 or word != words[place - 1]]
+    return [word for index, word in enumerate(words) if index == 0 or word != words[index - 1]]
 
 
-def largest_difference(world: World, answer: Tensor) -> tuple[float, float]:
-    """How far both rewards are from the plain implementation at most."""
-    lengths = world.captions.lengths.tolist()
-    needed = {ngram for tokens in world.sampled.tolist() for ngram in plain_ngrams(plain_words(tokens))}
-    references = [world.captions.words[row, : lengths[row]].tolist() for row in world.rows[:, 0].tolist()]
+def max_difference(data: SyntheticData, rewards: Tensor) -> tuple[float, float]:
+    """Maximum difference of both rewards from the plain implementation."""
+    lengths = data.captions.lengths.tolist()
+    needed = {ngram for tokens in data.sampled.tolist() for ngram in plain_ngrams(plain_words(tokens))}
+    references = [data.captions.words[row, : lengths[row]].tolist() for row in data.rows[:, 0].tolist()]
     needed |= {ngram for reference in references for ngram in plain_ngrams(reference)}
     frequencies: Counter[tuple[int, ...]] = Counter()
-    for words, length in zip(world.captions.words.numpy(), lengths, strict=True):
+    for words, length in zip(data.captions.words.numpy(), lengths, strict=True):
         frequencies.update(needed & plain_ngrams(words[:length].tolist()).keys())
-    units = (world.vectors / world.vectors.norm(dim=1, keepdim=True)).double().numpy()
-    vectors = dict(zip(world.nouns.tolist(), units, strict=True))
-    found = answer.cpu().double().numpy()
+    units = (data.vectors / data.vectors.norm(dim=1, keepdim=True)).double().numpy()
+    vectors = dict(zip(data.nouns.tolist(), units, strict=True))
+    found = rewards.cpu().double().numpy()
     worst = [0.0, 0.0]
-    for row, (tokens, reference) in enumerate(zip(world.sampled.tolist(), references, strict=True)):
+    for row, (tokens, reference) in enumerate(zip(data.sampled.tolist(), references, strict=True)):
         candidate = plain_words(tokens)
         expected = (
             plain_cider(candidate, reference, frequencies, len(lengths)),
@@ -189,14 +195,14 @@ def largest_difference(world: World, answer: Tensor) -> tuple[float, float]:
     return worst[0], worst[1]
 
 
-def measure(rewards: Rewards, world: World, device: torch.device) -> dict[str, float]:
-    """Milliseconds of each part, and of all, step by step and recorded in a CUDA graph."""
-    sampled, rows = world.sampled.to(device), world.rows.to(device)
-    said = strip_special_tokens(sampled, collapse=True)
+def measure(rewards: Rewards, data: SyntheticData, device: torch.device) -> dict[str, float]:
+    """Milliseconds of each part and of all, eager and in a CUDA graph."""
+    sampled, rows = data.sampled.to(device), data.rows.to(device)
+    captions = strip_special_tokens(sampled, collapse=True)
     runs: dict[str, Callable[[], Tensor]] = {
-        "words of the samples": lambda: strip_special_tokens(sampled, collapse=True).words,
-        "CIDEr-D": lambda: rewards.cider(said, rewards.cider_references, rows),
-        "alignment": lambda: rewards.alignment(said, rewards.alignment_references, rows),
+        "strip special tokens": lambda: strip_special_tokens(sampled, collapse=True).words,
+        "CIDEr-D": lambda: rewards.cider(captions, rewards.cider_references, rows),
+        "alignment": lambda: rewards.alignment(captions, rewards.alignment_references, rows),
         "all": lambda: rewards(sampled, rows),
     }
     figures = {
@@ -208,15 +214,15 @@ def measure(rewards: Rewards, world: World, device: torch.device) -> dict[str, f
         expected = rewards(sampled, rows)
         torch.cuda.set_sync_debug_mode("default")
         for name, run in runs.items():
-            graph, answer = record(run)
+            graph, output = capture(run)
             figures |= {f"{name}, graph, {what}": taken for what, taken in milliseconds(graph.replay, device).items()}
-            if name == "all" and not torch.equal(answer, expected):
-                raise SystemExit("a CUDA graph answers otherwise than the steps it recorded")
+            if name == "all" and not torch.equal(output, expected):
+                raise SystemExit("the CUDA graph gives other rewards than eager execution")
     return figures
 
 
 def main() -> None:
-    """Run it."""
+    """Compare with the plain implementation, then measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=100)
@@ -225,12 +231,12 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
 
-    compared = make_world(options.documents, max(options.batch, NUM_COMPARED))
+    compared = make_data(options.documents, max(options.batch, NUM_COMPARED))
     start = time.perf_counter()
     rewards = prepare(compared, device)
     preparation = time.perf_counter() - start
-    answer = rewards(compared.sampled.to(device), compared.rows.to(device))
-    cider, alignment = largest_difference(compared, answer)
+    output = rewards(compared.sampled.to(device), compared.rows.to(device))
+    cider, alignment = max_difference(compared, output)
 
     figures: dict[str, float | str] = {
         "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or "CPU",
@@ -239,13 +245,13 @@ def main() -> None:
         "batch": options.batch,
         "documents": options.documents,
         "n-grams in the table": len(rewards.cider.weights.ngrams),
-        "most nouns in a reference": rewards.alignment_references.nouns.shape[1],
+        "maximum nouns of a reference": rewards.alignment_references.nouns.shape[1],
         "preparation, s": preparation,
         "largest difference, CIDEr-D": cider,
         "largest difference, alignment": alignment,
     }
     sampled, rows = compared.sampled[: options.batch], compared.rows[: options.batch]
-    batch = World(compared.captions, sampled, rows, compared.nouns, compared.vectors)
+    batch = SyntheticData(compared.captions, sampled, rows, compared.nouns, compared.vectors)
     figures |= measure(rewards, batch, device)
     if options.json:
         print(json.dumps(figures))

@@ -1,18 +1,16 @@
-"""Time to put 1,000 controls of 10 region sets in order, from tables of regions to orders with their probabilities.
+"""Time to sort 1,000 controls of 10 region sets, from tables of regions to permutations with probabilities.
 
     python benchmarks/speed/sorting.py [--threads 2] [--runs 15] [--json]
     python benchmarks/speed/sorting.py --agreement build/coco_layout [--threads 2] [--json]
 
 Four cases of the paper's network, and the pointer network. Without features the network sees class and geometry. With
-2,048 features either the controls are those of 200 images of 10 regions, five captions each, as in evaluation, where
-each region goes through the network once; or no two of them share a region, and 10,000 regions take 24 billion
-operations before anything can be put in order, most of which ``precision="int8"`` does in 8 bits. Each figure is the
-best of the runs: other work on the machine only slows it down.
+2,048 features, the controls are either of 200 images with 10 regions and five captions each, as in evaluation, where
+each region is encoded once; or share no region, so that 10,000 regions take 24 billion operations, most of which
+``precision="int8"`` does in int8. Each figure is the best of the runs.
 
-``--agreement`` says how often the order in 8 bits is that in float32. The network is trained on some controls of a
-prepared dataset and asked for the orders of its val split. Its 2,048 features are those that class and box tell
-(``LayoutEncoder``), and the same with a long tail: what is below 0 becomes 0, the rest is cubed, so that few are large,
-as in what a detector sees; rounding does worse on those.
+``--agreement`` compares int8 with float32 permutations. A network is trained on some controls of a prepared dataset and
+sorts its val split. Its 2,048 features are those of ``LayoutEncoder``, and long-tailed ones: negative values become 0,
+others are cubed, so that few are large, like detector features; these are harder to quantize.
 """
 
 import argparse
@@ -40,11 +38,11 @@ from sct.training.sorter.data import TRAINING, VALIDATION, SortingData, score_so
 from sct.vision.layout import LayoutEncoder
 
 CONTROLS, SETS, CLASSES, WORDS, FEATURES, IMAGES = 1000, 10, 80, 300, 2048, 200
-LEARNED_FROM, EPOCHS = 20_000, 3
+NUM_TRAINING, EPOCHS = 20_000, 3
 
 
 def random_inputs(num_regions: int, feature_size: int | None) -> SorterInputs:
-    """Ten sets of one region each; controls beyond the number of regions start over, in another order."""
+    """Controls of ten sets with one region each, in random order; images repeat if there are few regions."""
     random = np.random.default_rng(0)
     images = num_regions // SETS
     members = np.concatenate([random.permutation(SETS) + SETS * (control % images) for control in range(CONTROLS)])
@@ -62,7 +60,7 @@ def random_inputs(num_regions: int, feature_size: int | None) -> SorterInputs:
 
 
 def milliseconds(run: Callable[[], object], runs: int) -> float:
-    """The best of several runs, after one that does not count."""
+    """Best of several runs after a warm-up run."""
     run()
     best = float("inf")
     for _ in range(runs):
@@ -72,50 +70,50 @@ def milliseconds(run: Callable[[], object], runs: int) -> float:
     return 1000 * best
 
 
-def cases() -> Mapping[str, tuple[Sorter, SorterInputs]]:
-    """Sorters of random weights, which take as long as any."""
+def make_cases() -> Mapping[str, tuple[Sorter, SorterInputs]]:
+    """Sorters with random weights, and their inputs."""
     torch.manual_seed(0)
     distinct = CONTROLS * SETS
-    bare = SinkhornSorter(SinkhornNetwork(SinkhornConfig(visual_size=None)).eval())
-    full = SinkhornSorter(SinkhornNetwork(SinkhornConfig(visual_size=FEATURES)).eval())
-    rounded = SinkhornSorter(full.network, precision="int8")
+    layout_only = SinkhornSorter(SinkhornNetwork(SinkhornConfig(visual_size=None)).eval())
+    visual = SinkhornSorter(SinkhornNetwork(SinkhornConfig(visual_size=FEATURES)).eval())
+    int8 = SinkhornSorter(visual.network, precision="int8")
     pointer = PointerSorter(PointerNetwork(PointerConfig(visual_size=None)).eval(), beam_size=1)
     return {
-        "Sinkhorn, class and geometry": (bare, random_inputs(distinct, None)),
-        "Sinkhorn, 2,048 features, 200 images": (full, random_inputs(IMAGES * SETS, FEATURES)),
-        "Sinkhorn, 2,048 features, 10,000 regions": (full, random_inputs(distinct, FEATURES)),
-        "the same, int8": (rounded, random_inputs(distinct, FEATURES)),
+        "Sinkhorn, class and geometry": (layout_only, random_inputs(distinct, None)),
+        "Sinkhorn, 2,048 features, 200 images": (visual, random_inputs(IMAGES * SETS, FEATURES)),
+        "Sinkhorn, 2,048 features, 10,000 regions": (visual, random_inputs(distinct, FEATURES)),
+        "the same, int8": (int8, random_inputs(distinct, FEATURES)),
         "pointer, greedy, class and geometry": (pointer, random_inputs(distinct, None)),
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How alike the orders in 8 bits are to those in float32."""
+    """Agreement of int8 with float32 permutations."""
 
     controls: int
     same: float
-    """Share of controls with the same order."""
+    """Share of controls with the same permutation."""
     accuracy: float
-    """Share of orders that are wholly right, in float32."""
+    """Share of permutations that are entirely correct, in float32."""
     accuracy_int8: float
 
 
 class LongTailed:
-    """Features none of which is below 0, and few of which are large."""
+    """Non-negative features of which few are large."""
 
     def __init__(self, features: Features) -> None:
-        """Take the features to change."""
+        """Wrap other features."""
         self._features = features
 
     def __call__(self, images: Sequence[int]) -> ImageFeatures:
-        """Look them up and change them."""
+        """Return the transformed features of images."""
         found = self._features(images)
         return ImageFeatures(found.regions.relu() ** 3, found.first_row, found.image)
 
 
-def agreement(data: Path) -> dict[str, Agreement]:
-    """Train a network on each kind of features, and compare its orders in both precisions."""
+def measure_agreement(data: Path) -> dict[str, Agreement]:
+    """Train a network on each kind of features and compare its permutations in both precisions."""
     dataset = Dataset.open(data)
     if dataset.nouns is None:
         raise InputError(f"{data} has no noun vectors: prepare it again")
@@ -124,51 +122,51 @@ def agreement(data: Path) -> dict[str, Agreement]:
     table = dataset.table
     layout = LayoutFeatures(LayoutEncoder(table.classes, FEATURES), table)
     train, val = extract_caption_controls(table, TRAINING), extract_caption_controls(table, VALIDATION)
-    some = train.some(np.random.default_rng(0).permutation(len(train))[:LEARNED_FROM])
+    some = train.some(np.random.default_rng(0).permutation(len(train))[:NUM_TRAINING])
     found = {}
     kinds: dict[str, Features] = {"class and box": layout, "the same, long-tailed": LongTailed(layout)}
     for name, features in kinds.items():
-        network = trained(SortingData(table, some, vectors, features), vectors.matrix.shape[1])
-        found[name] = compared(network, SortingData(table, val, vectors, features))
+        network = train_network(SortingData(table, some, vectors, features), vectors.matrix.shape[1])
+        found[name] = compare(network, SortingData(table, val, vectors, features))
     return found
 
 
-def trained(data: SortingData, word_size: int) -> SinkhornNetwork:
-    """A network after some epochs, as ``sct train`` does them."""
+def train_network(data: SortingData, word_size: int) -> SinkhornNetwork:
+    """Train a network for a few epochs, like ``sct train``."""
     torch.manual_seed(0)
     network, random = (
         SinkhornNetwork(SinkhornConfig(word_size=word_size, visual_size=FEATURES)),
         np.random.default_rng(0),
     )
-    optimiser = torch.optim.Adam(network.parameters(), lr=5e-4)
+    optimizer = torch.optim.Adam(network.parameters(), lr=5e-4)
     for _ in range(EPOCHS):
         for batch in data.batches(100, random, random.permutation(len(data))):
             loss = reconstruction_loss(network, batch)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     return network.eval()
 
 
-def compared(network: SinkhornNetwork, data: SortingData) -> Agreement:
-    """Permutations in float32 beside those in 8 bits."""
+def compare(network: SinkhornNetwork, data: SortingData) -> Agreement:
+    """Compare permutations in float32 and int8."""
     sorters = SinkhornSorter(network), SinkhornSorter(network, precision="int8")
     same = [
         (sorters[0].order(batch.inputs).order == sorters[1].order(batch.inputs).order).all(dim=1)
         for batch in data.batches(CONTROLS, np.random.default_rng(0))
     ]
-    right = [score_sorter(sorter, data).accuracy for sorter in sorters]
-    return Agreement(len(data), float(torch.cat(same).double().mean()), *right)
+    accuracies = [score_sorter(sorter, data).accuracy for sorter in sorters]
+    return Agreement(len(data), float(torch.cat(same).double().mean()), *accuracies)
 
 
 def print_agreement(found: Mapping[str, Agreement], *, as_json: bool) -> None:
-    """One line for each kind of features."""
+    """Print one line per kind of features."""
     if as_json:
         print(json.dumps({name: asdict(each) for name, each in found.items()}))
         return
-    print(f"{'features':<24}{'val controls':>14}{'same order %':>14}{'right %':>9}{'right in 8 bits %':>19}")
+    print(f"{'features':<24}{'val controls':>14}{'same order %':>14}{'correct %':>11}{'correct in int8 %':>19}")
     for name, each in found.items():
-        shares = f"{100 * each.same:>14.2f}{100 * each.accuracy:>9.1f}{100 * each.accuracy_int8:>19.1f}"
+        shares = f"{100 * each.same:>14.2f}{100 * each.accuracy:>11.1f}{100 * each.accuracy_int8:>19.1f}"
         print(f"{name:<24}{each.controls:>14,}{shares}")
 
 
@@ -178,14 +176,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--agreement", type=Path, metavar="DATA", help="a prepared dataset, instead of times")
+    parser.add_argument(
+        "--agreement", type=Path, metavar="DATA", help="prepared dataset; compare precisions instead of timing"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.agreement is not None:
-        print_agreement(agreement(options.agreement), as_json=options.json)
+        print_agreement(measure_agreement(options.agreement), as_json=options.json)
         return
     rows = {}
-    for name, (sorter, inputs) in cases().items():
+    for name, (sorter, inputs) in make_cases().items():
         rows[name] = milliseconds(partial(sorter.order, inputs), options.runs)
     if options.json:
         print(json.dumps(rows))

@@ -1,10 +1,10 @@
-"""How long the page takes to say something else when the control changes, in a real browser with a real bundle.
+"""Time of the web page from a changed control to the new caption, in a real browser with a real bundle.
 
     python benchmarks/speed/web_page.py [--model default] [--changes 12] [--screenshots DIR]
 
-Starts ``sct serve``, opens the page in headless Chromium, loads a sample, and adds regions one by one as a person
-would; the time is from the change until the caption that stands there belongs to it. Needs the dev extra and
-Chromium. Run it while nothing else does.
+Starts ``sct serve``, opens the page in headless Chromium, loads a sample image and adds regions one by one; the time is
+from the click until the caption for the new control is shown. Needs the dev extra and Chromium. Run it on an idle
+machine.
 """
 
 import argparse
@@ -16,51 +16,50 @@ import time
 from pathlib import Path
 
 from playwright.sync_api import Page, ViewportSize, sync_playwright
-from serving import server
+from serving import run_server
 
 REGIONS = 4
-"""Added one after the other, then all are cleared."""
+"""Number of regions to add before the control is cleared."""
 PHONE, DESKTOP = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 
 
-def seconds_of_adding(page: Page, number: int) -> float:
-    """Time from a click on a proposal until the caption that it makes stands there, told by the page's own clock."""
-    taken: float = page.evaluate(
+def time_adding_region(page: Page, number: int) -> float:
+    """Seconds from a click on a proposal until its caption is shown, by the page's clock."""
+    seconds: float = page.evaluate(
         """async (number) => {
             const frame = () => new Promise(requestAnimationFrame);
-            const old = "figcaption[aria-busy=true], .words.stale, .words.empty";
-            const isOld = () => document.querySelector(old) !== null;
-            const begun = performance.now();
+            const stale = "figcaption[aria-busy=true], .words.stale, .words.empty";
+            const isStale = () => document.querySelector(stale) !== null;
+            const start = performance.now();
             document.querySelectorAll(".pill")[number].click();
-            while (!isOld()) await frame();
-            while (isOld()) await frame();
-            return (performance.now() - begun) / 1000;
+            while (!isStale()) await frame();
+            while (isStale()) await frame();
+            return (performance.now() - start) / 1000;
         }""",
         number,
     )
-    return taken
+    return seconds
 
 
 def measure(address: str, changes: int, screenshots: Path | None) -> None:
-    """Use the page, and print how long it took."""
+    """Use the page and print times."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport=DESKTOP)
         page.goto(address)
-        begun = time.monotonic()
+        start = time.monotonic()
         page.locator(".sample").nth(1).click()
         page.wait_for_selector(".pill")
-        print(f"a new image: {time.monotonic() - begun:.2f} s until its regions are there")
-        taken = []
+        print(f"new image: {time.monotonic() - start:.2f} s until its proposals are shown")
+        times = []
         for number in range(changes):
             if number and number % REGIONS == 0:
                 page.get_by_role("button", name="Clear").click()
-            # Another one is added first each time, so that no question comes twice.
-            taken.append(seconds_of_adding(page, number // REGIONS))
-        taken.sort()
+            # Start with another region after each clear, so that no control repeats.
+            times.append(time_adding_region(page, number // REGIONS))
+        times.sort()
         print(
-            f"a changed control: {statistics.median(taken):.2f} s at the median, {taken[-1]:.2f} s at most, "
-            f"{len(taken)} changes"
+            f"changed control: median {statistics.median(times):.2f} s, maximum {times[-1]:.2f} s, {len(times)} changes"
         )
         if screenshots is not None:
             screenshots.mkdir(parents=True, exist_ok=True)
@@ -71,11 +70,11 @@ def measure(address: str, changes: int, screenshots: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="default")
     parser.add_argument("--changes", type=int, default=16)
     parser.add_argument("--screenshots", type=Path)
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores, {platform.machine()}, load before {os.getloadavg()[0]:.1f}")
-    with server(["--model", given.model]) as place:
-        measure(f"http://{place}", given.changes, given.screenshots)
+    with run_server(["--model", given.model]) as address:
+        measure(f"http://{address}", given.changes, given.screenshots)
