@@ -21,30 +21,30 @@ def write(folder, nouns: NounTable | None, tags: str | None = None) -> None:
     write_dataset(folder, table, vocabulary, manifest, nouns, tags)
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="is not there: expected a folder made by sct prepare"):
+def test_a_missing_folder_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="does not exist: expected a folder written by sct prepare"):
         Dataset.open(tmp_path / "none")
 
 
-def test_nouns_are_those_it_was_written_with(tmp_path):
+def test_nouns_are_saved(tmp_path):
     write(tmp_path, NOUNS)
     assert Dataset.open(tmp_path).nouns is not None
 
 
-def test_nouns_of_an_earlier_dataset_do_not_stay(tmp_path):
+def test_nouns_of_an_overwritten_dataset_are_removed(tmp_path):
     write(tmp_path, NOUNS)
     write(tmp_path, None)
     assert Dataset.open(tmp_path).nouns is None
 
 
-def test_tags_are_those_it_was_written_with_and_do_not_stay(tmp_path):
+def test_tags_are_saved_and_removed_on_overwrite(tmp_path):
     write(tmp_path, None, "X...DN")
     assert Dataset.open(tmp_path).tags == "X...DN"
     write(tmp_path, None)
     assert Dataset.open(tmp_path).tags is None
 
 
-def test_tags_of_other_words_are_refused(tmp_path):
+def test_tags_of_another_vocabulary_are_an_error(tmp_path):
     write(tmp_path, None, "X...D")
-    with pytest.raises(InputError, match=r"tags\.txt has 5 tags for 6 words"):
+    with pytest.raises(InputError, match=r"tags\.txt is damaged \(it has 5 tags for 6 words\)"):
         Dataset.open(tmp_path)

@@ -1,4 +1,4 @@
-"""PrepareConfig of the tiny corpus, whole, killed, resumed and refused."""
+"""Preparation of the tiny corpus: complete, killed, resumed and rejected."""
 
 import json
 import shutil
@@ -12,14 +12,14 @@ import pytest
 
 from sct.data import shards
 from sct.data.dataset import MANIFEST, TABLE, VOCABULARY, Dataset
-from sct.data.prepare import SHARDS, PrepareConfig, _workplace, prepare
+from sct.data.prepare import SHARDS, PrepareConfig, _shard_folder, prepare
 from sct.data.sources import SourceOptions
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 
 TINY = Path(__file__).parents[2] / "examples" / "tiny"
 
-# Prepares in parts of two images, by two processes, and tells of each part on its standard output.
+# Prepares shards of two images in several processes and prints the progress after each shard.
 CHILD = """
 import sys
 from pathlib import Path
@@ -33,13 +33,13 @@ if __name__ == "__main__":
 """
 
 
-def files_of(folder):
+def read_files(folder):
     return {name: (folder / name).read_bytes() for name in (MANIFEST, TABLE, VOCABULARY)}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    out = tmp_path_factory.mktemp("whole") / "tiny"
+def complete(tmp_path_factory):
+    out = tmp_path_factory.mktemp("complete") / "tiny"
     prepare(TINY, out, PrepareConfig())
     return out
 
@@ -51,31 +51,31 @@ def start_child(out, workers=2):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_makes_a_dataset_that_can_be_read(whole):
-    dataset = Dataset.open(whole)
+def test_prepared_dataset_can_be_opened(complete):
+    dataset = Dataset.open(complete)
     assert len(dataset) == 11
-    assert not (whole / SHARDS).exists()
+    assert not (complete / SHARDS).exists()
     astronaut = dataset["astronaut"]
     assert astronaut == dataset["astronaut.jpg"]
     assert [chunk.class_name for chunk in astronaut.captions[0].chunks] == ["woman", "suit", "helmet", "shuttle"]
     assert dataset.image_path(astronaut) == TINY.resolve() / "images" / "astronaut.jpg"
-    assert dataset.image_path(dataset["beach"]) is None, "there is no image of it"
+    assert dataset.image_path(dataset["beach"]) is None, "its image file is missing"
     assert sum(len(image.captions) for image in dataset) == dataset.manifest.num_captions == 41
 
 
 @pytest.mark.parametrize("kill_after", [0, 1, 3])
-def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, whole, kill_after):
+def test_a_killed_run_is_resumed_with_the_same_result(tmp_path, complete, kill_after):
     out = tmp_path / "tiny"
     child = start_child(out)
     for _ in range(kill_after):
         child.stdout.readline()
-    if not kill_after:  # killed as soon as it has begun
+    if not kill_after:  # killed as soon as it has started
         while child.poll() is None and not (out / SHARDS / "fingerprint.json").exists():
             time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    with pytest.raises(InputError, match="holds no whole dataset"):
+    with pytest.raises(InputError, match="has no complete dataset"):
         Dataset.open(out)
     finished = len(list((out / SHARDS).glob("*.safetensors")))
     assert finished >= kill_after
@@ -83,17 +83,17 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, whole, kill_after):
     output = child.communicate()[0].split("\n")
     assert child.returncode == 0
     assert output[-2] == "11 11"
-    assert files_of(out) == files_of(whole), "parts and workers must not show in the result"
+    assert read_files(out) == read_files(complete), "the result must not depend on shards and workers"
 
 
-def test_one_process_makes_the_same_as_two(tmp_path, whole):
+def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path, complete):
     child = start_child(tmp_path / "tiny", workers=1)
     child.communicate()
     assert child.returncode == 0
-    assert files_of(tmp_path / "tiny") == files_of(whole)
+    assert read_files(tmp_path / "tiny") == read_files(complete)
 
 
-def test_finished_parts_are_not_made_again(tmp_path, monkeypatch, whole):
+def test_finished_shards_are_reused(tmp_path, monkeypatch, complete):
     out = tmp_path / "tiny"
     child = start_child(out)
     child.stdout.readline()
@@ -110,79 +110,82 @@ def test_finished_parts_are_not_made_again(tmp_path, monkeypatch, whole):
     assert stamps == {name: (kept / name).stat().st_mtime_ns for name in stamps}
 
 
-def test_a_build_of_other_settings_is_not_continued(tmp_path):
+def test_a_run_with_other_settings_is_not_resumed(tmp_path):
     out = tmp_path / "tiny"
     child = start_child(out)
     child.stdout.readline()
     child.kill()
     child.wait()
     child.stdout.close()
-    with pytest.raises(InputError, match="unfinished build of another source or setting"):
+    with pytest.raises(InputError, match="unfinished dataset of another source or configuration"):
         prepare(TINY, out, PrepareConfig(min_similarity=0.1))
     prepare(TINY, out, PrepareConfig(overwrite=True))
     assert len(Dataset.open(out)) == 11
 
 
-def test_a_dataset_is_overwritten_only_when_told(tmp_path, whole):
+def test_a_dataset_is_overwritten_only_on_request(tmp_path, complete):
     out = tmp_path / "tiny"
-    shutil.copytree(whole, out)
-    with pytest.raises(InputError, match="already holds a dataset"):
+    shutil.copytree(complete, out)
+    with pytest.raises(InputError, match="already has a dataset"):
         prepare(TINY, out, PrepareConfig())
     prepare(TINY, out, PrepareConfig(overwrite=True))
-    assert files_of(out) == files_of(whole)
+    assert read_files(out) == read_files(complete)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("name", ["thesis.tex", "vocabulary.json"])
-def test_a_folder_of_something_else_is_left_alone(tmp_path, name, overwrite):
+def test_a_folder_with_other_files_is_not_touched(tmp_path, name, overwrite):
     (tmp_path / name).write_text("years of work")
-    with pytest.raises(InputError, match=f"holds {name}"):
+    with pytest.raises(InputError, match=f"has {name}"):
         prepare(TINY, tmp_path, PrepareConfig(overwrite=overwrite))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "years of work")]
 
 
-def test_a_foreign_file_beside_a_dataset_stops_before_anything_is_lost(tmp_path, whole):
+def test_a_dataset_with_other_files_is_not_overwritten(tmp_path, complete):
     out = tmp_path / "tiny"
-    shutil.copytree(whole, out)
+    shutil.copytree(complete, out)
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"holds notes\.txt"):
+    with pytest.raises(InputError, match=r"has notes\.txt"):
         prepare(TINY, out, PrepareConfig(overwrite=True))
-    assert files_of(out) == files_of(whole)
+    assert read_files(out) == read_files(complete)
 
 
-def test_a_failing_run_leaves_the_old_dataset(tmp_path, whole):
+def test_a_failing_run_keeps_the_old_dataset(tmp_path, complete):
     out, source = tmp_path / "tiny", tmp_path / "train.jsonl"
-    shutil.copytree(whole, out)
+    shutil.copytree(complete, out)
     source.write_text("{broken")
-    with pytest.raises(InputError, match="not JSON"):
+    with pytest.raises(InputError, match="invalid JSON"):
         prepare(source, out, PrepareConfig(overwrite=True))
-    assert files_of(out) == files_of(whole)
+    assert read_files(out) == read_files(complete)
 
 
-def test_a_second_run_is_kept_out(tmp_path):
+def test_concurrent_runs_are_an_error(tmp_path):
     out = tmp_path / "tiny"
-    with _workplace(out, "some plan", overwrite=False), pytest.raises(InputError, match="built by another process"):
+    with (
+        _shard_folder(out, "some fingerprint", overwrite=False),
+        pytest.raises(InputError, match="built by another process"),
+    ):
         prepare(TINY, out, PrepareConfig())
 
 
-def test_a_build_killed_before_its_plan_was_written_begins_anew(tmp_path, whole):
+def test_a_run_killed_before_its_fingerprint_was_written_starts_over(tmp_path, complete):
     (tmp_path / "tiny" / SHARDS).mkdir(parents=True)
     prepare(TINY, tmp_path / "tiny", PrepareConfig())
-    assert files_of(tmp_path / "tiny") == files_of(whole)
+    assert read_files(tmp_path / "tiny") == read_files(complete)
 
 
-def test_the_advice_to_skip_bad_lines_can_be_followed(tmp_path, monkeypatch):
+def test_a_run_that_failed_on_a_bad_line_resumes_with_skip_bad(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "IMAGES_PER_SHARD", 2)
     source, out = tmp_path / "train.jsonl", tmp_path / "out"
     source.write_text((TINY / "train.jsonl").read_text() + "{broken\n")
     with pytest.raises(InputError, match="--skip-bad"):
         prepare(source, out, PrepareConfig(workers=1))
-    assert list((out / SHARDS).glob("*.safetensors")), "what was read before is kept"
+    assert list((out / SHARDS).glob("*.safetensors")), "earlier shards are kept"
     assert prepare(source, out, PrepareConfig(workers=1, skip_bad=True)).manifest.num_images == 8
 
 
 @pytest.mark.parametrize("changed", ["the source", "the vectors"])
-def test_a_build_is_not_continued_on_changed_files(tmp_path, changed):
+def test_a_run_is_not_resumed_on_changed_files(tmp_path, changed):
     source, vectors, out = tmp_path / "train.jsonl", tmp_path / "glove.txt", tmp_path / "out"
     source.write_text((TINY / "train.jsonl").read_text() + "{broken\n")
     vectors.write_text("dog 1 0\ncat 0 1\n")
@@ -190,64 +193,66 @@ def test_a_build_is_not_continued_on_changed_files(tmp_path, changed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "IMAGES_PER_SHARD", 2)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        with pytest.raises(InputError, match="not JSON"):
+        with pytest.raises(InputError, match="invalid JSON"):
             prepare(source, out, settings)
         if changed == "the source":
             source.write_text((TINY / "train.jsonl").read_text())
         else:
             vectors.write_text("dog 1 1\ncat 0 1\n")
-        with pytest.raises(InputError, match="unfinished build of another source or setting"):
+        with pytest.raises(InputError, match="unfinished dataset of another source or configuration"):
             prepare(source, out, settings)
 
 
-def test_every_file_of_a_folder_is_read_or_refused(tmp_path):
+def test_every_file_of_a_folder_is_read_or_an_error(tmp_path):
     lines = (TINY / "train.jsonl").read_text().splitlines()
     (tmp_path / "train.jsonl").write_text("\n".join(lines[:3]))
     (tmp_path / "restval.jsonl").write_text("\n".join(lines[3:5]))
     assert prepare(tmp_path, tmp_path / "out", PrepareConfig()).manifest.num_images == 5
     (tmp_path / "validation.jsonl").write_text(lines[6])
-    with pytest.raises(InputError, match=r"holds validation\.jsonl: expected files named by split"):
+    with pytest.raises(InputError, match=r"has validation\.jsonl: expected files named after splits"):
         prepare(tmp_path, tmp_path / "other", PrepareConfig())
 
 
-def test_an_image_in_two_splits_is_named(tmp_path):
+def test_an_image_in_two_splits_is_an_error(tmp_path):
     line = (TINY / "train.jsonl").read_text().splitlines()[0]
     for split in ("train", "val"):
         (tmp_path / f"{split}.jsonl").write_text(line)
-    with pytest.raises(InputError, match=r"val\.jsonl, line 1: image 'astronaut\.jpg' was there before"):
+    with pytest.raises(InputError, match=r"val\.jsonl, line 1: image 'astronaut\.jpg' is listed twice"):
         prepare(tmp_path, tmp_path / "out", PrepareConfig())
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        pytest.param({"source": SourceOptions(mode="reference")}, "--mode is not for grounded JSONL", id="mode"),
-        pytest.param({"source": SourceOptions(min_iou=0.5)}, "--min-iou is not for grounded JSONL", id="overlap"),
-        pytest.param({"source": SourceOptions(image_folder=Path("nowhere"))}, "nowhere is no folder", id="images"),
-        pytest.param({"min_similarity": float("nan")}, "min_similarity is nan", id="not a number"),
+        pytest.param({"source": SourceOptions(mode="reference")}, "--mode does not apply to grounded JSONL", id="mode"),
+        pytest.param(
+            {"source": SourceOptions(min_iou=0.5)}, "--min-iou does not apply to grounded JSONL", id="min_iou"
+        ),
+        pytest.param({"source": SourceOptions(image_folder=Path("nowhere"))}, "nowhere is not a folder", id="images"),
+        pytest.param({"min_similarity": float("nan")}, "got min_similarity nan", id="not a number"),
         pytest.param({"vectors": Path("nowhere")}, "nowhere does not exist", id="vectors"),
     ],
 )
-def test_options_that_make_no_sense_are_refused_before_anything_is_written(tmp_path, settings, message):
+def test_invalid_options_are_rejected_before_anything_is_written(tmp_path, settings, message):
     with pytest.raises(InputError, match=message):
         prepare(TINY, tmp_path / "out", PrepareConfig(**settings))
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_lines_are_skipped_and_counted(tmp_path):
+def test_skipped_lines_are_counted(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     (source / "train.jsonl").write_text((TINY / "train.jsonl").read_text() + "{broken\n")
-    with pytest.raises(InputError, match=r"train\.jsonl, line 9: not JSON"):
+    with pytest.raises(InputError, match=r"train\.jsonl, line 9: invalid JSON"):
         prepare(source, tmp_path / "strict", PrepareConfig())
-    prepared = prepare(source, tmp_path / "lenient", PrepareConfig(skip_bad=True))
-    assert prepared.manifest.num_images == 8
-    assert prepared.manifest.skipped == {"unreadable_inputs": 1}
-    assert "line 9" in prepared.read_errors[0]
+    result = prepare(source, tmp_path / "lenient", PrepareConfig(skip_bad=True))
+    assert result.manifest.num_images == 8
+    assert result.manifest.skipped == {"unreadable_inputs": 1}
+    assert "line 9" in result.read_errors[0]
 
 
-def test_the_papers_index_knows_no_limit(tmp_path):
-    """With -1 "the beach" takes one of the five classes most like it, whatever it is; by default it stays open."""
+def test_without_a_minimum_similarity_more_chunks_are_associated(tmp_path):
+    """With -1, as in the paper, "the beach" takes one of its five most similar classes; by default none."""
     prepare(TINY, tmp_path / "paper", PrepareConfig(min_similarity=-1.0))
     prepare(TINY, tmp_path / "default", PrepareConfig())
     unassociated = [
@@ -265,52 +270,52 @@ def test_the_papers_index_knows_no_limit(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        pytest.param(lambda _: None, "does not exist: expected", id="nothing there"),
-        pytest.param(lambda path: path.mkdir(), "holds nothing of a known kind", id="an empty folder"),
-        pytest.param(lambda path: path.write_text(""), "is of no known kind", id="some file"),
+        pytest.param(lambda _: None, "does not exist: expected", id="missing"),
+        pytest.param(lambda path: path.mkdir(), "has no file of a known format", id="an empty folder"),
+        pytest.param(lambda path: path.write_text(""), "has an unknown format", id="some file"),
     ],
 )
-def test_an_unknown_source_is_refused_before_anything_is_written(tmp_path, make, message):
+def test_an_unknown_source_is_rejected_before_anything_is_written(tmp_path, make, message):
     make(tmp_path / "source")
     with pytest.raises(InputError, match=message):
         prepare(tmp_path / "source", tmp_path / "out", PrepareConfig())
     assert not (tmp_path / "out").exists()
 
 
-def test_an_empty_source_is_refused(tmp_path):
+def test_an_empty_source_is_an_error(tmp_path):
     (tmp_path / "train.jsonl").write_text("")
-    with pytest.raises(InputError, match="holds no image that can be used"):
+    with pytest.raises(InputError, match="has no usable image"):
         prepare(tmp_path / "train.jsonl", tmp_path / "out", PrepareConfig())
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param({"format": "other"}, "not of an sct dataset", id="foreign"),
-        pytest.param({"version": 99}, "version 99, this sct reads", id="newer"),
-        pytest.param({"num_images": 12}, "has 11 images, dataset.json says 12", id="of another table"),
+        pytest.param({"format": "other"}, "got format 'other', expected 'sct dataset'", id="foreign"),
+        pytest.param({"version": 99}, "got version 99 of 'sct dataset', this sct reads version 2", id="newer version"),
+        pytest.param({"num_images": 12}, "it has 11 images, dataset.json says 12", id="another table"),
         pytest.param({"colour": "red"}, "is damaged", id="unknown field"),
     ],
 )
-def test_a_foreign_dataset_is_refused(tmp_path, whole, change, message):
+def test_a_manifest_that_does_not_match_is_an_error(tmp_path, complete, change, message):
     out = tmp_path / "tiny"
-    shutil.copytree(whole, out)
+    shutil.copytree(complete, out)
     manifest = json.loads((out / MANIFEST).read_text())
     (out / MANIFEST).write_text(json.dumps({**manifest, **change}))
     with pytest.raises(InputError, match=message):
         Dataset.open(out)
 
 
-def test_a_vocabulary_of_another_dataset_is_refused(tmp_path, whole):
+def test_a_vocabulary_of_another_dataset_is_an_error(tmp_path, complete):
     out = tmp_path / "tiny"
-    shutil.copytree(whole, out)
+    shutil.copytree(complete, out)
     Vocabulary.from_counts({"dog": 9}).save(out / VOCABULARY)
-    with pytest.raises(InputError, match="of another dataset"):
+    with pytest.raises(InputError, match="belongs to another dataset"):
         Dataset.open(out)
 
 
-def test_an_unknown_image_is_named_with_an_example(whole):
+def test_an_unknown_image_is_an_error_with_an_example(complete):
     with pytest.raises(
         InputError, match=r"'nobody' is not in the dataset: expected one of 11, such as 'astronaut\.jpg'"
     ):
-        Dataset.open(whole)["nobody"]
+        Dataset.open(complete)["nobody"]

@@ -1,10 +1,21 @@
-"""Grouping captions by image and control, on tables made by hand."""
+"""Grouping of captions by image and control."""
+
+import subprocess
+import sys
 
 import pytest
 
-from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.index import caption_text
-from sct.data.samples import image_region_sets, make_samples, sort_region_sets, top_scoring_regions
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.data.samples import (
+    MAX_REGIONS_PER_IMAGE,
+    image_region_sets,
+    make_samples,
+    sort_region_sets,
+    top_scoring_regions,
+    whole_image_regions,
+    whole_image_samples,
+)
 from sct.data.table import build_table
 from sct.errors import InputError
 from sct.regions import Box, Region
@@ -17,7 +28,7 @@ REGIONS = tuple(
 
 
 def caption(*chunks, labels=None):
-    """A word for each chunk, unless labels tell otherwise."""
+    """A caption with one word per chunk, unless labels are given."""
     labels = tuple(range(len(chunks))) if labels is None else labels
     return Caption(f"caption of {len(chunks)}", ("word",) * len(labels), labels, chunks)
 
@@ -43,50 +54,50 @@ def grouped(control, *captions):
             [caption(DOG, CAT), caption(CAT, DOG), caption(DOG, CAT)],
             [(((0,), (1,)), (0, 2)), (((1,), (0,)), (1,))],
             [(((1,), (0,)), (0, 1, 2))],
-            id="order counts in a sequence, and class names order a set",
+            id="sequences are ordered, sets are sorted by class",
         ),
         pytest.param(
             [caption(Chunk("pig", (3, 2))), caption(PIGS)],
             [(((2, 3),), (0, 1))],
             [(((2, 3),), (0, 1))],
-            id="the order of members counts in neither",
+            id="the order of members is ignored",
         ),
         pytest.param(
             [caption(DOG, CAT, DOG), caption(CAT, DOG)],
             [(((0,), (1,), (0,)), (0,)), (((1,), (0,)), (1,))],
             [(((1,), (0,)), (0, 1))],
-            id="named twice is twice in a sequence and once in a set",
+            id="repeated in a sequence, not in a set",
         ),
         pytest.param(
             [caption(DOG, labels=(0, 0, None, 0))],
             [(((0,), (0,)), (0,))],
             [(((0,),), (0,))],
-            id="words between two mentions of one chunk part them",
+            id="two mentions of one chunk",
         ),
     ],
 )
-def test_captions_share_a_sample_where_they_share_the_control(captions, sequences, sets):
+def test_captions_with_equal_controls_share_a_sample(captions, sequences, sets):
     assert grouped("sequence", *captions) == sequences
     assert grouped("set", *captions) == sets
 
 
-def test_without_control_an_image_is_one_sample_of_its_likeliest_regions():
+def test_without_control_an_image_is_one_sample_of_its_top_scoring_regions():
     assert grouped("none", caption(DOG), caption(CAT, DOG)) == [(((0, 1, 2, 3),), (0, 1))]
-    many = tuple(Region(Box(0, 0, 9, 9), "dog", place / 64) for place in range(30))
+    many = tuple(Region(Box(0, 0, 9, 9), "dog", index / 64) for index in range(30))
     table = build_table([image(caption(DOG), regions=many)])
     assert top_scoring_regions(table, 0) == tuple(range(10, 30))
 
 
-def test_images_never_share_a_sample():
+def test_images_do_not_share_samples():
     table = build_table([image(caption(DOG)), image(caption(DOG), image_id="2")])
     assert [(sample.image, sample.captions) for sample in make_samples(table, "val")] == [(0, (0,)), (1, (1,))]
 
 
-def test_only_captions_of_the_split_with_regions_throughout_count():
+def test_captions_of_other_splits_or_with_unassociated_chunks_are_dropped():
     gap = Chunk(None, ())
     table = build_table([image(caption(DOG), split="train"), image(caption(CAT), caption(CAT, gap), image_id="2")])
     assert [sample.captions for sample in make_samples(table, "val")] == [(1,)]
-    # In training a caption with a gap is of use, but it has no control.
+    # Captions with an unassociated chunk are used in training, but have no control.
     table = build_table([image(caption(DOG, gap), caption(CAT), split="train")])
     assert [sample.captions for sample in make_samples(table, "train")] == [(1,)]
 
@@ -98,23 +109,23 @@ WHOLE, GAP = (0, 1, 2, 3), Chunk(None, ())
     ("captions", "sets"),
     [
         pytest.param([caption()], (WHOLE,), id="no chunk"),
-        pytest.param([caption(DOG, CAT), caption(CAT, PIGS, CAT)], ((1,), (0,), (2, 3)), id="each once"),
-        pytest.param([caption(DOG, GAP), caption(GAP)], ((0,), WHOLE), id="a chunk without a region, twice"),
+        pytest.param([caption(DOG, CAT), caption(CAT, PIGS, CAT)], ((1,), (0,), (2, 3)), id="no duplicates"),
+        pytest.param([caption(DOG, GAP), caption(GAP)], ((0,), WHOLE), id="two unassociated chunks"),
         pytest.param(
-            [caption(Chunk("all", WHOLE), GAP)], (WHOLE, WHOLE), id="a chunk without one beside a chunk of all regions"
+            [caption(Chunk("all", WHOLE), GAP)], (WHOLE, WHOLE), id="an unassociated chunk and a chunk of all regions"
         ),
     ],
 )
-def test_an_image_has_the_sets_of_all_its_captions(captions, sets):
+def test_image_region_sets_of_all_captions(captions, sets):
     other = image(caption(DOG), image_id="2", split="train")
     assert image_region_sets(build_table([other, image(*captions)]), "val") == {1: sets}
 
 
-def test_images_without_a_region_or_a_caption_are_left_out():
+def test_images_without_regions_or_captions_have_no_region_sets():
     assert image_region_sets(build_table([image(caption(GAP), regions=()), image(image_id="2")]), "val") == {}
 
 
-def test_the_order_of_a_set_tells_nothing_of_captions():
+def test_sorted_region_sets_do_not_depend_on_their_order():
     table = build_table([image(caption(DOG))])
     assert (
         sort_region_sets(table, 0, ((2,), (0,), (3,)))
@@ -123,24 +134,35 @@ def test_the_order_of_a_set_tells_nothing_of_captions():
     )
 
 
-def test_texts_come_as_they_were_written():
+def test_caption_text_is_unchanged():
     table = build_table([image(caption(DOG), Caption("Ein Hund 🐕 läuft .", ("a",), (0,), (DOG,)))])
     assert caption_text(table, 1) == "Ein Hund 🐕 läuft ."
+
+
+def test_whole_image_samples_keep_their_captions():
+    regions = tuple(Region(Box(0, 0, 9, 9), "dog", 0.5) for _ in range(MAX_REGIONS_PER_IMAGE + 6))
+    many = (*regions, Region(Box(0, 0, 9, 9), "dog", 0.9))
+    table = build_table([image(caption(DOG)), image(caption(DOG), image_id="2", regions=many)])
+    samples = make_samples(table, "val")
+    whole = whole_image_samples(table, samples)
+    assert whole_image_regions(table, 0) == (0, 1, 2, 3)
+    assert whole_image_regions(table, 1) == (*range(MAX_REGIONS_PER_IMAGE - 1), MAX_REGIONS_PER_IMAGE + 6)
+    assert [sample.control for sample in whole] == [(whole_image_regions(table, row),) for row in (0, 1)]
+    assert [sample.captions for sample in whole] == [sample.captions for sample in samples]
 
 
 @pytest.mark.parametrize(
     ("split", "control", "message"),
     [
         pytest.param("test", "sequence", "the dataset has no split 'test': expected one of val", id="split"),
-        pytest.param("val", "order", "control 'order': expected sequence, set, none", id="control"),
+        pytest.param("val", "order", "got control 'order', expected one of sequence, set, none", id="control"),
     ],
 )
-def test_what_is_not_there_is_refused(split, control, message):
-    import subprocess
-    import sys
-
+def test_an_unknown_split_or_control_is_an_error(split, control, message):
+    # In a subprocess: here beartype would reject the control before the function does.
     code = (
-        "from sct.data.samples import make_samples; from sct.data.records import *; from sct.data.table import build_table\n"
+        "from sct.data.records import *\nfrom sct.data.samples import make_samples\n"
+        "from sct.data.table import build_table\n"
         "image = AnnotatedImage(image_id='1', split='val', width=9, height=9, regions=(), captions=())\n"
         f"make_samples(build_table([image]), {split!r}, {control!r})"
     )

@@ -8,7 +8,7 @@ REGIONS = (Region(Box(0, 0, 1, 1), "dog"), Region(Box(1, 1, 2, 2), "cat"))
 
 
 def image(image_id, split, *captions, regions=REGIONS):
-    """Each caption is given by its chunks, of one word each."""
+    """An image with captions given by their chunks, of one word each."""
     return AnnotatedImage(
         image_id=image_id,
         split=split,
@@ -19,7 +19,7 @@ def image(image_id, split, *captions, regions=REGIONS):
     )
 
 
-def test_counts_what_the_paper_counts():
+def test_statistics_of_usable_captions():
     images = [
         image("1", "train", (DOG, CAT), (DOG, GAP)),
         image("2", "train", (GAP,), ()),
@@ -32,22 +32,22 @@ def test_counts_what_the_paper_counts():
     assert (train.num_images, train.num_source_captions, train.num_captions) == (3, 5, 3)
     assert (train.num_noun_chunks, train.num_associated_chunks, train.num_classes) == (5, 3, 2)
     assert train.chunks_per_caption == 5 / 3
-    assert (train.num_without_chunk, train.num_unassociated) == (2, 0), "training fills a gap from the image"
+    assert (train.num_without_chunk, train.num_unassociated) == (2, 0), "training fills unassociated chunks"
     assert (val.num_captions, val.num_noun_chunks, val.num_classes, val.num_unassociated) == (1, 1, 1, 1), (
         "validation does not"
     )
     assert mark_captions(table).usable.tolist() == [True, True, True, False, False, False, True]
 
 
-def test_a_chunk_mentioned_twice_counts_twice():
-    """In reference mode two chunks of one class share a label."""
+def test_repeated_mentions_are_counted():
+    """In reference mode two mentions of one class share a chunk."""
     twice = Caption("", ("a", "dog", "and", "a", "dog"), (0, 0, None, 0, 0), (DOG,))
     again = Caption("", ("dog", "dog"), (0, 0), (DOG,))
-    shown = AnnotatedImage(image_id="1", split="val", width=9, height=9, regions=REGIONS, captions=(twice, again))
-    table, _ = merge_tables([build_table([shown])])
+    twice_image = AnnotatedImage(image_id="1", split="val", width=9, height=9, regions=REGIONS, captions=(twice, again))
+    table, _ = merge_tables([build_table([twice_image])])
     assert compute_statistics(table)["val"].num_noun_chunks == 3
 
 
-def test_a_split_without_usable_captions_has_no_average():
+def test_chunks_per_caption_of_an_empty_split_is_zero():
     table, _ = merge_tables([build_table([image("1", "val", (GAP,))])])
     assert compute_statistics(table)["val"].chunks_per_caption == 0

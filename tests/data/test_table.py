@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import build_table, load_table, merge_tables, save_table
+from sct.data.table import TABLE_FORMAT, build_table, load_table, merge_tables, save_table
 from sct.errors import InputError
 from sct.regions import Box, Region
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=4)
 names = st.sampled_from(["dog", "cat", "hot dog"])
-# Scores and corners that half and single precision hold exactly, so that records come back equal.
+# Scores and corners are exact in half and single precision, so that records round-trip.
 regions = st.builds(
     lambda x, y, w, h, name, score: Region(Box(x, y, x + w, y + h), name, score),
     st.integers(0, 99),
@@ -56,20 +57,20 @@ unique_images = st.lists(images(), max_size=5, unique_by=lambda image: image.ima
 
 
 @given(unique_images)
-def test_packed_images_come_back(annotated):
+def test_images_round_trip(annotated):
     table = build_table(annotated)
     assert [table.image(row) for row in range(len(annotated))] == annotated
 
 
 @given(unique_images.filter(bool), st.data())
-def test_joined_parts_are_the_whole(tmp_path_factory, annotated, data):
+def test_merged_shards_equal_the_complete_table(tmp_path_factory, annotated, data):
     cut = data.draw(st.integers(0, len(annotated)))
-    path = tmp_path_factory.mktemp("parts") / "part.safetensors"
-    parts = []
-    for part in (annotated[:cut], annotated[cut:]):
-        save_table(build_table(part), path)
-        parts.append(load_table(path))
-    table, vocabulary = merge_tables(parts)
+    path = tmp_path_factory.mktemp("shards") / "shard.safetensors"
+    shards = []
+    for shard in (annotated[:cut], annotated[cut:]):
+        save_table(build_table(shard), path)
+        shards.append(load_table(path))
+    table, vocabulary = merge_tables(shards)
     assert [table.image(row) for row in range(len(annotated))] == annotated
     assert table.words == vocabulary.words
     whole, _ = merge_tables([build_table(annotated)])
@@ -83,7 +84,7 @@ def image(image_id="1", split="train", text="a dog"):
     return AnnotatedImage(image_id=image_id, split=split, width=9, height=9, regions=(), captions=(caption,))
 
 
-def test_words_are_counted_in_training_captions_only():
+def test_word_counts_are_of_the_training_split():
     annotated = [image("1", "train", "a dog a"), image("2", "val", "cat cat cat dog")]
     _, vocabulary = merge_tables([build_table(annotated)])
     assert vocabulary.words[4:] == ("a", "dog", "cat")
@@ -92,19 +93,19 @@ def test_words_are_counted_in_training_captions_only():
     assert both.words[4:] == ("cat", "a", "dog")
 
 
-def test_splits_stand_in_the_order_of_the_paper():
+def test_splits_are_ordered_train_val_test():
     table, _ = merge_tables([build_table([image("1", "test"), image("2", "val"), image("3", "train")])])
     assert table.splits == ("train", "val", "test")
 
 
-def test_an_image_twice_is_refused():
+def test_a_repeated_image_is_an_error():
     with pytest.raises(InputError, match="'1' is in the source 2 times"):
         merge_tables([build_table([image("1")]), build_table([image("1")])])
 
 
-def test_a_caption_that_is_not_grounded_is_refused():
+def test_an_ungrounded_caption_is_an_error():
     ungrounded = replace(image(), captions=(Caption("a dog", ("a", "dog")),))
-    with pytest.raises(InputError, match="not grounded yet"):
+    with pytest.raises(InputError, match="is not grounded"):
         build_table([ungrounded])
 
 
@@ -114,9 +115,11 @@ def test_a_caption_that_is_not_grounded_is_refused():
         pytest.param(lambda path: path.unlink(), "does not exist", id="missing"),
         pytest.param(lambda path: path.write_bytes(b""), "is damaged", id="empty"),
         pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-9]), "is damaged", id="truncated"),
+        pytest.param(lambda path: TABLE_FORMAT.save_tensors(path, {}), "is damaged", id="missing columns"),
+        pytest.param(lambda path: save_file({}, path), "got format None", id="no header"),
     ],
 )
-def test_a_damaged_table_is_refused(tmp_path, damage, message):
+def test_a_damaged_table_is_an_error(tmp_path, damage, message):
     path = tmp_path / "table.safetensors"
     save_table(build_table([image()]), path)
     damage(path)

@@ -1,7 +1,6 @@
-"""The words of a caption against what the official tool said.
+"""Comparison with the official tokenizer.
 
-Every expected value was recorded from the Java tokeniser in pycocoevalcap 1.2 (its punctuation list applied), not
-worked out by hand.
+Expected values were recorded from the Java tokenizer of pycocoevalcap 1.2, with its punctuation list applied.
 """
 
 import pytest
@@ -12,7 +11,7 @@ from sct.language import tokenizer
 from sct.language.tokenizer import Token, tokenize, tokenize_with_spans
 
 RECORDED = [
-    # nothing at all
+    # no words
     ("", ""),
     (" ", ""),
     (".", ""),
@@ -73,7 +72,7 @@ RECORDED = [
     ("#5 and (#6)", "# 5 and -lrb- # 6 -rrb-"),
     ("5'6\" tall", "5 6 tall"),
     ("a 4x4 and a 3D film", "a 4x4 and a 3d film"),
-    # signs
+    # symbols
     ("a (small) box [blue] {red}", "a -lrb- small -rrb- box -lsb- blue -rsb- -lcb- red -rcb-"),
     ("she said \"stop\" and 'go' and ``wait''", "she said stop and go and wait"),
     ("what?! no!! really???", "what ?! no !! really ???"),
@@ -86,18 +85,18 @@ RECORDED = [
     ("see www.site.com", "see www.site.com"),
     ("site.com is up", "site.com is up"),
     ("open 5.jpg or pic.png", "open 5.jpg or pic.png"),
-    # beyond ASCII
+    # non-ASCII
     ("the man\u2019s \u201cbig\u201d caf\xe9 \u2026 \u2014 na\xefve", "the man 's big caf\xe9 na\xefve"),
     ("a happy \U0001f600 face\U0001f600s", "a happy face s"),
     ("zero\u200bwidth and no\xa0break", "zero width and no break"),
-    # spaces
+    # whitespace
     ("  a  cat\tsat\n on a mat  ", "a cat sat on a mat"),
     ("\n", ""),
 ]
 
 
 @pytest.mark.parametrize(("text", "words"), [pytest.param(text, words, id=ascii(text)) for text, words in RECORDED])
-def test_cuts_as_the_official_tool_does(text, words):
+def test_equals_the_official_tokenizer(text, words):
     expected = words.split(" ") if words else []
     assert tokenize(text) == expected
     assert [word.text for word in tokenize_with_spans(text)] == expected
@@ -108,17 +107,21 @@ def test_cuts_as_the_official_tool_does(text, words):
     [
         pytest.param("", [], id="no text"),
         pytest.param("  A cat.", [("a", "A"), ("cat", "cat")], id="lower case and without the full stop"),
-        pytest.param("I can't", [("i", "I"), ("ca", "ca"), ("n't", "n't")], id="a word in two"),
-        pytest.param("(it\u2019s)", [("-lrb-", "("), ("it", "it"), ("'s", "\u2019s"), ("-rrb-", ")")], id="rewritten"),
-        pytest.param("5\ncups", [("5", "5"), ("cups", "cups")], id="a line break counts as a space"),
-        pytest.param("wait.... etc.", [("wait", "wait"), ("etc.", "etc.")], id="signs leave no word"),
+        pytest.param("I can't", [("i", "I"), ("ca", "ca"), ("n't", "n't")], id="a contraction"),
+        pytest.param(
+            "(it\u2019s)",
+            [("-lrb-", "("), ("it", "it"), ("'s", "\u2019s"), ("-rrb-", ")")],
+            id="rewritten brackets and quotes",
+        ),
+        pytest.param("5\ncups", [("5", "5"), ("cups", "cups")], id="a line break"),
+        pytest.param("wait.... etc.", [("wait", "wait"), ("etc.", "etc.")], id="dropped punctuation"),
     ],
 )
-def test_words_keep_the_place_they_came_from(text, words):
+def test_spans_cover_the_original_text(text, words):
     assert [(word.text, text[word.start : word.end]) for word in tokenize_with_spans(text)] == words
 
 
-def test_places_count_from_the_start_of_the_text():
+def test_spans_are_relative_to_the_text():
     assert tokenize_with_spans("a dog's  toy") == [
         Token("a", 0, 1),
         Token("dog", 2, 5),
@@ -138,7 +141,7 @@ captions = st.lists(
 
 
 @given(captions)
-def test_places_grow_and_lie_inside_the_text(text):
+def test_spans_are_ordered_and_within_the_text(text):
     words = tokenize_with_spans(text)
     edges = [edge for word in words for edge in (word.start, word.end)]
     assert edges == sorted(edges)
@@ -148,19 +151,19 @@ def test_places_grow_and_lie_inside_the_text(text):
 
 
 @given(captions)
-def test_no_letter_or_digit_is_lost(text):
-    covered = {place for word in tokenize_with_spans(text) for place in range(word.start, word.end)}
-    assert not [place for place, sign in enumerate(text) if sign.isascii() and sign.isalnum() and place not in covered]
+def test_every_letter_and_digit_is_in_a_token(text):
+    covered = {index for word in tokenize_with_spans(text) for index in range(word.start, word.end)}
+    assert not [index for index, char in enumerate(text) if char.isascii() and char.isalnum() and index not in covered]
 
 
 @given(st.lists(st.sampled_from(["a", "cat", "sat", "dogs", "Two", "mat"]), max_size=8))
-def test_plain_words_come_back_in_lower_case(words):
+def test_plain_words_are_lower_cased(words):
     assert tokenize(" ".join(words)) == [word.lower() for word in words]
 
 
-def test_what_is_remembered_stays_bounded(monkeypatch):
-    monkeypatch.setattr(tokenizer, "_MOST_PIECES_KEPT", 10)
+def test_the_memo_is_bounded(monkeypatch):
+    monkeypatch.setattr(tokenizer, "_MAX_MEMO_SIZE", 10)
     numbered = [f"cat{number}" for number in range(100)]
     assert tokenize(" ".join(numbered)) == numbered
     assert [word.text for word in tokenize_with_spans(" ".join(numbered))] == numbered
-    assert max(len(tokenizer._texts_of_piece), len(tokenizer._words_of_piece)) <= 10
+    assert max(len(tokenizer._texts_of_piece), len(tokenizer._tokens_of_piece)) <= 10

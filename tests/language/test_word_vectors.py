@@ -15,7 +15,7 @@ BINARY = f"{len(WORDS)} 2\n".encode() + b"".join(
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
+def _temporary_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -27,7 +27,7 @@ def _own_cache(tmp_path, monkeypatch):
         pytest.param("vectors.bin", BINARY, id="word2vec binary"),
     ],
 )
-def test_reads_the_three_formats_alike_and_from_the_cache(tmp_path, name, content):
+def test_all_formats_give_equal_vectors_parsed_or_cached(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content)
     for attempt in ("parsed", "from the cache"):
@@ -50,18 +50,18 @@ def test_similarity_is_the_cosine(tmp_path):
     assert "okapi" not in vectors
 
 
-def test_a_name_of_two_words_is_their_mean(tmp_path):
+def test_the_unit_vector_of_two_words_is_that_of_their_mean(tmp_path):
     path = tmp_path / "glove.txt"
     path.write_bytes(GLOVE)
     vectors = load_vectors(path)
     np.testing.assert_allclose(
         vectors.unit_vector(["dog", "cat"]), np.array([1.6, 0.8]) / np.hypot(1.6, 0.8), rtol=1e-6
     )
-    assert vectors.unit_vector(["dog", "okapi"]) is None, "half a name is another name"
+    assert vectors.unit_vector(["dog", "okapi"]) is None, "an unknown word"
     assert vectors.unit_vector([]) is None
 
 
-def test_a_changed_file_is_read_anew(tmp_path):
+def test_a_changed_file_is_parsed_again(tmp_path):
     path = tmp_path / "glove.txt"
     path.write_bytes(GLOVE)
     load_vectors(path)
@@ -73,26 +73,26 @@ def test_a_changed_file_is_read_anew(tmp_path):
     ("content", "message"),
     [
         pytest.param(b"", "is empty", id="empty file"),
-        pytest.param(b"dog 1.0 0.0\ncat 1.0\n", "line 2", id="a number short"),
+        pytest.param(b"dog 1.0 0.0\ncat 1.0\n", "line 2", id="a missing number"),
         pytest.param(b"dog 1.0 0.0\ncat 1.0 x\n", "line 2", id="not a number"),
         pytest.param(b"dog 1.0 nan\n", "line 1", id="not finite"),
         pytest.param(b"dog\n", "line 1", id="only words"),
         pytest.param(BINARY[:-6], "ends inside vector 5 of 5", id="truncated binary"),
     ],
 )
-def test_names_the_line_that_is_wrong(tmp_path, content, message):
+def test_an_invalid_file_is_an_error_with_the_line(tmp_path, content, message):
     path = tmp_path / "glove.txt"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         load_vectors(path)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"nowhere\.txt does not exist"):
         load_vectors(tmp_path / "nowhere.txt")
 
 
-def test_glove_of_the_registry_package():
+def test_packaged_glove():
     vectors = load_vectors()
     assert vectors.name == DEFAULT_VECTORS
     assert vectors.matrix.shape == (400_000, 50)

@@ -25,7 +25,7 @@ def region(x, class_name=None):
 
 
 def phrases(caption):
-    """Words of each chunk and its regions."""
+    """Words and record of each chunk."""
     return [
         (
             " ".join(word for word, label in zip(caption.words, caption.chunk_of_word, strict=True) if label == index),
@@ -35,7 +35,7 @@ def phrases(caption):
     ]
 
 
-def test_grounds_on_all_detections_of_the_class_and_marks_the_rest(grounder):
+def test_chunks_take_all_detections_of_their_class_or_stay_unassociated(grounder):
     regions = [region(0, "dog"), region(10, "person"), region(20, "dog")]
     [found] = grounder.ground([image(plain("A boy walks two dogs along a beach ."), regions=regions)])
     assert phrases(found.captions[0]) == [
@@ -46,7 +46,7 @@ def test_grounds_on_all_detections_of_the_class_and_marks_the_rest(grounder):
     assert found.captions[0].auto_grounded
 
 
-def test_takes_over_what_people_grounded_and_names_it(grounder):
+def test_human_groundings_are_named_and_transferred(grounder):
     text = "A boy in a red cap"
     human = Caption(text, tuple(tokenize(text)), (0, 0, None, 1, 1, 1), (Chunk(None, (0,)), Chunk(None, (1,))))
     [found] = grounder.ground([image(human, plain("The boy wears a cap ."), regions=[region(0), region(10)])])
@@ -56,7 +56,7 @@ def test_takes_over_what_people_grounded_and_names_it(grounder):
     assert [region.class_name for region in found.regions] == ["boy", "cap"]
 
 
-def test_detections_ground_what_people_left(grounder):
+def test_detections_ground_chunks_without_a_human_grounding(grounder):
     human = Caption("A boy", ("a", "boy"), (0, 0), (Chunk(None, (0,)),))
     regions = [region(0), region(10, "dog")]
     [found] = grounder.ground([image(human, plain("The boy pets a dog ."), regions=regions)])
@@ -66,25 +66,25 @@ def test_detections_ground_what_people_left(grounder):
 @pytest.mark.parametrize(
     ("text", "labels", "noun"),
     [
-        pytest.param("A set of stairs", (0, 0, 0, 0), "stair", id="what is measured"),
-        pytest.param("A man in a cap", (0, 0, 0, 0, 0), "man", id="the first noun of a long mention"),
-        pytest.param("Running fast", (0, 0), "fast", id="no noun: the last word"),
+        pytest.param("A set of stairs", (0, 0, 0, 0), "stair", id="measured noun"),
+        pytest.param("A man in a cap", (0, 0, 0, 0, 0), "man", id="first noun of a long mention"),
+        pytest.param("Running fast", (0, 0), "fast", id="last word without a noun"),
     ],
 )
-def test_a_mention_is_named_by_its_noun(grounder, text, labels, noun):
+def test_mentions_are_named_by_their_noun(grounder, text, labels, noun):
     human = Caption(text, tuple(tokenize(text)), labels, (Chunk(None, (0,)),))
     [found] = grounder.ground([image(human, regions=[region(0)])])
     assert found.captions[0].chunks[0].class_name == noun
 
 
-def test_what_is_grounded_and_named_passes_untouched(grounder):
+def test_grounded_and_named_images_are_unchanged(grounder):
     done = image(
         Caption("A boy", ("A", "boy"), (0, 0), (Chunk("boy", (0,)), Chunk(None, ()))), regions=[region(0, "boy")]
     )
     assert list(grounder.ground([done])) == [done]
 
 
-def test_a_caption_without_words_has_no_chunks(grounder):
+def test_an_empty_caption_has_no_chunks(grounder):
     [found] = grounder.ground(
         [
             image(plain("")),

@@ -1,10 +1,10 @@
-"""Features of a dataset's regions, from a store and from class and box."""
+"""Features of a dataset's regions: from a store, from class and box, and cached."""
 
 import numpy as np
 import pytest
 import torch
 
-from sct.data.features import LayoutFeatures, StoreFeatures, image_descriptors, make_features
+from sct.data.features import CachedFeatures, LayoutFeatures, StoreFeatures, image_descriptors, make_features
 from sct.data.records import AnnotatedImage
 from sct.data.table import build_table
 from sct.errors import InputError
@@ -23,14 +23,14 @@ def table():
             split="val",
             width=100,
             height=50,
-            regions=tuple(Region(Box(place, 5, place + 20, 25), ("cat", None)[place % 2]) for place in range(count)),
+            regions=tuple(Region(Box(index, 5, index + 20, 25), ("cat", None)[index % 2]) for index in range(count)),
             captions=(),
         )
         for name, count in COUNTS.items()
     ])  # fmt: skip
 
 
-def store_of(folder, counts):
+def make_store(folder, counts):
     with RegionStoreWriter(folder, feature_size=SIZE, class_names=("cat",)) as writer:
         for number, (name, count) in enumerate(counts.items()):
             features = np.arange(count * SIZE, dtype=np.float32).reshape(count, SIZE) + number
@@ -49,29 +49,29 @@ def store_of(folder, counts):
     return RegionStore.open(folder)
 
 
-def test_a_store_gives_rows_and_means_of_the_images_asked_for(tmp_path, table):
-    store = store_of(tmp_path / "store", COUNTS)
+def test_store_features_of_selected_images(tmp_path, table):
+    store = make_store(tmp_path / "store", COUNTS)
     found = StoreFeatures(store, table)([2, 1, 0])
     assert found.first_row.tolist() == [0, 3, 3]
     torch.testing.assert_close(found.regions[3:], torch.from_numpy(store.image("a").features.astype(np.float32)))
-    # Image c: rows of 2, 3, 4, 5 and of 10, 11, 12, 13 with zeros between them.
+    # Image c has rows (2, 3, 4, 5), zeros, and (10, 11, 12, 13).
     torch.testing.assert_close(found.image[0], torch.tensor([12.0, 14, 16, 18]) / 3)
     assert found.image[1].tolist() == [0] * SIZE
-    without = StoreFeatures(store, table, skip_zeros=True)([2])
-    torch.testing.assert_close(without.image[0], torch.tensor([12.0, 14, 16, 18]) / 2)
+    nonzero = StoreFeatures(store, table, skip_zeros=True)([2])
+    torch.testing.assert_close(nonzero.image[0], torch.tensor([12.0, 14, 16, 18]) / 2)
 
 
-def test_a_store_of_other_regions_is_refused(tmp_path, table):
-    store = store_of(tmp_path / "store", COUNTS | {"c": 1})
+def test_a_store_with_other_regions_is_an_error(tmp_path, table):
+    store = make_store(tmp_path / "store", COUNTS | {"c": 1})
     with pytest.raises(InputError, match=r"'c' has 3 regions in the dataset and 1 in .*: expected the store"):
         StoreFeatures(store, table)([0, 2])
 
 
-def test_class_and_box_tell_features(table):
+def test_layout_features_of_class_and_box(table):
     encoder = LayoutEncoder(("dog", "cat"), SIZE)
     found = LayoutFeatures(encoder, table)([2, 0])
     assert found.first_row.tolist() == [0, 3]
-    # Relative to an image of 100 x 50; cat is the encoder's class 1, -1 stands for none.
+    # Relative to an image of 100 x 50; cat is class 1 of the encoder, -1 means no class.
     boxes = torch.tensor([[0, 0.1, 0.2, 0.5], [0.01, 0.1, 0.21, 0.5]])
     expected = encoder(torch.tensor([1, -1]), boxes)
     torch.testing.assert_close(found.regions[3:], expected)
@@ -79,22 +79,38 @@ def test_class_and_box_tell_features(table):
     assert LayoutFeatures(encoder, table)([1]).regions.shape == (0, SIZE)
 
 
-def test_a_class_that_the_encoder_does_not_know_is_refused(table):
+def test_a_class_unknown_to_the_encoder_is_an_error(table):
     with pytest.raises(InputError, match="'cat' is unknown"):
         LayoutFeatures(LayoutEncoder(("dog",), SIZE), table)
 
 
-def test_a_store_comes_first_and_nothing_at_all_is_refused(tmp_path, table):
+def test_a_store_takes_precedence_and_one_source_is_required(tmp_path, table):
     encoder = LayoutEncoder(("cat",), SIZE)
     assert isinstance(make_features(table, None, encoder), LayoutFeatures)
-    assert isinstance(make_features(table, store_of(tmp_path / "store", COUNTS), encoder), StoreFeatures)
-    with pytest.raises(InputError, match="no encoder of regions, and no features were given"):
+    assert isinstance(make_features(table, make_store(tmp_path / "store", COUNTS), encoder), StoreFeatures)
+    with pytest.raises(InputError, match="no layout encoder and no features were given"):
         make_features(table, None, None)
 
 
-def test_descriptors_are_means_of_what_counts():
+def test_image_descriptors_are_masked_means():
     regions = torch.tensor([[1.0, 10.0], [2.0, 20.0], [6.0, 60.0], [0.0, 0.0], [2.0, 4.0]])
-    counted = torch.tensor([True, True, False, True, True])
-    found = image_descriptors(regions, np.array([0, 2, 2, 3, 5]), counted)
-    # Two regions; no region; one that does not count; one of zeros, which the authors' code would take for padding.
+    mask = torch.tensor([True, True, False, True, True])
+    found = image_descriptors(regions, np.array([0, 2, 2, 3, 5]), mask)
+    # Two regions; no region; one masked region; one of zeros, which the authors' code would treat as padding.
     assert found.tolist() == [[1.5, 15.0], [0.0, 0.0], [0.0, 0.0], [1.0, 2.0]]
+
+
+def test_cached_features_of_some_images(table):
+    features = LayoutFeatures(LayoutEncoder(("cat",), SIZE), table)
+    cached, expected = CachedFeatures(features([2, 0]), [2, 0])([0]), features([0])
+    first = int(cached.first_row[0])
+    torch.testing.assert_close(cached.regions[first : first + COUNTS["a"]], expected.regions)
+    torch.testing.assert_close(cached.image, expected.image)
+
+
+def test_cached_features_from_regions():
+    regions = [[Region(Box(0, 0, 1, 1), feature=np.full(SIZE, value)) for value in image] for image in ([1, 2], [3])]
+    found = CachedFeatures.from_regions(regions, [np.full(SIZE, 5), np.full(SIZE, 6)])([1, 0])
+    assert found.first_row.tolist() == [2, 0]
+    assert found.regions[:, 0].tolist() == [1, 2, 3]
+    assert found.image[:, 0].tolist() == [6, 5]
