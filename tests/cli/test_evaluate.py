@@ -123,12 +123,18 @@ def test_default_output_folder(tiny, bundle, tmp_path, capsys, monkeypatch):
         pytest.param(["--control", "none", "--split", "test"], "no split 'test'", id="unknown split"),
         pytest.param(["--control", "none", "--metrics", "x"], "got unknown metric 'x'", id="unknown metric"),
         pytest.param(["--control", "none", "--features", "nowhere"], "nowhere", id="missing store"),
-        pytest.param(["--control", "none", "--device", "abacus"], "device 'abacus' is unknown", id="unknown device"),
+        pytest.param(
+            ["--control", "none", "--device", "abacus"], "device is 'abacus', expected cpu or cuda", id="unknown device"
+        ),
         pytest.param(["--oracle", "0"], "--oracle", id="no captions"),
         pytest.param(["--control", "none", "--length-penalty", "-1"], "--length-penalty", id="negative length penalty"),
-        pytest.param(["--control", "none", "--length-penalty", "inf"], "length_penalty is inf", id="infinite length penalty"),
         pytest.param(
-            ["--control", "none", "--length-penalty", "1", "--reference"], "authors' search has none", id="length penalty in reference mode"
+            ["--control", "none", "--length-penalty", "inf"], "length_penalty is inf", id="infinite length penalty"
+        ),
+        pytest.param(
+            ["--control", "none", "--length-penalty", "1", "--reference"],
+            "authors' search has none",
+            id="length penalty in reference mode",
         ),
     ],
 )
@@ -146,6 +152,6 @@ def test_bundle_without_encoder_needs_features(tiny, capsys, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     bare = make_bundle(tiny, "bare")
     assert run(["evaluate", str(bare), str(tiny), "--control", "none"]) == 2
-    assert "name the region store" in capsys.readouterr().err
+    assert "give the region store" in capsys.readouterr().err
     assert run(["evaluate", "nowhere", str(tiny), "--control", "none"]) == 2
     assert "nowhere does not exist" in capsys.readouterr().err

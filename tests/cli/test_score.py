@@ -91,10 +91,14 @@ def test_diversity(tmp_path, capsys):
     ("arguments", "message"),
     [
         pytest.param(["nowhere.jsonl"], "nowhere.jsonl does not exist", id="missing file"),
-        pytest.param(["PREDICTIONS", "--metrics", "B4,B9"], "got unknown metric 'B9', expected some of B1", id="metric"),
+        pytest.param(
+            ["PREDICTIONS", "--metrics", "B4,B9"], "got unknown metric 'B9', expected some of B1", id="metric"
+        ),
         pytest.param(["PREDICTIONS", "--metrics", ","], "got no metrics", id="no metrics"),
         pytest.param(["PREDICTIONS", "--vectors", "none.txt"], "none.txt does not exist", id="missing vectors"),
-        pytest.param(["PREDICTIONS", "--per-caption", "no/x"], "folder no does not exist: create it", id="missing output folder"),
+        pytest.param(
+            ["PREDICTIONS", "--per-caption", "no/x"], "folder no does not exist: create it", id="missing output folder"
+        ),
         pytest.param(["PREDICTIONS", "--per-caption", "."], "is a folder", id="output is a folder"),
         pytest.param(["PREDICTIONS", "--per-caption", "PREDICTIONS"], "would overwrite", id="output is the input"),
         pytest.param(["PREDICTIONS", "--frequencies", "none"], "none does not exist", id="missing frequencies"),

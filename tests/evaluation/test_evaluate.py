@@ -6,7 +6,7 @@ import pytest
 
 from sct.errors import InputError
 from sct.evaluation.config import EvaluationConfig
-from sct.evaluation.evaluate import Evaluator
+from sct.evaluation.evaluate import Evaluator, evaluate
 from sct.evaluation.predictions import read_predictions
 from sct.evaluation.scoring import score_and_save
 from tests.evaluation.small_captioner import CLASSES, annotated, layout_features, small_captioner, small_dataset
@@ -186,3 +186,19 @@ def test_split_without_captions_is_rejected(captioner, tmp_path):
     dataset = small_dataset(tmp_path / "data", [annotated("1"), annotated("2", CLASSES, split="train")])
     with pytest.raises(InputError, match="no image of split 'val' has a region and a caption"):
         make_evaluator(captioner, dataset).caption_n_times(2)
+
+
+def test_evaluate_end_to_end(captioner, dataset, tmp_path):
+    data = tmp_path / "data"
+    small_dataset(data)
+    result = evaluate(captioner, data, tmp_path / "out", EvaluationConfig(metrics=METRICS))
+    assert [line.prediction for line in result.predictions] == [
+        line.prediction for line in make_evaluator(captioner, dataset).caption()
+    ]
+    assert set(result.scores) == set(METRICS)
+    oracle = evaluate(captioner, data, tmp_path / "out", EvaluationConfig(metrics=METRICS, num_captions=2))
+    assert set(oracle.oracle) == set(METRICS)
+    saved = json.loads((tmp_path / "out" / "oracle_scores.json").read_text())
+    assert (saved["config"]["num_captions"], saved["config"]["split"]) == (2, "val")
+    with pytest.raises(InputError, match="the bundle has no sorter"):
+        evaluate(captioner, data, tmp_path / "out", EvaluationConfig(metrics=METRICS, control="set"))

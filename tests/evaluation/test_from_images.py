@@ -174,7 +174,7 @@ def test_images_are_encoded_in_batches(corpus):
             "got an image of 40 x 20, its annotation has 20 x 40",
             id="other aspect ratio",
         ),
-        pytest.param([{"image": "a.png"}], "line 1: width is", id="invalid line"),
+        pytest.param([{"image": "a.png"}], "line 1: got width", id="invalid line"),
     ],
 )
 def test_invalid_files_are_rejected(corpus, lines, message):

@@ -57,7 +57,7 @@ def test_reference_search(dataset):
     paper = predict(captioner, features, samples)
     authors = predict(captioner, features, samples, options=CaptionOptions(reference_search=True))
     assert [caption.log_prob for caption in paper] != [caption.log_prob for caption in authors]
-    with pytest.raises(InputError, match="knows no guarantees"):
+    with pytest.raises(InputError, match="has no constraints"):
         predict(captioner, features, samples, options=CaptionOptions(reference_search=True, cover=True))
 
 

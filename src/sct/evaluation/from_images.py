@@ -135,7 +135,7 @@ def _scale_box(box: Box, old_size: tuple[float, float], new_size: tuple[float, f
     if old_size == new_size:
         return box
     sides = zip(box, old_size * 2, new_size * 2, strict=True)
-    return Box.checked([min(side / old * new, new) for side, old, new in sides])
+    return Box.from_corners([min(side / old * new, new) for side, old, new in sides])
 
 
 def _name_regions(images: Sequence[AnnotatedImage]) -> list[AnnotatedImage]:

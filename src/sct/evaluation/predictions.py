@@ -183,7 +183,7 @@ def _box(value: object) -> tuple[float, ...]:
     if not (isinstance(value, list) and all(type(side) in (int, float) for side in value)):
         raise InputError(message)
     try:
-        return tuple(Box.checked(value))
+        return tuple(Box.from_corners(value))
     except InputError as error:  # its message would show a number of 300 digits in full
         raise InputError(message) from error
 
