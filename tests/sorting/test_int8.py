@@ -1,4 +1,4 @@
-"""The first layer in 8 bits: how near it comes, and what it leaves as it was."""
+"""Sinkhorn sorter with its visual layer in int8."""
 
 import pytest
 import torch
@@ -8,10 +8,8 @@ from sct.language.word_vectors import WordVectors
 from sct.models.linear import Int8BatchLinear, check_int8
 from sct.sorting.baselines import ClassOrder
 from sct.sorting.serialization import load_sorter, save_sorter
-from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
+from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter, with_precision
 from sct.sorting.sorter import ControlSorter
-from sct.sorting.sinkhorn import sinkhorn as network_module
-from sct.sorting.sinkhorn import with_precision
 from tests.sorting.control_tables import random_table, whole
 
 VISUAL = 40
@@ -28,28 +26,30 @@ def inputs(lengths=(3, 6, 1, 2), visual_size=VISUAL):
 
 
 @pytest.mark.parametrize("mode", ["paper", "reference"])
-def test_scores_are_nearly_the_same(mode):
+def test_int8_scores_are_close_to_float32(mode):
     exact = network(mode=mode)
     with torch.no_grad():
-        apart = (with_precision(exact, "int8")(inputs()) - exact(inputs())).abs().max()
-    assert 0 < apart < 2e-3  # of scores from -1 to 1
+        difference = (with_precision(exact, "int8")(inputs()) - exact(inputs())).abs().max()
+    assert 0 < difference < 2e-3  # of scores from -1 to 1
 
 
-def test_the_sorter_puts_sets_in_the_order_of_float32():
+def test_int8_orders_equal_float32_orders():
     lengths = [2, 3] * 20
-    asked = whole(random_table(lengths, visual_size=VISUAL, members=1)).inputs
-    exact, rounded = (SinkhornSorter(network(), precision=precision).order(asked) for precision in ("float32", "int8"))
-    assert rounded.lists() == exact.lists()
-    assert rounded.probability.tolist() == pytest.approx(exact.probability.tolist(), abs=0.02)
+    batch_inputs = whole(random_table(lengths, visual_size=VISUAL, members=1)).inputs
+    exact, quantized = (
+        SinkhornSorter(network(), precision=precision).order(batch_inputs) for precision in ("float32", "int8")
+    )
+    assert quantized.lists() == exact.lists()
+    assert quantized.probability.tolist() == pytest.approx(exact.probability.tolist(), abs=0.02)
 
 
-def test_what_has_no_features_has_nothing_to_round():
-    bare = network(visual_size=None)
-    assert with_precision(bare, "int8") is bare
-    assert with_precision(network_with := network(), "float32") is network_with
+def test_network_without_features_is_unchanged():
+    without_features = network(visual_size=None)
+    assert with_precision(without_features, "int8") is without_features
+    assert with_precision(with_features := network(), "float32") is with_features
 
 
-def test_the_network_itself_stays_and_is_what_is_saved(tmp_path):
+def test_float32_weights_are_kept_and_saved(tmp_path):
     exact = network()
     before = {name: weight.clone() for name, weight in exact.state_dict().items()}
     sorter = SinkhornSorter(exact, precision="int8")
@@ -61,23 +61,25 @@ def test_the_network_itself_stays_and_is_what_is_saved(tmp_path):
     assert all(torch.equal(loaded[name], before[name]) for name in before)
 
 
-def test_a_set_sorter_in_8_bits():
+def test_control_sorter_with_precision():
     vectors = WordVectors("none", {}, torch.zeros(0, 5).numpy())
     sorter = ControlSorter(SinkhornSorter(network()), vectors)
-    asked = inputs()
-    rounded = sorter.with_precision("int8")
-    assert (rounded.vectors, rounded.sorter.network) == (vectors, sorter.sorter.network)
-    assert not torch.equal(rounded.sorter.order(asked).probability, sorter.sorter.order(asked).probability)
+    batch_inputs = inputs()
+    quantized = sorter.with_precision("int8")
+    assert (quantized.vectors, quantized.sorter.network) == (vectors, sorter.sorter.network)
+    assert not torch.equal(
+        quantized.sorter.order(batch_inputs).probability, sorter.sorter.order(batch_inputs).probability
+    )
     by_class = ControlSorter(ClassOrder({"boy": 0.5}), vectors)
-    assert by_class.with_precision("int8") is by_class
+    assert by_class.with_precision("int8").sorter is by_class.sorter
 
 
-def test_other_devices_are_refused():
-    with pytest.raises(InputError, match="int8 is for CPUs, and the sorter is on meta"):
+def test_int8_rejects_other_devices():
+    with pytest.raises(InputError, match="the sorter is on meta: int8 is for CPUs"):
         with_precision(network().to("meta"), "int8")
 
 
-def test_a_cpu_whose_int8_products_overflow_is_refused(monkeypatch):
+def test_rejects_cpus_whose_int8_products_overflow(monkeypatch):
     check_int8.cache_clear()
     monkeypatch.setattr(Int8BatchLinear, "forward", lambda _, rows: torch.full((len(rows), 16), 16.2))
     with pytest.raises(InputError, match="overflow on this CPU"):
@@ -86,8 +88,8 @@ def test_a_cpu_whose_int8_products_overflow_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("visual_size", [None, VISUAL])
-def test_many_regions_are_looked_at_a_few_at_a_time(visual_size, monkeypatch):
-    asked, sorting = inputs(visual_size=visual_size), network(visual_size=visual_size)
-    at_once = sorting(asked)
-    monkeypatch.setattr(network_module, "_REGIONS_AT_ONCE", 2)
-    torch.testing.assert_close(sorting(asked), at_once)
+def test_scoring_in_chunks_changes_nothing(visual_size, monkeypatch):
+    batch_inputs, sorting = inputs(visual_size=visual_size), network(visual_size=visual_size)
+    in_one_chunk = sorting(batch_inputs)
+    monkeypatch.setattr("sct.sorting.sinkhorn._CHUNK", 2)
+    torch.testing.assert_close(sorting(batch_inputs), in_one_chunk)

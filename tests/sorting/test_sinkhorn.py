@@ -16,10 +16,10 @@ def masks(lengths, size):
     st.sampled_from([0.01, 0.1, 1.0, 100.0]),
     st.booleans(),
 )
-def test_doubly_stochastic_on_the_real_block(seed, lengths, spread, columns_first):
+def test_result_is_doubly_stochastic(seed, lengths, scale, columns_first):
     torch.manual_seed(seed)
     mask = masks(lengths, max(lengths) + 2)
-    scores = spread * torch.randn(len(lengths), mask.shape[1], mask.shape[1], dtype=torch.float64)
+    scores = scale * torch.randn(len(lengths), mask.shape[1], mask.shape[1], dtype=torch.float64)
     soft = sinkhorn(scores, mask, temperature=1.0, iterations=20, columns_first=columns_first)
     block = mask[:, :, None] & mask[:, None, :]
     assert (soft[~block] == 0).all()
@@ -27,10 +27,10 @@ def test_doubly_stochastic_on_the_real_block(seed, lengths, spread, columns_firs
     assert torch.isfinite(soft).all()
     last, other = (2, 1) if columns_first else (1, 2)
     torch.testing.assert_close(soft.sum(last), mask.double())
-    if spread <= 1:  # large scores take longer than 20 rounds
+    if scale <= 1:  # large scores converge slowly
         torch.testing.assert_close(soft.sum(other), mask.double(), atol=0.05, rtol=0)
-        settled = sinkhorn(scores, mask, temperature=1.0, iterations=1000, columns_first=columns_first)
-        torch.testing.assert_close(settled.sum(other), mask.double(), atol=1e-5, rtol=0)
+        converged = sinkhorn(scores, mask, temperature=1.0, iterations=1000, columns_first=columns_first)
+        torch.testing.assert_close(converged.sum(other), mask.double(), atol=1e-5, rtol=0)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(0, 4))
@@ -63,7 +63,7 @@ def test_gradients_are_finite_for_scores_that_overflow_exp():
     assert torch.isfinite(scores.grad).all()
 
 
-def test_is_the_plain_division_of_the_paper():
+def test_equals_the_division_of_the_paper():
     """S = T_c(T_r(S)), rows first, as the appendix writes it."""
     torch.manual_seed(2)
     scores = torch.randn(3, 5, 5, dtype=torch.float64)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
@@ -44,7 +43,7 @@ class DetectionProbability(Sorter):
         return SorterState({}, {})
 
     @classmethod
-    def from_state(cls, state: SorterState, source: object) -> Self:  # noqa: ARG003
+    def from_state(cls, state: SorterState, source: object) -> "DetectionProbability":  # noqa: ARG003
         """Make one: it has no state."""
         return cls()
 
@@ -97,7 +96,7 @@ class ClassOrder(Sorter):
         return SorterState(self.position_of_class, {})
 
     @classmethod
-    def from_state(cls, state: SorterState, source: object) -> Self:  # noqa: ARG003
+    def from_state(cls, state: SorterState, source: object) -> "ClassOrder":  # noqa: ARG003
         """Rebuild from the positions."""
         return cls(dict(state.config))
 
@@ -171,7 +170,7 @@ class SvmRank(Sorter):
         return SorterState({"visual": self.visual}, {"weights": self.weights})
 
     @classmethod
-    def from_state(cls, state: SorterState, source: object) -> Self:  # noqa: ARG003
+    def from_state(cls, state: SorterState, source: object) -> "SvmRank":  # noqa: ARG003
         """Rebuild from the weights."""
         return cls(state.weights["weights"], **state.config)
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch.nn import functional
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.models.config import Mode
-from sct.models.registry import check_state_dict
+from sct.storage.state_dict import check_state_dict
 
 Network = TypeVar("Network", bound=nn.Module)
 GEOMETRY_SIZE = 4
@@ -166,7 +166,7 @@ class Sorter(ABC):
 
     @classmethod
     @abstractmethod
-    def from_state(cls, state: SorterState, source: object) -> Self:
+    def from_state(cls, state: SorterState, source: object) -> "Sorter":
         """Rebuild a sorter; ``source`` is named in errors."""
 
     @property

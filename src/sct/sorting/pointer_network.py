@@ -5,7 +5,6 @@ Not in the paper, whose network scores each set independently. Here every choice
 """
 
 from dataclasses import asdict, dataclass
-from typing import Self
 
 import torch
 from jaxtyping import Bool, Float
@@ -171,7 +170,7 @@ class PointerSorter(Sorter):
         return SorterState({**asdict(self.network.config), "beam_size": self.beam_size}, self.network.state_dict())
 
     @classmethod
-    def from_state(cls, state: SorterState, source: object) -> Self:
+    def from_state(cls, state: SorterState, source: object) -> "PointerSorter":
         """Rebuild the network."""
         config = dict(state.config)
         beam_size = config.pop("beam_size")

@@ -46,6 +46,10 @@ def save_sorter(folder: Path, sorter: ControlSorter, *, provenance: Mapping[str,
 
     An existing sorter is replaced, ``sorter.toml`` last, so that after an interruption the checksum differs.
     """
+    if SORTERS.get(sorter.sorter.kind) is not type(sorter.sorter):
+        raise InputError(
+            f"got a sorter of kind {sorter.sorter.kind!r}, expected {', '.join(SORTERS)}: save one of these"
+        )
     state = sorter.sorter.state()
     tensors = {name: weight.detach().cpu().contiguous() for name, weight in state.weights.items()}
     tensors |= _vectors_to_tensors(sorter.vectors)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import permutations
 from math import isfinite, log
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -234,7 +234,7 @@ class SinkhornSorter(Sorter):
     def __init__(self, network: SinkhornNetwork, *, precision: SinkhornPrecision = "float32") -> None:
         """Use a network without copying it; ``int8`` copies its current weights."""
         self.network = network
-        self._inference_network = _with_precision(network, precision)
+        self._inference_network = with_precision(network, precision)
 
     @torch.no_grad()
     def order(self, inputs: SorterInputs) -> Permutations:
@@ -262,13 +262,13 @@ class SinkhornSorter(Sorter):
         return SorterState(asdict(self.network.config), self.network.state_dict())
 
     @classmethod
-    def from_state(cls, state: SorterState, source: object) -> Self:
+    def from_state(cls, state: SorterState, source: object) -> "SinkhornSorter":
         """Rebuild the network."""
         config = SinkhornConfig(**{"visual_size": None, **state.config})
         return cls(load_weights(SinkhornNetwork(config), state.weights, source))
 
 
-def _with_precision(network: SinkhornNetwork, precision: SinkhornPrecision) -> SinkhornNetwork:
+def with_precision(network: SinkhornNetwork, precision: SinkhornPrecision) -> SinkhornNetwork:
     """The network, or for ``int8`` a copy with its visual layer, nine tenths of the work, in int8."""
     if precision not in get_args(SinkhornPrecision):
         raise InputError(f"precision is {precision!r}: expected {' or '.join(get_args(SinkhornPrecision))}")
