@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sct.regions.boxes import box_iou
+from sct.regions.boxes import box_iou, nms
 
 SQUARE = [0.0, 0.0, 2.0, 2.0]
 
@@ -19,7 +19,7 @@ def boxes(draw):
 
 
 @pytest.mark.parametrize(
-    ("other", "expected", "wanted_inclusive"),
+    ("other", "expected", "expected_inclusive"),
     [
         # a side of the square is 2 long, or 3 with the last pixel counted
         pytest.param(SQUARE, 1, 1, id="the same"),
@@ -32,18 +32,18 @@ def boxes(draw):
         pytest.param([1.0, 1.0, 1.0, 1.0], 0, 1 / 9, id="a point is one pixel"),
     ],
 )
-def test_intersection_over_union(other, expected, wanted_inclusive):
+def test_box_iou(other, expected, expected_inclusive):
     first, second = np.array([SQUARE]), np.array([other])
     assert box_iou(first, second)[0, 0] == pytest.approx(expected)
-    assert box_iou(first, second, pixel_inclusive=True)[0, 0] == pytest.approx(wanted_inclusive)
+    assert box_iou(first, second, pixel_inclusive=True)[0, 0] == pytest.approx(expected_inclusive)
 
 
-def test_two_points_share_nothing():
+def test_empty_boxes_have_iou_0():
     point = np.array([[1.0, 1.0, 1.0, 1.0]])
     assert box_iou(point, point).tolist() == [[0]]
 
 
-def test_every_pair_has_its_place():
+def test_iou_of_every_pair():
     first = np.array([SQUARE, [9.0, 9.0, 12.0, 12.0]])
     second = np.array([[9.0, 9.0, 12.0, 12.0], [20.0, 20.0, 21.0, 21.0], SQUARE])
     assert box_iou(first, second).tolist() == [[0, 0, 1], [1, 0, 0]]
@@ -51,8 +51,28 @@ def test_every_pair_has_its_place():
 
 
 @given(first=boxes(), second=boxes(), pixel_inclusive=st.booleans())
-def test_it_is_a_symmetric_share(first, second, pixel_inclusive):
+def test_iou_is_symmetric_and_between_0_and_1(first, second, pixel_inclusive):
     shares = box_iou(first, second, pixel_inclusive=pixel_inclusive)
     assert ((shares >= 0) & (shares <= 1)).all()
     np.testing.assert_allclose(shares, box_iou(second, first, pixel_inclusive=pixel_inclusive).T)
     np.testing.assert_allclose(np.diag(box_iou(first, first, pixel_inclusive=pixel_inclusive)), 1)
+
+
+@pytest.mark.parametrize(
+    ("scores", "classes", "kept"),
+    [
+        pytest.param([], None, [], id="no boxes"),
+        pytest.param([0.5, 0.9, 0.7], None, [1, 2], id="highest score first, overlapping ones dropped"),
+        pytest.param([0.5, 0.5, 0.5], None, [0, 2], id="equal scores keep their order"),
+        pytest.param([0.5, 0.9, 0.7], [0, 1, 0], [1, 2, 0], id="other classes have the higher threshold"),
+        pytest.param([0.5, 0.9, 0.7], [1, 1, 0], [1, 2], id="one class has the lower threshold"),
+    ],
+)
+def test_nms(scores, classes, kept):
+    boxes = np.array([[0.0, 0, 10, 10], [3, 0, 13, 10], [50, 50, 60, 60]])[
+        : len(scores)
+    ]  # IoU of the first two: 7 / 13
+    class_ids = None if classes is None else np.array(classes)
+    threshold = 0.5 if classes is None else 0.6
+    found = nms(boxes, np.array(scores), threshold, classes=class_ids, same_class_iou_threshold=0.5)
+    assert found == kept

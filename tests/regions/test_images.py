@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile, PngImagePlugin
 
 from sct.errors import InputError
-from sct.regions.images import KEPT_LONG_SIDE, LARGEST_MEGAPIXELS, list_images, load_image
+from sct.regions.images import MAX_MEGAPIXELS, MAX_SIDE, list_images, load_image
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 128, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
 # An L of three colours on white: no turn or flip of it looks like another.
@@ -28,7 +28,7 @@ def saved(image: Image.Image, format: str, **options) -> bytes:  # noqa: A002
         return file.getvalue()
 
 
-def test_a_image_of_one_pixel():
+def test_one_pixel():
     image = load_image(Image.new("RGB", (1, 1), RED))
     assert (image.width, image.height, image.name) == (1, 1, "the image")
     assert image.pixels.tolist() == [[list(RED)]]
@@ -46,7 +46,7 @@ def test_a_image_of_one_pixel():
         pytest.param("JPEG2000", {}, id="JPEG 2000"),
     ],
 )
-def test_a_file_its_bytes_and_its_image_are_the_same_image(format, options, tmp_path):  # noqa: A002
+def test_file_bytes_and_pillow_image_give_the_same(format, options, tmp_path):  # noqa: A002
     content = saved(sign(), format, **options)
     path = tmp_path / "sign"
     path.write_bytes(content)
@@ -76,7 +76,7 @@ def test_a_file_its_bytes_and_its_image_are_the_same_image(format, options, tmp_
         pytest.param(Image.new("F", (1, 1), 51.0), [51] * 3, id="floating point up to 255"),
     ],
 )
-def test_every_kind_of_pixel_becomes_red_green_blue(image, pixels):
+def test_pixel_modes_are_converted_to_rgb(image, pixels):
     assert load_image(image).pixels[0, 0].tolist() == list(pixels)
 
 
@@ -91,7 +91,7 @@ def test_every_kind_of_pixel_becomes_red_green_blue(image, pixels):
         pytest.param(SIGN[:, ::-1], WHITE, id="a view"),
     ],
 )
-def test_every_kind_of_array_becomes_red_green_blue(array, pixels):
+def test_arrays_are_converted_to_rgb(array, pixels):
     assert load_image(array).pixels[0, 0].tolist() == list(pixels)
 
 
@@ -122,7 +122,7 @@ TURNED = {
 
 @pytest.mark.parametrize("format", ["PNG", "TIFF", "WEBP"])
 @pytest.mark.parametrize("orientation", TURNED)
-def test_is_upright(orientation, format):  # noqa: A002
+def test_exif_orientation_is_applied(orientation, format):  # noqa: A002
     exif = Image.Exif()
     exif[0x0112] = orientation
     options = {"lossless": True} if format == "WEBP" else {}
@@ -132,49 +132,49 @@ def test_is_upright(orientation, format):  # noqa: A002
 
 
 @pytest.mark.parametrize("orientation", [0, 9, 300, "up"])
-def test_an_orientation_that_does_not_exist_is_none(orientation):
+def test_unknown_orientations_are_ignored(orientation):
     image = sign()
     image.getexif()[0x0112] = orientation
     assert np.array_equal(load_image(image).pixels, SIGN)
 
 
-def test_notes_that_cannot_be_read_spoil_no_image():
+def test_damaged_metadata_is_ignored():
     content = saved(sign(), "PNG", exif=b"Exif\0\0nothing that anybody can read")
     assert np.array_equal(load_image(content).pixels, SIGN)
 
 
 @pytest.mark.parametrize("format", ["GIF", "PNG", "WEBP", "TIFF"])
-def test_an_animation_shows_its_first_frame(format):  # noqa: A002
+def test_the_first_frame_of_an_animation_is_used(format):  # noqa: A002
     options = {"lossless": True} if format == "WEBP" else {}
     content = saved(sign(), format, save_all=True, append_images=[Image.new("RGB", (3, 2), BLACK)], **options)
     assert np.array_equal(load_image(content).pixels, SIGN)
 
 
-def test_a_large_image_is_kept_small_and_its_size_known():
+def test_large_images_are_downscaled_and_keep_their_size():
     image = load_image(saved(sign(1000), "PNG"))  # 3000 x 2000
     assert (image.width, image.height) == (3000, 2000)
-    assert image.pixels.shape == (683, KEPT_LONG_SIDE, 3)
+    assert image.pixels.shape == (683, MAX_SIDE, 3)
     centres = image.pixels[[170, 511]][:, [170, 511, 853]]
     assert np.array_equal(centres, SIGN)
 
 
-def test_a_large_image_that_lies_on_its_side():
+def test_large_rotated_image():
     exif = Image.Exif()
     exif[0x0112] = 6
     image = load_image(saved(sign(1000), "JPEG", exif=exif))
     assert (image.width, image.height) == (2000, 3000)
-    assert image.pixels.shape == (KEPT_LONG_SIDE, 683, 3)
+    assert image.pixels.shape == (MAX_SIDE, 683, 3)
     assert np.allclose(image.pixels[170, 511], RED, atol=6), "was left at the top, is right now"
 
 
-def test_the_strips_of_a_large_image_join_up(monkeypatch):
+def test_strips_of_a_large_image_join_up(monkeypatch):
     noise = np.random.default_rng(3).integers(0, 256, (2900, 2100, 3), dtype=np.uint8)
     whole = load_image(noise)
     monkeypatch.setattr("sct.regions.images._STRIP_PIXELS", 100_000)
     assert np.array_equal(load_image(noise).pixels, whole.pixels)
 
 
-def test_a_large_jpeg_is_decoded_smaller(tmp_path, monkeypatch):
+def test_large_jpegs_are_decoded_at_lower_resolution(tmp_path, monkeypatch):
     path = tmp_path / "large.jpg"
     sign(1400).save(path)  # 12 megapixel
     decoded = []
@@ -190,7 +190,7 @@ def test_a_large_jpeg_is_decoded_smaller(tmp_path, monkeypatch):
     assert decoded[0] == (1050, 700)
 
 
-def test_a_hundred_megapixel(tmp_path):
+def test_hundred_megapixels(tmp_path):
     path = tmp_path / "huge.png"
     Image.new("1", (12_500, 8_000), 1).save(path)
     image = load_image(path)
@@ -199,7 +199,7 @@ def test_a_hundred_megapixel(tmp_path):
     assert image.pixels.min() == 255
 
 
-def test_a_very_thin_image():
+def test_very_thin_image():
     image = load_image(np.zeros((1, 5000), np.uint8))
     assert (image.width, image.height, image.pixels.shape) == (5000, 1, (1, 1024, 3))
 
@@ -214,18 +214,18 @@ def png_that_claims(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("width", "height", "said"),
+    ("width", "height", "message"),
     [
         pytest.param(50_000, 50_000, "has too many pixels: expected at most 150 megapixel", id="far too many"),
         pytest.param(15_000, 10_001, "has 15000 x 10001 pixels: expected at most 150 megapixel", id="just too many"),
         pytest.param(15_000, 10_000, "is damaged or incomplete", id="as many as may be, but none of them there"),
     ],
 )
-def test_a_small_file_that_claims_many_pixels(width, height, said, tmp_path):
-    assert LARGEST_MEGAPIXELS == 150
+def test_decompression_bombs_are_refused(width, height, message, tmp_path):
+    assert MAX_MEGAPIXELS == 150
     path = tmp_path / "bomb.png"
     path.write_bytes(png_that_claims(width, height))
-    with pytest.raises(InputError, match=rf"bomb\.png .*{said}"):
+    with pytest.raises(InputError, match=rf"bomb\.png .*{message}"):
         load_image(path)
 
 
@@ -233,11 +233,13 @@ PHOTOGRAPH = Path(__file__).parents[2] / "examples" / "tiny" / "images" / "coffe
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         pytest.param(b"", "is an empty file, 0 bytes: expected a JPEG", id="empty"),
-        pytest.param(b"<html>not found", r"no image known here, it begins with b'<html>.*: expected a JPEG", id="page"),
-        pytest.param(b"%!PS-Adobe-3.0 EPSF-3.0\n", "no image known here", id="a format that runs other programs"),
+        pytest.param(
+            b"<html>not found", r"not a known image format, it starts with b'<html>.*: expected a JPEG", id="page"
+        ),
+        pytest.param(b"%!PS-Adobe-3.0 EPSF-3.0\n", "not a known image format", id="a format that runs other programs"),
         pytest.param(PHOTOGRAPH.read_bytes()[:900], "is damaged or incomplete", id="truncated early"),
         pytest.param(PHOTOGRAPH.read_bytes()[:-900], "is damaged or incomplete", id="truncated late"),
         pytest.param(saved(sign(30), "PNG")[:-60], "is damaged or incomplete", id="truncated PNG"),
@@ -247,17 +249,17 @@ PHOTOGRAPH = Path(__file__).parents[2] / "examples" / "tiny" / "images" / "coffe
         pytest.param(saved(sign(30), "PNG")[:50] + bytes(40) + saved(sign(30), "PNG")[90:], "damaged", id="corrupt"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_in_one_line(content, said, tmp_path):
+def test_unreadable_files_are_one_line_errors(content, message, tmp_path):
     path = tmp_path / "a.jpg"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=said) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         load_image(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         pytest.param("none.jpg", r"none\.jpg does not exist: expected a JPEG", id="missing"),
         pytest.param("a.txt/none.jpg", r"none\.jpg does not exist", id="inside a file"),
@@ -266,15 +268,15 @@ def test_a_file_that_cannot_be_read_is_named_in_one_line(content, said, tmp_path
         pytest.param("a\0b", "cannot be opened", id="a name that no file can have"),
     ],
 )
-def test_what_is_no_file(path, said, tmp_path):
+def test_other_paths_are_refused(path, message, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "a.txt").write_text("text")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         load_image(tmp_path / path)
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         pytest.param(b"", "the image is empty, 0 bytes", id="no bytes"),
         pytest.param(np.zeros((0, 3), np.uint8), r"shape \(0, 3\)", id="no rows"),
@@ -291,20 +293,20 @@ def test_what_is_no_file(path, said, tmp_path):
         pytest.param(Image.new("F", (2, 2), 300.0), "from 300 to 300", id="whiter than white in an image"),
         pytest.param(
             Image.fromarray(np.array([[0.5, np.nan]], np.float32)),
-            "some values are no finite numbers",
+            "some values are not finite",
             id="a hole in an image",
         ),
         pytest.param(Image.new("I", (2, 2), -1), "from -1 to -1: expected 0 to 65535", id="negative in an image"),
         pytest.param(Image.new("L", (0, 2)), r"no pixels \(0 x 2\)", id="an image without pixels"),
     ],
 )
-def test_values_that_are_no_image(source, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_values_are_refused(source, message):
+    with pytest.raises(InputError, match=message):
         load_image(source)
 
 
 @given(st.sampled_from(["JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP"]), st.data())
-def test_damage_never_ends_in_another_error(format, data):  # noqa: A002
+def test_damaged_files_raise_input_error_only(format, data):  # noqa: A002
     content = bytearray(saved(sign(4), format))
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -312,7 +314,7 @@ def test_damage_never_ends_in_another_error(format, data):  # noqa: A002
         assert load_image(bytes(content)).pixels.size
 
 
-def test_filters_of_warnings_stay_as_they_are_when_threads_overlap():
+def test_warning_filters_are_restored_when_threads_overlap():
     before = list(warnings.filters)
     content = saved(sign(300), "PNG")
     threads = [threading.Thread(target=load_image, args=(content,)) for _ in range(8)]
@@ -323,7 +325,7 @@ def test_filters_of_warnings_stay_as_they_are_when_threads_overlap():
     assert list(warnings.filters) == before
 
 
-def test_nothing_is_nothing():
+def test_list_images_of_nothing():
     assert list_images([]) == []
 
 
@@ -341,5 +343,5 @@ def test_folders_are_expanded_in_natural_order(tmp_path):
 
 def test_a_folder_without_images_is_refused(tmp_path):
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(InputError, match=r"holds no image: expected files that end in \.avif, \.bmp"):
+    with pytest.raises(InputError, match=r"has no image: expected files that end in \.avif, \.bmp"):
         list_images([tmp_path])

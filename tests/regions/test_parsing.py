@@ -22,7 +22,7 @@ ONE, OTHER = Box(0, 0, 5, 5), Box(5, 0, 9, 5)
         pytest.param(np.array([[ONE, OTHER]]), [[ONE, OTHER]], id="an array of sets"),
         pytest.param([Region(ONE), [Region(OTHER), (0, 0, 5, 5)]], [[ONE], [OTHER, ONE]], id="regions"),
         pytest.param([RegionSet((Region(ONE), Region(OTHER)))], [[ONE, OTHER]], id="a region set"),
-        pytest.param(Control.of_boxes([ONE, OTHER]), [[ONE], [OTHER]], id="a control"),
+        pytest.param(Control.from_boxes([ONE, OTHER]), [[ONE], [OTHER]], id="a control"),
     ],
 )
 def test_each_item_is_a_region_set(regions, sets):
@@ -32,10 +32,10 @@ def test_each_item_is_a_region_set(regions, sets):
     assert not as_control(regions, ordered=False).ordered
 
 
-def test_what_a_region_knows_is_kept():
+def test_class_score_and_feature_are_kept():
     dog = Region(ONE, "dog", 0.5)
     assert as_control([dog]).region_sets[0].regions == (dog,)
-    assert not as_control(Control.of_boxes([ONE], ordered=False)).ordered, "a set stays one"
+    assert not as_control(Control.from_boxes([ONE], ordered=False)).ordered, "a set stays one"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_a_region_knows_is_kept():
         pytest.param("[[[0, 0, 5, 5], 7]]", "has 2 numbers", id="a box and a number"),
     ],
 )
-def test_refuses_values_of_the_wrong_kind(regions, message):
+def test_bad_values_are_refused(regions, message):
     """In a process of its own, where no type checker of the tests stands before the code."""
     code = (
         "import sct\nfrom sct.regions.parsing import as_control\n"

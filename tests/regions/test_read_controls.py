@@ -34,12 +34,12 @@ def boxes(control):
         ),
     ],
 )
-def test_reads(tmp_path, content, found):
+def test_read_controls(tmp_path, content, found):
     controls = read_controls(written(tmp_path, content), FILES)
     assert [boxes(control) for control in controls] == found
 
 
-def test_the_path_goes_before_the_file_name(tmp_path):
+def test_paths_take_precedence_over_file_names(tmp_path):
     files = [Path("x/a.jpg"), Path("y/a.jpg")]
     content = {"a.jpg": [[0, 0, 5, 5]], "y/a.jpg": [[0, 0, 9, 9]]}
     assert [boxes(each) for each in read_controls(written(tmp_path, content), files)] == [
@@ -48,7 +48,7 @@ def test_the_path_goes_before_the_file_name(tmp_path):
     ]
 
 
-def test_one_image_needs_no_name(tmp_path):
+def test_a_single_image_needs_no_name(tmp_path):
     [control] = read_controls(written(tmp_path, [[0, 0, 5, 5]]), FILES[:1], ordered=False)
     assert boxes(control) == [[(0, 0, 5, 5)]]
     assert not control.ordered
@@ -58,8 +58,8 @@ def test_one_image_needs_no_name(tmp_path):
     ("content", "message"),
     [
         pytest.param("{", "cannot be read as JSON", id="not JSON"),
-        pytest.param("5", "holds a int", id="a number"),
-        pytest.param([[0, 0, 5, 5]], "but there are 2 images", id="a list for two"),
+        pytest.param("5", "has a int", id="a number"),
+        pytest.param([[0, 0, 5, 5]], "without image names for 2 images", id="a list for two"),
         pytest.param({"c.jpg": [[0, 0, 5, 5]]}, "names 'c.jpg', which is none of the 2 images", id="unknown image"),
         pytest.param({"a.jpg": []}, "a.jpg: the control is empty", id="no region"),
         pytest.param({"a.jpg": [0, 0, 5, 5]}, r"got \[0, 0, 5, 5\]: expected", id="a box without its list"),
@@ -72,12 +72,12 @@ def test_one_image_needs_no_name(tmp_path):
         pytest.param({"a.jpg": [[[0, 0, 5, 5], 7]]}, "a.jpg: got .*: expected", id="a box and a number"),
     ],
 )
-def test_refuses(tmp_path, content, message):
+def test_bad_content_is_refused(tmp_path, content, message):
     with pytest.raises(InputError, match=message):
         read_controls(written(tmp_path, content), FILES)
 
 
-def test_refuses_what_is_no_file(tmp_path):
+def test_missing_files_and_folders_are_refused(tmp_path):
     with pytest.raises(InputError, match="nowhere does not exist"):
         read_controls(tmp_path / "nowhere", FILES)
     with pytest.raises(InputError, match="cannot be read as JSON"):

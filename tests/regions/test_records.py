@@ -25,11 +25,11 @@ BOX = (20.0, 30.0, 200.0, 310.0)
 )
 def test_a_bad_box_is_refused(corners, message):
     with pytest.raises(InputError, match=message):
-        Box.checked(corners)
+        Box.from_corners(corners)
 
 
 def test_a_box_is_made_of_floats():
-    box = Box.checked([1, 2, 3, 4])
+    box = Box.from_corners([1, 2, 3, 4])
     assert box == (1.0, 2.0, 3.0, 4.0)
     assert all(isinstance(value, float) for value in box)
 
@@ -40,7 +40,7 @@ def test_a_box_is_made_of_floats():
 )
 def test_a_box_may_fill_the_image(width, height):
     Box(*BOX).check_inside(width, height)
-    Control.of_boxes([BOX]).check_inside(width, height)
+    Control.from_boxes([BOX]).check_inside(width, height)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_box_that_leaves_the_image_is_refused(corners):
         Box(*corners).check_inside(10, 8)
     inside = (0.0, 0.0, 1.0, 1.0)
     with pytest.raises(InputError, match="leaves the image"):
-        Control.of_boxes([inside, corners]).check_inside(10, 8)
+        Control.from_boxes([inside, corners]).check_inside(10, 8)
 
 
 @pytest.mark.parametrize("score", [None, 0.0, 0.5, 1.0])
@@ -97,12 +97,12 @@ def test_an_empty_control_is_refused():
     with pytest.raises(InputError, match="control is empty"):
         Control(())
     with pytest.raises(InputError, match="control is empty"):
-        Control.of_boxes([])
+        Control.from_boxes([])
 
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_a_control_of_boxes_has_a_set_for_each(ordered):
-    control = Control.of_boxes([BOX, (1, 2, 3, 4)], ordered=ordered)
+    control = Control.from_boxes([BOX, (1, 2, 3, 4)], ordered=ordered)
     assert control.ordered is ordered
     assert [region_set.regions for region_set in control.region_sets] == [
         (Region(Box(*BOX)),),
@@ -112,4 +112,4 @@ def test_a_control_of_boxes_has_a_set_for_each(ordered):
 
 def test_a_control_of_bad_boxes_is_refused():
     with pytest.raises(InputError, match="inverted or empty"):
-        Control.of_boxes([BOX, (3, 2, 1, 4)])
+        Control.from_boxes([BOX, (3, 2, 1, 4)])

@@ -1,6 +1,6 @@
-"""From the authors' HDF5 files of detections to a region store.
+"""Convert the authors' HDF5 files of detections to a region store.
 
-Such a file has three datasets for each image, ``<id>_features`` (n, 2048), ``<id>_boxes`` (n, 4) and ``<id>_cls_prob``
+They have three datasets per image: ``<id>_features`` (n, 2048), ``<id>_boxes`` (n, 4) and ``<id>_cls_prob``
 (n, 1601), whose column 0 is the background.
 """
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import h5py
 
 _SUFFIX = "_features"
-_ROUNDING = 1e-3
-"""How far past 0 or 1 a probability may lie for having been computed in low precision."""
+_TOLERANCE = 1e-3
+"""Deviation of probabilities from 0..1 that low precision explains."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,20 +33,20 @@ class _Detections:
 
 
 def read_class_names(path: str | Path) -> tuple[str, ...]:
-    """Read a class list: one class a line, synonyms separated by commas, of which the first counts, in lower case."""
-    place = Path(path)
+    """Read class names, one per line, in lower case; of synonyms separated by commas the first is used."""
+    path = Path(path)
     try:
-        lines = place.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError as error:
-        raise InputError(f"{place} does not exist: expected a text file of class names, one a line") from error
+        raise InputError(f"{path} does not exist: expected a text file of class names, one per line") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{place} is not UTF-8 text: expected class names, one a line") from error
+        raise InputError(f"{path} is not UTF-8 text: expected class names, one per line") from error
     names = tuple(line.split(",")[0].strip().lower() for line in lines)
     for number, name in enumerate(names, start=1):
         if not name:
-            raise InputError(f"{place}, line {number}: no class name; expected one a line, and no empty lines")
+            raise InputError(f"{path}, line {number}: no class name; expected one per line, and no empty lines")
     if not names:
-        raise InputError(f"{place} is empty: expected class names, one a line")
+        raise InputError(f"{path} is empty: expected class names, one per line")
     return names
 
 
@@ -59,43 +59,43 @@ def convert_hdf5(
     max_regions: int = 100,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Convert ``image_ids``, or every image of the file in the order of its names, and return how many there are.
+    """Convert ``image_ids``, or all images of the file in alphabetical order, and return their number.
 
-    One image is in memory at a time. Started again after it was stopped, it goes on where it was. The file does not say
-    how large the images are, so the store has no image sizes. ``progress`` gets the images done and their total.
+    One image is in memory at a time; an interrupted conversion is resumed. The file has no image sizes, so neither has
+    the store. ``progress`` gets the number of images done and the total.
     """
     try:
         import h5py  # noqa: PLC0415
     except ImportError as error:
         raise InputError("HDF5 files need h5py: install show-control-and-tell[prepare]") from error
 
-    place = Path(source)
-    if not place.is_file():
-        raise InputError(f"{place} does not exist: expected an HDF5 file of detections")
+    path = Path(source)
+    if not path.is_file():
+        raise InputError(f"{path} does not exist: expected an HDF5 file of detections")
     if max_regions < 1:
         raise InputError(f"max_regions is {max_regions}: expected at least 1")
     try:
-        file = h5py.File(place, "r")
+        file = h5py.File(path, "r")
     except OSError as error:
         raise InputError(
-            f"{place} cannot be read as HDF5 ({error}): expected the authors' file of detections"
+            f"{path} cannot be read as HDF5 ({error}): expected the authors' file of detections"
         ) from error
-    with file, _damage_named(place):
-        expected = _wanted_images(file, place, image_ids)
-        first = _dataset(file, place, expected[0], _SUFFIX)
+    with file, _name_damaged_file(path):
+        expected = _select_images(file, path, image_ids)
+        first = _dataset(file, path, expected[0], _SUFFIX)
         writer = RegionStoreWriter(
             out,
             feature_size=first.shape[1],
             class_names=class_names,
-            # Enough to notice that a build is continued with another file.
-            source=f"{place.name}, {place.stat().st_size} bytes, at most {max_regions} regions an image",
+            # Detects that a build is resumed with another file.
+            source=f"{path.name}, {path.stat().st_size} bytes, at most {max_regions} regions per image",
             expected=len(expected),
         )
         with writer:
             if list(writer.ids) != expected[: len(writer)]:
-                raise InputError(f"{out} is an unfinished build with other images: delete it, or ask for the same ones")
+                raise InputError(f"{out} is an unfinished build with other images: delete it, or use the same ones")
             for done, image_id in enumerate(expected[len(writer) :], start=len(writer) + 1):
-                found = _detections(file, place, image_id, len(class_names), max_regions)
+                found = _read_detections(file, path, image_id, len(class_names), max_regions)
                 try:
                     writer.append(
                         image_id,
@@ -105,7 +105,7 @@ def convert_hdf5(
                         scores=found.scores,
                     )
                 except InputError as error:
-                    raise InputError(f"{place}: {error}") from error
+                    raise InputError(f"{path}: {error}") from error
                 if progress is not None:
                     progress(done, len(expected))
             writer.finish()
@@ -113,71 +113,69 @@ def convert_hdf5(
 
 
 @contextmanager
-def _damage_named(place: Path) -> Iterator[None]:
-    """Name the file when HDF5 stumbles over it: h5py has no error of its own for a file that is damaged inside."""
+def _name_damaged_file(path: Path) -> Iterator[None]:
+    """Turn errors of h5py, which has no class for damaged files, into one that names the file."""
     try:
         yield
     except InputError:
         raise
     except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # of the system, such as a full disk, and not of the file
-        raise InputError(f"{place} is damaged ({error}): copy the file again") from error
+            raise  # of the system, such as a full disk
+        raise InputError(f"{path} is damaged ({error}): copy the file again") from error
 
 
-def _wanted_images(file: "h5py.File", place: Path, image_ids: Iterable[str] | None) -> list[str]:
-    """The images to convert; a missing one is found before hours of work, not after."""
+def _select_images(file: "h5py.File", path: Path, image_ids: Iterable[str] | None) -> list[str]:
+    """Ids of the images to convert; missing ones are found before hours of work."""
     if image_ids is None:
         expected = [key.removesuffix(_SUFFIX) for key in file if key.endswith(_SUFFIX)]
         if not expected:
-            raise InputError(f"{place} has no image: expected datasets named <image id>{_SUFFIX}")
+            raise InputError(f"{path} has no image: expected datasets named <image id>{_SUFFIX}")
         return expected
     expected = list(image_ids)
     if not expected:
-        raise InputError(f"no image of {place} was asked for: expected at least one image id")
+        raise InputError(f"no image of {path} was given: expected at least one image id")
     seen = set()
     for image_id in expected:
         if image_id in seen:
-            raise InputError(f"image {image_id!r} was asked for twice: expected each image once")
+            raise InputError(f"image {image_id!r} is given twice: expected each image once")
         seen.add(image_id)
         if f"{image_id}{_SUFFIX}" not in file:
-            raise InputError(f"image {image_id!r} is not in {place}: it has no {image_id}{_SUFFIX}")
+            raise InputError(f"image {image_id!r} is not in {path}: it has no {image_id}{_SUFFIX}")
     return expected
 
 
-def _dataset(file: "h5py.File", place: Path, image_id: str, suffix: str) -> "h5py.Dataset":
-    """A dataset of an image, checked to be rows of floating-point numbers."""
+def _dataset(file: "h5py.File", path: Path, image_id: str, suffix: str) -> "h5py.Dataset":
+    """Dataset of an image, checked to be a matrix of floats."""
     import h5py  # noqa: PLC0415
 
     key = f"{image_id}{suffix}"
     dataset = file.get(key)
     if not isinstance(dataset, h5py.Dataset):
-        raise InputError(f"image {image_id!r} in {place} has no dataset {key}: the file is not whole")
+        raise InputError(f"image {image_id!r} in {path} has no dataset {key}: the file is incomplete")
     if dataset.ndim != 2 or dataset.dtype.kind != "f":
-        raise InputError(
-            f"{key} in {place} is {dataset.dtype} {dataset.shape}: expected rows of floating-point numbers"
-        )
+        raise InputError(f"{key} in {path} is {dataset.dtype} {dataset.shape}: expected a matrix of floats")
     return dataset
 
 
-def _detections(file: "h5py.File", place: Path, image_id: str, num_classes: int, max_regions: int) -> _Detections:
-    """The first detections of an image; a class is the likeliest that is not the background."""
-    features = _dataset(file, place, image_id, _SUFFIX)
-    boxes = _dataset(file, place, image_id, "_boxes")
-    probabilities = _dataset(file, place, image_id, "_cls_prob")
+def _read_detections(file: "h5py.File", path: Path, image_id: str, num_classes: int, max_regions: int) -> _Detections:
+    """First ``max_regions`` detections of an image, with their most probable foreground class."""
+    features = _dataset(file, path, image_id, _SUFFIX)
+    boxes = _dataset(file, path, image_id, "_boxes")
+    probabilities = _dataset(file, path, image_id, "_cls_prob")
     expected = {"_boxes": (len(features), 4), "_cls_prob": (len(features), num_classes + 1)}
     for suffix, dataset in (("_boxes", boxes), ("_cls_prob", probabilities)):
         if dataset.shape != expected[suffix]:
             raise InputError(
-                f"{image_id}{suffix} in {place} is {dataset.shape}: expected {expected[suffix]}, for {len(features)} rows "
-                f"of features and {num_classes} classes after the background"
+                f"{image_id}{suffix} in {path} is {dataset.shape}: expected {expected[suffix]} for {len(features)} "
+                f"features and {num_classes} classes besides the background"
             )
     foreground = probabilities[:max_regions][:, 1:]
     kept_features, kept_boxes = features[:max_regions], boxes[:max_regions]
     classes = foreground.argmax(axis=1)
     scores = foreground[np.arange(len(classes)), classes]
-    if not ((scores >= -_ROUNDING) & (scores <= 1 + _ROUNDING)).all():
-        raise InputError(f"{image_id}_cls_prob in {place} has values that are no probabilities: expected 0 to 1")
+    if not ((scores >= -_TOLERANCE) & (scores <= 1 + _TOLERANCE)).all():
+        raise InputError(f"{image_id}_cls_prob in {path} has values that are not probabilities: expected 0 to 1")
     return _Detections(
         features=kept_features,
         boxes=kept_boxes,

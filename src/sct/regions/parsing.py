@@ -93,7 +93,7 @@ def _as_region_set(item: object) -> RegionSet:
 
 
 def _as_region(item: object) -> Region:
-    return item if isinstance(item, Region) else Region(Box.checked(_as_list(item)))
+    return item if isinstance(item, Region) else Region(Box.from_corners(_as_list(item)))
 
 
 def _as_list(item: object) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Region, region set and control: what a user points at, checked where it is made."""
+"""Box, region, region set and control, validated on construction."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from sct.errors import InputError
 
 
 class Box(NamedTuple):
-    """Two corners in pixels: left, top, right, bottom."""
+    """Corners in pixels: left, top, right, bottom."""
 
     x1: float
     y1: float
@@ -21,12 +21,12 @@ class Box(NamedTuple):
     y2: float
 
     @classmethod
-    def checked(cls, corners: Sequence[float]) -> "Box":
-        """Make a box of four numbers that span an area.
+    def from_corners(cls, corners: Sequence[float]) -> "Box":
+        """Validate four numbers that span an area.
 
-        >>> Box.checked([20, 30, 200, 310])
+        >>> Box.from_corners([20, 30, 200, 310])
         Box(x1=20.0, y1=30.0, x2=200.0, y2=310.0)
-        >>> Box.checked([200, 30, 20, 310])
+        >>> Box.from_corners([200, 30, 20, 310])
         Traceback (most recent call last):
             ...
         sct.errors.InputError: box (200.0, 30.0, 20.0, 310.0) is inverted or empty: expected x1 < x2 and y1 < y2
@@ -39,61 +39,61 @@ class Box(NamedTuple):
             raise InputError(f"box {tuple(corners)!r} is not made of numbers: expected x1, y1, x2, y2") from error
         if not all(isfinite(value) for value in box):
             raise InputError(f"box {tuple(box)} is not finite: expected four numbers in pixels")
-        # Compared as they will be stored, in single precision: a box must not vanish on its way.
+        # In float32, as boxes are stored: a box must not become empty there.
         x1, y1, x2, y2 = np.array(box, np.float32)
         if x1 >= x2 or y1 >= y2:
             raise InputError(f"box {tuple(box)} is inverted or empty: expected x1 < x2 and y1 < y2")
         return box
 
     @classmethod
-    def of_pixels(cls, corners: Sequence[float]) -> "Box":
-        """Make a box of corners that include their last pixel, so that one on a single pixel is one pixel wide.
+    def from_inclusive_corners(cls, corners: Sequence[float]) -> "Box":
+        """Box of corners that include the last pixel: one on a single pixel is one pixel wide.
 
-        >>> Box.of_pixels([3, 4, 3, 9])
+        >>> Box.from_inclusive_corners([3, 4, 3, 9])
         Box(x1=3.0, y1=4.0, x2=4.0, y2=9.0)
         """
         x1, y1, x2, y2 = corners
-        return cls.checked((x1, y1, x2 + 1 if x1 == x2 else x2, y2 + 1 if y1 == y2 else y2))
+        return cls.from_corners((x1, y1, x2 + 1 if x1 == x2 else x2, y2 + 1 if y1 == y2 else y2))
 
     @property
     def area(self) -> float:
-        """Width times height."""
+        """Area in square pixels."""
         return (self.x2 - self.x1) * (self.y2 - self.y1)
 
     def check_inside(self, width: float, height: float, *, overhang: float = 0.0) -> None:
-        """Refuse a box that leaves the image by more than ``overhang``; touching its edge is fine."""
+        """Raise if the box exceeds the image by more than ``overhang``."""
         if min(self.x1, self.y1) < -overhang or self.x2 > width + overhang or self.y2 > height + overhang:
             raise InputError(
                 f"box {tuple(self)} leaves the image: expected corners within (0, 0, {width:g}, {height:g})"
             )
 
 
-_LINE_BREAK_OR_HALF_CHARACTER = re.compile("[\n\ud800-\udfff]")
+_LINE_BREAK_OR_SURROGATE = re.compile("[\n\ud800-\udfff]")
 
 
 def is_one_line(text: str) -> bool:
-    """Whether a name is some text without line breaks and half characters (lone surrogates).
+    """Whether a name is not empty and has no line breaks and no lone surrogates.
 
     >>> is_one_line("hot dog"), is_one_line(""), is_one_line("hot" + chr(10) + "dog")
     (True, False, False)
     """
-    return bool(text) and not _LINE_BREAK_OR_HALF_CHARACTER.search(text)
+    return bool(text) and not _LINE_BREAK_OR_SURROGATE.search(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A box, with what is known about it."""
+    """A box with optional class, score and feature."""
 
     box: Box
     class_name: str | None = None
-    """What a detector or a person calls it."""
+    """Class of a detector, or a name given by a person."""
     score: float | None = None
-    """How sure the detector is, from 0 to 1."""
+    """Confidence of the detector, from 0 to 1."""
     feature: Float[np.ndarray, " features"] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check box, name and score."""
-        object.__setattr__(self, "box", Box.checked(self.box))
+        """Check box, class name and score."""
+        object.__setattr__(self, "box", Box.from_corners(self.box))
         if self.class_name is not None and not is_one_line(self.class_name):
             raise InputError(f"class {self.class_name!r} of region {tuple(self.box)}: expected a name of one line")
         if self.score is not None and not 0 <= self.score <= 1:
@@ -102,39 +102,39 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class RegionSet:
-    """The one or more regions that one noun chunk talks about."""
+    """One or more regions that one noun chunk describes."""
 
     regions: tuple[Region, ...]
 
     def __post_init__(self) -> None:
-        """Refuse an empty set."""
+        """Check that it is not empty."""
         if not self.regions:
             raise InputError("a region set is empty: expected at least one region")
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the caption must talk about: region sets in order, or as a set that the sorter puts in order."""
+    """Region sets that a caption describes: a sequence, or a set that the sorter orders."""
 
     region_sets: tuple[RegionSet, ...]
     ordered: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse an empty control."""
+        """Check that it is not empty."""
         if not self.region_sets:
             raise InputError("the control is empty: expected at least one region set")
 
     @classmethod
-    def of_boxes(cls, boxes: Iterable[Sequence[float]], *, ordered: bool = True) -> "Control":
-        """One region set for each box.
+    def from_boxes(cls, boxes: Iterable[Sequence[float]], *, ordered: bool = True) -> "Control":
+        """Control with one region set per box.
 
-        >>> len(Control.of_boxes([(20, 30, 200, 310), (180, 90, 330, 250)]).region_sets)
+        >>> len(Control.from_boxes([(20, 30, 200, 310), (180, 90, 330, 250)]).region_sets)
         2
         """
-        return cls(tuple(RegionSet((Region(Box.checked(box)),)) for box in boxes), ordered=ordered)
+        return cls(tuple(RegionSet((Region(Box.from_corners(box)),)) for box in boxes), ordered=ordered)
 
     def check_inside(self, width: float, height: float) -> None:
-        """Refuse regions that leave the image."""
+        """Raise if a region exceeds the image."""
         for region_set in self.region_sets:
             for region in region_set.regions:
                 region.box.check_inside(width, height)

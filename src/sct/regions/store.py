@@ -1,6 +1,6 @@
-"""Region features of a whole dataset, read from one folder of memory-mapped arrays.
+"""Memory-mapped region features of a whole dataset.
 
-``sct.regions.store_format`` describes the files, ``sct.regions.store_writer`` makes them.
+``sct.regions.store_format`` describes the files, ``sct.regions.store_writer`` writes them.
 """
 
 import mmap
@@ -17,15 +17,15 @@ from jaxtyping import Float16, Float32, Int64, UInt16
 
 from sct.errors import InputError
 from sct.regions.records import Box, Region
-from sct.regions.store_format import UNNAMED, checked_manifest, read_lines
+from sct.regions.store_format import FORMAT, NO_CLASS, read_lines, read_manifest
 
-_THREADED_BYTES = 4 << 20
-"""Batches smaller than this are copied before another thread has woken up."""
+_MIN_THREADED_BYTES = 4 << 20
+"""Smaller batches are copied before another thread wakes up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class StoredRegions:
-    """All regions of one image, as read-only views of the store: nothing is read from disk until it is used."""
+    """Regions of one image, as read-only views: nothing is read from disk until it is used."""
 
     image_id: str
     features: Float16[np.ndarray, "regions features"]
@@ -34,17 +34,13 @@ class StoredRegions:
     class_names: tuple[str | None, ...]
     scores: Float32[np.ndarray, " regions"]
     width: float | None
-    """In pixels; None where the source did not say."""
+    """In pixels; None if unknown."""
     height: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RegionBatch:
-    """The regions of several images as flat rows: image ``i`` has the rows ``offsets[i]`` to ``offsets[i + 1]``.
-
-    Rows are not padded. Each image is then one contiguous copy, no byte is moved for padding, and region ``r`` of image
-    ``i`` is row ``offsets[i] + r``, which is what a model that gathers by index on its device wants.
-    """
+    """Regions of several images as unpadded rows: image ``i`` has the rows ``offsets[i]`` to ``offsets[i + 1]``."""
 
     image_ids: tuple[str, ...]
     features: Float16[np.ndarray, "rows features"]
@@ -52,64 +48,64 @@ class RegionBatch:
     classes: UInt16[np.ndarray, " rows"]
     scores: Float32[np.ndarray, " rows"]
     sizes: Float32[np.ndarray, "images 2"]
-    """Width and height, NaN where unknown."""
+    """Width and height, NaN if unknown."""
     offsets: Int64[np.ndarray, " ends"]
-    """One more entry than there are images."""
+    """One entry more than images."""
 
 
 class RegionStore:
-    """Reads a finished store; open it with ``RegionStore.open``.
+    """Reader of a finished store; open it with ``RegionStore.open``.
 
-    It may be used after a fork, and pickled: the copy maps the same files again.
+    It can be used after a fork and pickled; a copy maps the same files again.
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
-        """Map the files of a folder whose manifest has been checked."""
+        """Map the files of a folder; ``manifest`` comes from ``read_manifest``."""
         self.path = path
         self.feature_size: int = manifest["feature_size"]
         self.ids = read_lines(path / "images.txt")
         self.class_names = read_lines(path / "classes.txt")
         self._index = {image_id: position for position, image_id in enumerate(self.ids)}
         self._pool: ThreadPoolExecutor | None = None
-        self._pool_owner = 0
-        self._mapping = _mapping(path / "features.f16")
+        self._pool_pid = 0
+        self._mapping = _map_file(path / "features.f16")
         self._features = _array(self._mapping, "<f2", self.feature_size)
-        self._boxes = _array(_mapping(path / "boxes.f32"), "<f4", 4)
-        self._classes = _array(_mapping(path / "classes.u16"), "<u2", 1)[:, 0]
-        self._scores = _array(_mapping(path / "scores.f32"), "<f4", 1)[:, 0]
-        self._sizes = _array(_mapping(path / "sizes.f32"), "<f4", 2)
-        ends = _array(_mapping(path / "ends.u64"), "<u8", 1)[:, 0]
+        self._boxes = _array(_map_file(path / "boxes.f32"), "<f4", 4)
+        self._classes = _array(_map_file(path / "classes.u16"), "<u2", 1)[:, 0]
+        self._scores = _array(_map_file(path / "scores.f32"), "<f4", 1)[:, 0]
+        self._sizes = _array(_map_file(path / "sizes.f32"), "<f4", 2)
+        ends = _array(_map_file(path / "ends.u64"), "<u8", 1)[:, 0]
         self._offsets = np.concatenate([[0], ends.astype(np.int64)])
         if not len(self.ids) == len(self._index) == len(ends) or len(self.class_names) != manifest["classes"]:
-            raise InputError(f"{path} disagrees with itself about its images or classes: copy or build it again")
+            raise FORMAT.damaged(path, "numbers of images or classes disagree")
         if (np.diff(self._offsets) < 0).any() or self._offsets[-1] != len(self._features):
-            raise InputError(f"{path / 'ends.u64'} does not lead through all regions: copy or build the store again")
+            raise FORMAT.damaged(path / "ends.u64", "it does not cover all regions")
 
     @classmethod
     def open(cls, path: str | Path) -> "RegionStore":
-        """Open a finished store; an unfinished build, a truncated copy or a newer version is refused."""
+        """Open a finished store; unfinished builds, truncated copies and other versions are refused."""
         folder = Path(path)
-        return cls(folder, checked_manifest(folder))
+        return cls(folder, read_manifest(folder))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path alone, so that worker processes map the files themselves."""
+        """Pickle the path only; worker processes map the files themselves."""
         return type(self).open, (self.path,)
 
     def __len__(self) -> int:
-        """How many images it holds."""
+        """Number of images."""
         return len(self.ids)
 
     def __contains__(self, image_id: object) -> bool:
-        """Whether it holds the image."""
+        """Whether the image is in the store."""
         return image_id in self._index
 
     @property
     def max_regions(self) -> int:
-        """The most regions that any image has."""
+        """Maximum number of regions per image."""
         return int(np.diff(self._offsets).max(initial=0))
 
     def image(self, image_id: str) -> StoredRegions:
-        """Views of the regions of one image."""
+        """Regions of one image, as views."""
         position = self._position(image_id)
         rows = slice(int(self._offsets[position]), int(self._offsets[position + 1]))
         width, height = (None if np.isnan(side) else float(side) for side in self._sizes[position])
@@ -119,45 +115,44 @@ class RegionStore:
             features=self._features[rows],
             boxes=self._boxes[rows],
             classes=classes,
-            class_names=tuple(None if index == UNNAMED else self.class_names[index] for index in classes.tolist()),
+            class_names=tuple(None if index == NO_CLASS else self.class_names[index] for index in classes.tolist()),
             scores=self._scores[rows],
             width=width,
             height=height,
         )
 
     def regions(self, image_id: str) -> tuple[Region, ...]:
-        """The regions of one image as records, without their features."""
+        """Regions of one image as records, without features."""
         stored = self.image(image_id)
         regions = []
         for number, (corners, class_name, score) in enumerate(
             zip(stored.boxes.tolist(), stored.class_names, stored.scores.tolist(), strict=True)
         ):
             try:
-                box = Box.of_pixels(corners)
+                box = Box.from_inclusive_corners(corners)
             except InputError as error:
                 raise InputError(f"region {number} of image {image_id!r} in {self.path}: {error}") from error
             regions.append(Region(box, class_name, None if np.isnan(score) else score))
         return tuple(regions)
 
     def new_buffer(self, num_images: int) -> Float16[np.ndarray, "rows features"]:
-        """Room for the features of any ``num_images`` images, to be handed to ``gather`` again and again."""
+        """Buffer for the features of any ``num_images`` images, to be reused as ``out`` of ``gather``."""
         return np.empty((num_images * self.max_regions, self.feature_size), dtype=np.float16)
 
     def gather(
         self, image_ids: Sequence[str], *, out: Float16[np.ndarray, "space features"] | None = None
     ) -> RegionBatch:
-        """Copy the regions of several images, in the order asked, into one flat batch.
+        """Copy the regions of several images into one flat batch, in the given order.
 
-        ``out`` is where the features go: the ``features`` of the batch are then its first rows, and the next call with
-        the same ``out`` overwrites them. Half the time of a call without it is the system clearing fresh memory, so
-        loops should reuse a buffer (pinned memory, for example). An image asked for twice is copied twice.
+        With ``out``, ``features`` of the batch are its first rows, which the next call with the same ``out``
+        overwrites. Half the time of a call without it is spent on clearing new memory, so loops should reuse a buffer.
         """
         positions = np.array([self._position(image_id) for image_id in image_ids], dtype=np.int64)
         starts, counts = self._offsets[positions], self._offsets[positions + 1] - self._offsets[positions]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         num_rows = int(offsets[-1])
         rows = np.arange(num_rows) + np.repeat(starts - offsets[:-1], counts)
-        features = self._target(out, num_rows)
+        features = self._check_out(out, num_rows)
         self._copy_features(features, starts, offsets)
         return RegionBatch(
             image_ids=tuple(image_ids),
@@ -175,10 +170,10 @@ class RegionStore:
         except KeyError:
             raise InputError(
                 f"image {image_id!r} is not in {self.path}, which has {len(self)} images: "
-                "expected an image it was built with; build the store again from a source that has it"
+                "build it again from a source that has the image"
             ) from None
 
-    def _target(
+    def _check_out(
         self, out: Float16[np.ndarray, "space features"] | None, num_rows: int
     ) -> Float16[np.ndarray, "rows features"]:
         if out is None:
@@ -186,10 +181,10 @@ class RegionStore:
         if out.dtype != np.float16 or out.shape[1:] != (self.feature_size,) or len(out) < num_rows:
             raise InputError(
                 f"out is {out.dtype} {out.shape}: expected float16 with {self.feature_size} columns and at least "
-                f"{num_rows} rows, as new_buffer gives"
+                f"{num_rows} rows, as from new_buffer"
             )
         if not (out.flags.c_contiguous and out.flags.writeable):
-            raise InputError("out is read-only or not contiguous: expected a buffer as new_buffer gives")
+            raise InputError("out is read-only or not contiguous: expected a buffer from new_buffer")
         return out[:num_rows]
 
     def _copy_features(
@@ -199,7 +194,7 @@ class RegionStore:
         offsets: Int64[np.ndarray, " ends"],
     ) -> None:
         jobs = list(zip(starts.tolist(), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
-        self._announce(jobs)
+        self._prefetch(jobs)
 
         def copy() -> None:
             while True:
@@ -209,42 +204,41 @@ class RegionStore:
                     return
                 target[first:last] = self._features[start : start + last - first]
 
-        # The caller copies too, and whoever is free takes the next image: a helper that wakes up late holds up nothing.
-        num_helpers = min(4, os.cpu_count() or 1) - 1 if target.nbytes >= _THREADED_BYTES else 0
-        helping = [self._helpers().submit(copy) for _ in range(num_helpers)]
+        # The caller copies too, and each free thread takes the next image: one that wakes up late delays nothing.
+        num_threads = min(4, os.cpu_count() or 1) - 1 if target.nbytes >= _MIN_THREADED_BYTES else 0
+        futures = [self._threads().submit(copy) for _ in range(num_threads)]
         copy()
-        for helper in helping:
-            if not helper.cancel():
-                helper.result()
+        for future in futures:
+            if not future.cancel():
+                future.result()
 
-    def _helpers(self) -> ThreadPoolExecutor:
-        """Threads that stay, because starting them takes as long as a third of the work; a fork leaves them behind."""
-        if self._pool is None or self._pool_owner != os.getpid():
-            self._pool, self._pool_owner = ThreadPoolExecutor(3, thread_name_prefix="regions"), os.getpid()
+    def _threads(self) -> ThreadPoolExecutor:
+        """Thread pool that is kept, as starting threads takes a third of a copy; a forked process starts its own."""
+        if self._pool is None or self._pool_pid != os.getpid():
+            self._pool, self._pool_pid = ThreadPoolExecutor(3, thread_name_prefix="regions"), os.getpid()
         return self._pool
 
-    def _announce(self, jobs: list[tuple[int, int, int]]) -> None:
-        """Have the system fetch all images of a batch at once.
+    def _prefetch(self, jobs: list[tuple[int, int, int]]) -> None:
+        """Ask the system to read all images of a batch ahead.
 
-        On a cold disk this was 14 times faster than waiting for one page after the other; from memory it costs half a
-        millisecond for 100 images.
+        14 times faster from a cold disk than page by page; half a millisecond per 100 images from memory.
         """
         if sys.platform == "win32" or self._mapping is None:
             return
         row_bytes = self.feature_size * 2
         for start, first, last in jobs:
-            begin = start * row_bytes // mmap.PAGESIZE * mmap.PAGESIZE  # the call wants the start of a page
+            begin = start * row_bytes // mmap.PAGESIZE * mmap.PAGESIZE  # madvise needs the start of a page
             length = (start + last - first) * row_bytes - begin
             if length:
                 self._mapping.madvise(mmap.MADV_WILLNEED, begin, length)
 
 
-def _mapping(path: Path) -> mmap.mmap | None:
-    """Map a file; None for an empty one, which cannot be mapped."""
+def _map_file(path: Path) -> mmap.mmap | None:
+    """Memory-map a file; None for an empty one, which cannot be mapped."""
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else None
 
 
 def _array(mapping: mmap.mmap | None, dtype: str, columns: int) -> np.ndarray:
-    """A plain array over a mapping: each slice of numpy's own class for it costs several microseconds."""
+    """Array over a mapping; slices of ``np.memmap`` cost several microseconds each."""
     return np.frombuffer(b"" if mapping is None else mapping, dtype=dtype).reshape(-1, columns)

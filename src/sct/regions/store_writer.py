@@ -1,8 +1,8 @@
-"""Builds a region store image by image; a build that is killed can be continued, and is never read as whole.
+"""Resumable writer of a region store.
 
-Arrays only grow. Now and then they are flushed to disk and a line in ``journal.txt`` says how far they count; whoever
-continues the build cuts off all that came after the last such line. ``finish`` writes the manifest, which is what makes
-the folder a store, in one step.
+Arrays are append-only. From time to time they are flushed to disk and a line in ``journal.txt`` records how much is
+committed; a resumed build truncates the arrays to the last such line. ``finish`` writes the manifest, which makes the
+folder a store, atomically.
 """
 
 import json
@@ -21,23 +21,22 @@ from sct.regions.store_format import (
     FORMAT,
     JOURNAL,
     MANIFEST,
-    UNNAMED,
-    VERSION,
+    NO_CLASS,
     array_bytes,
-    journal_lines,
-    sealed_line,
+    journal_line,
+    read_journal,
 )
 from sct.storage.atomic import atomic_write, fsync_dir, lock
 
 COMMIT_IMAGES = 256
 COMMIT_BYTES = 64 << 20
-"""Flushing to disk for each image would take longer than writing it, so a killed build loses at most this much."""
+"""A killed build loses at most this much; flushing every image would take longer than writing it."""
 
 
 class RegionStoreWriter:
-    """Starts a build, or continues the unfinished one that it finds; use it in a ``with`` block and ``finish`` it.
+    """Starts a build or resumes an unfinished one; a context manager.
 
-    Leaving the block without ``finish``, by an exception or not, leaves a build that can be continued.
+    Without a call of ``finish`` the build stays unfinished and can be resumed.
     """
 
     def __init__(
@@ -50,11 +49,11 @@ class RegionStoreWriter:
         expected: int | None = None,
         commit_images: int = COMMIT_IMAGES,
     ) -> None:
-        """Open the folder; ``source`` and ``expected`` (images) must not change between the parts of one build."""
+        """``source`` and ``expected``, the number of images, must be the same when a build is resumed."""
         if feature_size < 1:
-            raise InputError(f"feature size {feature_size} is not positive: expected the length of a feature vector")
-        if len(class_names) > UNNAMED:
-            raise InputError(f"{len(class_names)} class names came: expected at most {UNNAMED}")
+            raise InputError(f"feature_size is {feature_size}, expected at least 1")
+        if len(class_names) > NO_CLASS:
+            raise InputError(f"got {len(class_names)} class names, expected at most {NO_CLASS}")
         for name in class_names:
             if "\n" in name:
                 raise InputError(f"class name {name!r} has a line break: expected one line")
@@ -62,8 +61,7 @@ class RegionStoreWriter:
         self.feature_size = feature_size
         self.class_names = tuple(class_names)
         self._header = {
-            "format": FORMAT,
-            "version": VERSION,
+            **FORMAT.header(),
             "feature_size": feature_size,
             "source": source,
             "expected": expected,
@@ -75,7 +73,7 @@ class RegionStoreWriter:
         self._id_bytes = 0
         self._committed = 0  # images
         self._committed_regions = 0
-        self._torn = False  # whether an image is half written
+        self._torn = False  # an image is partly written
         self._closed = False
         self._open_files = ExitStack()
         try:
@@ -86,28 +84,28 @@ class RegionStoreWriter:
             raise
 
     def __enter__(self) -> "RegionStoreWriter":
-        """Give the writer itself."""
+        """Return the writer."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Commit what is whole, unless something went wrong, and close the files."""
+        """Commit, unless an exception was raised, and close the files."""
         if kind is None and not self._closed:
             self.commit()
         self.close()
 
     def __len__(self) -> int:
-        """How many images were appended, in this part of the build and before."""
+        """Number of images so far, including those before a resume."""
         return len(self._ids)
 
     def __contains__(self, image_id: object) -> bool:
-        """Whether the image was appended already."""
+        """Whether the image has been appended."""
         return image_id in self._ids
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The images so far, in order."""
+        """Image ids so far, in order."""
         return tuple(self._ids)
 
     def append(
@@ -121,12 +119,12 @@ class RegionStoreWriter:
         width: float | None = None,
         height: float | None = None,
     ) -> None:
-        """Add one image; a class is an index into the class names, or 65535 for none, and a score may be NaN."""
-        encoded = self._checked_id(image_id)
-        half = self._checked_features(image_id, features)
+        """Append an image; ``classes`` index the class names, 65535 is no class; scores may be NaN."""
+        encoded = self._encode_id(image_id)
+        half = self._to_float16(image_id, features)
         num_regions = len(half)
         if classes is None:
-            classes = np.full(num_regions, UNNAMED)
+            classes = np.full(num_regions, NO_CLASS)
         if scores is None:
             scores = np.full(num_regions, np.nan)
         if boxes.shape != (num_regions, 4) or not np.isfinite(boxes).all():
@@ -134,17 +132,17 @@ class RegionStoreWriter:
                 f"boxes of image {image_id!r} are {boxes.shape}, or not all finite: "
                 f"expected ({num_regions}, 4), a box for each row of features"
             )
-        if classes.shape != (num_regions,) or not ((classes == UNNAMED) | self._is_class(classes)).all():
+        if classes.shape != (num_regions,) or not ((classes == NO_CLASS) | self._is_class(classes)).all():
             raise InputError(
                 f"classes of image {image_id!r} are {classes.shape}, or out of range: expected ({num_regions},), "
-                f"each below {len(self.class_names)} or {UNNAMED}"
+                f"each below {len(self.class_names)} or {NO_CLASS}"
             )
         if scores.shape != (num_regions,) or not (np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all():
             raise InputError(
                 f"scores of image {image_id!r} are {scores.shape}, or out of range: expected ({num_regions},), "
                 "each from 0 to 1 or NaN"
             )
-        size = [_checked_side(image_id, width), _checked_side(image_id, height)]
+        size = [_check_side(image_id, width), _check_side(image_id, height)]
 
         self._check_usable()
         self._torn = True
@@ -165,7 +163,7 @@ class RegionStoreWriter:
             self.commit()
 
     def commit(self) -> None:
-        """Flush everything to disk, then say in the journal that it counts."""
+        """Flush the arrays to disk, then record it in the journal."""
         self._check_usable()
         if len(self) == self._committed:
             return
@@ -173,13 +171,13 @@ class RegionStoreWriter:
             file.flush()
             os.fsync(file.fileno())
         line = {"images": len(self), "regions": self._regions, "id_bytes": self._id_bytes}
-        self._journal.write(sealed_line(line))
+        self._journal.write(journal_line(line))
         self._journal.flush()
         os.fsync(self._journal.fileno())
         self._committed, self._committed_regions = len(self), self._regions
 
     def finish(self) -> None:
-        """Seal the store; no image can be added afterwards."""
+        """Write the manifest and close the store."""
         self._check_usable()
         expected = self._header["expected"]
         if expected is not None and len(self) != expected:
@@ -190,8 +188,7 @@ class RegionStoreWriter:
         sizes = array_bytes(len(self), self._regions, self.feature_size)
         sizes |= {name: (self.path / name).stat().st_size for name in ("images.txt", "classes.txt")}
         manifest = {
-            "format": FORMAT,
-            "version": VERSION,
+            **FORMAT.header(),
             "source": self._header["source"],
             "images": len(self),
             "regions": self._regions,
@@ -205,20 +202,22 @@ class RegionStoreWriter:
         (self.path / JOURNAL).unlink()
 
     def close(self) -> None:
-        """Close the files without a commit; harmless when done twice."""
+        """Close the files without a commit; may be called twice."""
         self._closed = True
         self._open_files.close()
 
     def _check_usable(self) -> None:
         if self._closed:
-            raise InputError(f"the build of {self.path} is closed: open it again to add images")
+            raise InputError(f"the build of {self.path} is closed: open it again to append images")
         if self._torn:
-            raise InputError(f"an image was half written to {self.path}: open the build again, which mends it")
+            raise InputError(
+                f"an image was written to {self.path} only in part: open the build again, which removes it"
+            )
 
     def _is_class(self, classes: Integer[np.ndarray, " classes"]) -> np.ndarray:
         return (classes >= 0) & (classes < len(self.class_names))
 
-    def _checked_id(self, image_id: str) -> bytes:
+    def _encode_id(self, image_id: str) -> bytes:
         if not image_id or "\n" in image_id:
             raise InputError(f"image id {image_id!r} is empty or has a line break: expected one line of text")
         if image_id in self._ids:
@@ -228,14 +227,14 @@ class RegionStoreWriter:
         except UnicodeEncodeError as error:
             raise InputError(f"image id {image_id!r} is not valid text: {error.reason}") from error
 
-    def _checked_features(
+    def _to_float16(
         self, image_id: str, features: Float[np.ndarray, "regions features"]
     ) -> Float16[np.ndarray, "regions features"]:
         if features.ndim != 2 or features.shape[1] != self.feature_size:
             raise InputError(
                 f"features of image {image_id!r} are {features.shape}: expected (regions, {self.feature_size})"
             )
-        with np.errstate(over="ignore"):  # becomes infinite, which is refused below
+        with np.errstate(over="ignore"):  # becomes infinite, which fails below
             half = features.astype("<f2")
         if not np.isfinite(half).all():
             raise InputError(
@@ -244,19 +243,19 @@ class RegionStoreWriter:
         return half
 
     def _open_journal(self) -> BinaryIO:
-        """Find out where the build stands, and lock it."""
+        """Lock the build and read how much is committed."""
         if (self.path / MANIFEST).exists():
             raise InputError(f"{self.path} is a finished region store: delete it to build it again")
         self.path.mkdir(parents=True, exist_ok=True)
-        place = self.path / JOURNAL
-        if not place.exists() and any(self.path.iterdir()):
-            raise InputError(f"{self.path} has files that are no region store build: expected a new or empty folder")
-        journal = self._open_files.enter_context(place.open("ab"))
+        path = self.path / JOURNAL
+        if not path.exists() and any(self.path.iterdir()):
+            raise InputError(f"{self.path} has files of something else: expected a new or empty folder")
+        journal = self._open_files.enter_context(path.open("ab"))
         lock(journal, self.path)
-        lines = journal_lines(place)
-        if not lines:  # new, or killed before its first line was whole: nothing counts yet
+        lines = read_journal(path)
+        if not lines:  # new, or killed before the first line was complete
             journal.truncate(0)
-            journal.write(sealed_line(self._header))
+            journal.write(journal_line(self._header))
             journal.flush()
             os.fsync(journal.fileno())
             return journal
@@ -271,21 +270,21 @@ class RegionStoreWriter:
 
     def _check_same_build(self, header: dict[str, Any]) -> None:
         for name, expected in self._header.items():
-            came = header.get(name)
-            if came == expected:
+            found = header.get(name)
+            if found == expected:
                 continue
             if name == "class_names":
                 raise InputError(
                     f"{self.path} is an unfinished build with other class names: "
-                    "continue it with the same ones, or delete it"
+                    "resume it with the same ones, or delete it"
                 )
             raise InputError(
-                f"{self.path} is an unfinished build with {name.replace('_', ' ')} {came!r}, not {expected!r}: "
-                "continue it as it was begun, or delete it"
+                f"{self.path} is an unfinished build with {name.replace('_', ' ')} {found!r}, not {expected!r}: "
+                "resume it with the same arguments, or delete it"
             )
 
     def _open_arrays(self) -> dict[str, BinaryIO]:
-        """Open every array for appending, cut back to what the journal says."""
+        """Open the arrays for appending, truncated to what is committed."""
         sizes = array_bytes(self._committed, self._regions, self.feature_size) | {"images.txt": self._id_bytes}
         files: dict[str, BinaryIO] = {}
         for name, size in sizes.items():
@@ -293,7 +292,7 @@ class RegionStoreWriter:
             found = os.fstat(file.fileno()).st_size
             if found < size:
                 raise InputError(
-                    f"{self.path / name} has {found} bytes, fewer than the {size} the journal counts on: "
+                    f"{self.path / name} has {found} bytes, expected at least {size} by the journal: "
                     "delete the folder and build it again"
                 )
             file.truncate(size)
@@ -309,9 +308,9 @@ class RegionStoreWriter:
         return files
 
 
-def _checked_side(image_id: str, side: float | None) -> float:
+def _check_side(image_id: str, side: float | None) -> float:
     if side is None:
         return float("nan")
     if not 0 < side < float("inf"):
-        raise InputError(f"image {image_id!r} has a side of {side}: expected pixels above 0, or None where unknown")
+        raise InputError(f"image {image_id!r} has a side of {side}: expected pixels above 0, or None if unknown")
     return side
