@@ -86,7 +86,7 @@ def test_another_vocabulary_is_refused(words, message, command, tmp_path, capsys
 def test_a_truncated_checkpoint_is_refused(command, checkpoint, tmp_path, capsys):
     checkpoint.write_bytes(checkpoint.read_bytes()[:500])
     assert run(command) == 2
-    assert "theirs.pth is cut short or no checkpoint" in capsys.readouterr().err
+    assert "theirs.pth is truncated or not a checkpoint" in capsys.readouterr().err
     assert not (tmp_path / "bundle").exists()
 
 

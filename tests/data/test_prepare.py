@@ -163,7 +163,7 @@ def test_concurrent_runs_are_an_error(tmp_path):
     out = tmp_path / "tiny"
     with (
         _shard_folder(out, "some fingerprint", overwrite=False),
-        pytest.raises(InputError, match="built by another process"),
+        pytest.raises(InputError, match="written by another process"),
     ):
         prepare(TINY, out, PrepareConfig())
 

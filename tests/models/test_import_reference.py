@@ -162,7 +162,7 @@ def test_truncated_files_are_rejected(container, tmp_path):
     whole = path.read_bytes()
     for length in [*range(0, 200, 7), *range(200, len(whole), 997), len(whole) - 1]:
         path.write_bytes(whole[:length])
-        with pytest.raises(InputError, match=r"is cut short or no checkpoint|asks to load"):
+        with pytest.raises(InputError, match=r"is truncated or not a checkpoint|would import"):
             read_reference(path)
 
 
@@ -188,7 +188,7 @@ def test_rejects_paths_that_are_no_checkpoint(tmp_path):
     with pytest.raises(InputError, match="is a folder"):
         read_reference(tmp_path)
     (tmp_path / "words.txt").write_text("a\ndog\n")
-    with pytest.raises(InputError, match="is cut short or no checkpoint"):
+    with pytest.raises(InputError, match="is truncated or not a checkpoint"):
         read_reference(tmp_path / "words.txt")
 
 

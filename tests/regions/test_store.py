@@ -444,7 +444,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locks are kept on POSIX systems")
 def test_a_second_writer_is_refused(tmp_path):
-    with open_writer(tmp_path), pytest.raises(InputError, match="being built by another process"):
+    with open_writer(tmp_path), pytest.raises(InputError, match="being written by another process"):
         open_writer(tmp_path)
 
 

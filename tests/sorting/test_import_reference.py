@@ -98,5 +98,5 @@ def test_rejects_missing_files_and_folders(tmp_path):
     with pytest.raises(InputError, match="is a folder"):
         read_reference_sorter(tmp_path)
     (tmp_path / "text.pth").write_text("no checkpoint")
-    with pytest.raises(InputError, match="is cut short or no checkpoint"):
+    with pytest.raises(InputError, match="is truncated or not a checkpoint"):
         read_reference_sorter(tmp_path / "text.pth")

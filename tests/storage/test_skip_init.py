@@ -1,5 +1,3 @@
-"""Networks without weights of their own: quick to make, and no compiler is imported for them."""
-
 import subprocess
 import sys
 
@@ -10,34 +8,34 @@ from torch import nn
 from sct.storage.skip_init import SkipInit
 
 
-def make():
+def make_modules():
     return nn.ModuleList([nn.LSTMCell(3, 2), nn.Embedding(4, 3), nn.Linear(3, 2), nn.Conv2d(3, 2, 1), nn.LayerNorm(5)])
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_shapes_are_those_of_the_network(device):
+def test_shapes_are_those_of_an_initialised_module(device):
     with torch.device(device), SkipInit():
-        bare = make()
-    whole = make()
+        bare = make_modules()
+    initialised = make_modules()
     assert {name: weight.shape for name, weight in bare.state_dict().items()} == {
-        name: weight.shape for name, weight in whole.state_dict().items()
+        name: weight.shape for name, weight in initialised.state_dict().items()
     }
     assert {weight.device.type for weight in bare.parameters()} == {device}
-    bare.load_state_dict(whole.state_dict(), assign=True)
-    assert all(torch.equal(bare.state_dict()[name], weight) for name, weight in whole.state_dict().items())
+    bare.load_state_dict(initialised.state_dict(), assign=True)
+    assert all(torch.equal(bare.state_dict()[name], weight) for name, weight in initialised.state_dict().items())
 
 
-def test_chance_is_not_used_up():
+def test_random_state_is_unchanged():
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
     with SkipInit():
-        make()
+        make_modules()
     assert torch.equal(torch.rand(3), expected)
-    assert nn.Linear(9, 9).weight.std() > 0, "afterwards weights are drawn again"
+    assert nn.Linear(9, 9).weight.std() > 0, "initialised again afterwards"
 
 
-def test_a_captioner_is_made_without_the_compiler():
+def test_building_a_model_does_not_import_the_compiler():
     code = (
         "import sys\nfrom sct.models.config import CaptionerConfig\nfrom sct.models.registry import state_dict_shapes\n"
         "state_dict_shapes(CaptionerConfig(vocabulary_size=9))\n"

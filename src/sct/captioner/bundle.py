@@ -34,7 +34,7 @@ from sct.storage.artifacts import ArtifactFormat, sha256_file
 from sct.storage.atomic import atomic_write, fsync_dir
 from sct.storage.int8 import dequantize_int8, quantize_int8
 from sct.storage.state_dict import check_state_dict
-from sct.storage.toml import TomlValue, toml_text
+from sct.storage.toml import TomlValue, dump_toml
 from sct.vision.encoder import load_vision
 from sct.vision.interface import VisionEncoder
 from sct.vision.layout import LayoutEncoder
@@ -214,7 +214,7 @@ def _write_config(
     decoding: Mapping[str, TomlValue] | None,
 ) -> None:
     """Write ``config.toml`` with the checksums of all other files."""
-    text = toml_text(
+    text = dump_toml(
         {
             **FORMAT.header(),
             "captioner": captioner,

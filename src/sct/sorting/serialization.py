@@ -21,7 +21,7 @@ from sct.sorting.sorter import ControlSorter
 from sct.storage.artifacts import ArtifactFormat, sha256_file
 from sct.storage.atomic import atomic_write
 from sct.storage.safe_pickle import safe_torch_load
-from sct.storage.toml import TomlValue, toml_text
+from sct.storage.toml import TomlValue, dump_toml
 
 FORMAT = ArtifactFormat("sct sorter", "copy the sorter again, or train it again")
 CONFIG, WEIGHTS = "sorter.toml", "sorter.safetensors"
@@ -59,7 +59,7 @@ def save_sorter(folder: Path, sorter: ControlSorter, *, provenance: Mapping[str,
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / WEIGHTS) as file:
         file.write(safetensors.torch.save(tensors))
-    text = toml_text(
+    text = dump_toml(
         {
             **FORMAT.header(),
             "kind": sorter.sorter.kind,

@@ -1,4 +1,4 @@
-"""Files that sct writes and reads back: one header (format, version), checksums, and errors that name a remedy.
+"""File formats: one header (format, version), checksums, and errors that name a remedy.
 
 An ``ArtifactFormat`` describes one kind of file. Its header is either the metadata of a safetensors file or two keys of
 a TOML or JSON manifest.

@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all, however the program ends, and written by one process at a time."""
+"""Atomic writes and an advisory lock."""
 
 import os
 import sys
@@ -12,9 +12,9 @@ from sct.errors import InputError
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Write a file beside its place and move it there only once it is on disk.
+    """Write a temporary file beside ``path`` and rename it once it is on disk.
 
-    Only one process at a time may write a file; what a kill leaves beside it, the next one writes over.
+    Only one process at a time may write a file; the rest of a killed one is overwritten.
     """
     part = path.with_name(f".{path.name}.part")
     try:
@@ -30,7 +30,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 
 def fsync_dir(path: Path) -> None:
-    """Make new names in a folder survive a power cut."""
+    """Flush the entries of a folder to disk."""
     if sys.platform != "win32":
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -39,12 +39,12 @@ def fsync_dir(path: Path) -> None:
             os.close(descriptor)
 
 
-def lock(file: IO[bytes], what: Path) -> None:
-    """Keep a second writer out of ``what`` for as long as the file is open; the system lets go when a process dies."""
+def lock(file: IO[bytes], folder: Path) -> None:
+    """Lock ``folder`` by an open file until it is closed; the system releases the lock of a dead process."""
     if sys.platform != "win32":
         import fcntl  # noqa: PLC0415
 
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(f"{what} is being built by another process: wait for it, or stop it") from error
+            raise InputError(f"{folder} is being written by another process: wait for it, or stop it") from error

@@ -1,4 +1,4 @@
-"""Networks whose weights are about to be loaded: made without drawing any."""
+"""Build modules without weight initialisation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,14 +6,13 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-_DRAWS = frozenset({Tensor.normal_, Tensor.uniform_})
+_RANDOM_FILLS = frozenset({Tensor.normal_, Tensor.uniform_})
 
 
 class SkipInit(TorchFunctionMode):
-    """Leaves the weights of modules that are made within as memory happens to be.
+    """Skip weight initialisation for modules built inside this context; their weights are loaded next.
 
-    To draw millions of numbers takes time, and to draw them without memory, on the device "meta", torch imports its
-    compiler: both take longer than a caption.
+    Initialising millions of weights takes longer than a caption, and on the device "meta" torch imports its compiler.
 
     >>> import torch
     >>> with torch.device("meta"), SkipInit():
@@ -25,8 +24,8 @@ class SkipInit(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Pass over what fills a tensor by chance, and give it back as it is."""
-        given = kwargs or {}
-        if func in _DRAWS or getattr(func, "__module__", None) == "torch.nn.init":
-            return given.get("tensor", *args[:1])
-        return func(*args, **given)
+        """Return the tensor of random fills and ``nn.init`` functions unchanged."""
+        kwargs = kwargs or {}
+        if func in _RANDOM_FILLS or getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs.get("tensor", *args[:1])
+        return func(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Settings as TOML text; the standard library only reads it."""
+"""Write TOML, which the standard library only reads."""
 
 import re
 from collections.abc import Mapping
@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from sct.errors import InputError
 
 TomlValue = str | int | float | bool
-"""What a setting may be: no lists, dates or nothing."""
+"""Supported values: no lists, dates or None."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_MUST_BE_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
-_LARGEST_WHOLE_NUMBER = 2**63
+_ESCAPED_CHARACTERS = re.compile(r'[\x00-\x1f\x7f"\\]')
+_INT64_LIMIT = 2**63
 
 
-def toml_text(content: Mapping[str, TomlValue | Mapping[str, TomlValue]]) -> str:
-    r"""Write settings and one level of tables so that ``tomllib`` reads the same back.
+def dump_toml(content: Mapping[str, TomlValue | Mapping[str, TomlValue]]) -> str:
+    r"""Format values and one level of tables, so that ``tomllib`` reads the same.
 
-    Plain settings go before all tables, as TOML would take them for part of the last one.
+    Values come before tables, or they would belong to the last one.
 
-    >>> print(toml_text({"captioner": {"mode": "paper", "hidden_size": 1000}, "version": 1}), end="")
+    >>> print(dump_toml({"captioner": {"mode": "paper", "hidden_size": 1000}, "version": 1}), end="")
     version = 1
     <BLANKLINE>
     [captioner]
@@ -39,25 +39,25 @@ def _line(key: str, value: TomlValue) -> str:
 
 
 def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _quoted(key)
+    return key if _BARE_KEY.fullmatch(key) else _quote(key)
 
 
 def _value(value: TomlValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        if not -_LARGEST_WHOLE_NUMBER <= value < _LARGEST_WHOLE_NUMBER:
-            raise InputError(f"the setting {value} does not fit TOML: expected a whole number of 64 bits")
+        if not -_INT64_LIMIT <= value < _INT64_LIMIT:
+            raise InputError(f"got {value}, expected an integer of 64 bits for TOML")
         return str(int(value))
     if isinstance(value, float):
-        # Not repr of the value itself: that of a NumPy number is no number.
+        # repr(float()), as that of a NumPy number is not a number.
         return repr(float(value))
-    return _quoted(value)
+    return _quote(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(f"the setting {text!r} does not fit TOML: expected text that is valid Unicode") from error
-    return '"' + _MUST_BE_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + '"'
+        raise InputError(f"got {text!r}, expected valid Unicode for TOML") from error
+    return '"' + _ESCAPED_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + '"'

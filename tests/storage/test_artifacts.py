@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+import torch
+
+from sct.errors import InputError
+from sct.storage.artifacts import ArtifactFormat, sha256_file
+
+CUP = ArtifactFormat("sct cup", "buy a new one", version=3)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        pytest.param({}, "got format None, expected 'sct cup': buy a new one", id="empty"),
+        pytest.param({"format": "sct dish", "version": 3}, "got format 'sct dish'", id="another format"),
+        pytest.param({"format": "sct cup"}, "got version None, expected 3: buy a new one", id="no version"),
+        pytest.param({"format": "sct cup", "version": True}, "got version True", id="boolean"),
+        pytest.param({"format": "sct cup", "version": "3.5"}, "got version '3.5'", id="fraction"),
+        pytest.param({"format": "sct cup", "version": 4}, "this sct reads version 3: update sct", id="newer"),
+        pytest.param({"format": "sct cup", "version": "2"}, "this sct reads version 3: buy a new one", id="older"),
+    ],
+)
+def test_bad_headers_are_refused(header, message, tmp_path):
+    with pytest.raises(InputError) as error:
+        CUP.check_header(header, tmp_path)
+    assert message in str(error.value)
+
+
+def test_header_passes_its_own_check(tmp_path):
+    CUP.check_header(CUP.header(), tmp_path)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "pt"])
+def test_save_and_load_tensors(framework, tmp_path):
+    values = np.arange(6.0).reshape(2, 3)
+    CUP.save_tensors(tmp_path / "cup", {"a": values if framework == "numpy" else torch.from_numpy(values)}, {"x": "y"})
+    metadata, tensors = CUP.load_tensors(tmp_path / "cup", framework)
+    assert metadata == {"format": "sct cup", "version": "3", "x": "y"}
+    np.testing.assert_array_equal(np.asarray(tensors["a"]), values)
+    assert CUP.matches(tmp_path / "cup")
+    assert not ArtifactFormat("sct dish", "").matches(tmp_path / "cup")
+    assert not CUP.matches(tmp_path / "nowhere")
+
+
+def test_equal_content_is_equal_bytes(tmp_path):
+    tensors = {"b": np.ones(3), "a": np.zeros((2, 2), np.float32)}
+    metadata = {name: f"ü {name}" for name in "zyxwvu"}
+    contents = set()
+    for number in range(6):
+        CUP.save_tensors(tmp_path / f"{number}", tensors, metadata)
+        contents.add((tmp_path / f"{number}").read_bytes())
+    assert len(contents) == 1
+    assert CUP.load_tensors(tmp_path / "0").metadata.items() >= metadata.items()
+
+
+def test_missing_and_damaged_files_are_refused(tmp_path):
+    with pytest.raises(InputError, match="cup does not exist, expected a file of format 'sct cup': buy a new one"):
+        CUP.load_tensors(tmp_path / "cup")
+    (tmp_path / "cup").write_bytes(b"tea")
+    with pytest.raises(InputError, match=r"cup is damaged .*: buy a new one"):
+        CUP.load_tensors(tmp_path / "cup")
+    with pytest.raises(InputError, match=r"is damaged .*: buy a new one"):
+        CUP.load_tensors(tmp_path)
+
+
+def test_check_file(tmp_path):
+    (tmp_path / "cup").write_bytes(b"tea")
+    CUP.check_file(tmp_path / "cup", sha256_file(tmp_path / "cup"))
+    with pytest.raises(InputError, match=r"cup is damaged .its checksum differs"):
+        CUP.check_file(tmp_path / "cup", "0" * 64)
+    with pytest.raises(InputError, match="pot is missing: buy a new one"):
+        CUP.check_file(tmp_path / "pot", "0" * 64)
