@@ -12,15 +12,13 @@ from sct.serving.config import ServerConfig
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(
-            ["--host", "0.0.0.0"], "serves the network: give --token", id="network without token"
-        ),
+        pytest.param(["--host", "0.0.0.0"], "serves the network: give --token", id="network without token"),
         pytest.param(["--host", "no.such.host.invalid", "--no-token"], "unknown host", id="unknown host"),
         pytest.param(["--port", "70000"], "less than or equal to 65535", id="invalid port"),
         pytest.param(["--token", " "], "the token is empty", id="empty token"),
         pytest.param(["--token", "caf\u00e9"], "not printable ASCII", id="token not in ASCII"),
         pytest.param(["--port", "0", "--model", "no/such/bundle"], "no/such/bundle", id="no bundle"),
-        pytest.param(["--port", "0", "--device", "tpu"], "device 'tpu'", id="unknown device"),
+        pytest.param(["--port", "0", "--device", "tpu"], "device is 'tpu'", id="unknown device"),
     ],
 )
 def test_invalid_arguments(arguments, message, capsys, monkeypatch):

@@ -30,7 +30,7 @@ def parse_caption(text, control):
     return GroundedCaption(caption_words, tuple(chunks), -1.0, control=control)
 
 
-TWO = Control.of_boxes([(10, 10, 40, 90), (60, 40, 90, 90)])
+TWO = Control.from_boxes([(10, 10, 40, 90), (60, 40, 90, 90)])
 
 
 def colours_in(image, box):
@@ -75,7 +75,7 @@ def test_chunks_without_a_control_are_grey():
 def test_boxes_are_in_pixels_of_the_original_image():
     huge = grey_image(4000, 2000)
     assert huge.pixels.shape[1] < 4000
-    control = Control.of_boxes([(1000, 500, 3000, 1500)])
+    control = Control.from_boxes([(1000, 500, 3000, 1500)])
     sheet = draw_caption(huge, parse_caption("[0 a field]", control))
     assert sheet.getpixel((180, 180)) == RED
     assert sheet.getpixel((540, 180)) == RED
@@ -92,7 +92,7 @@ def test_boxes_are_in_pixels_of_the_original_image():
     ],
 )
 def test_images_of_any_size(width, height, scene):
-    control = Control.of_boxes([(0, 0, width, height)])
+    control = Control.from_boxes([(0, 0, width, height)])
     sheet = draw_caption(grey_image(width, height), parse_caption("[0 something]", control))
     assert sheet.width == scene[0]
     text_height = sheet.height - scene[1]
@@ -101,7 +101,7 @@ def test_images_of_any_size(width, height, scene):
 
 
 def test_narrow_images_get_a_minimum_panel_width():
-    sheet = draw_caption(grey_image(100, 2000), parse_caption("[0 a tower]", Control.of_boxes([(0, 0, 100, 2000)])))
+    sheet = draw_caption(grey_image(100, 2000), parse_caption("[0 a tower]", Control.from_boxes([(0, 0, 100, 2000)])))
     assert sheet.width == 420
     assert sheet.getpixel((2, 2)) == CANVAS, "beside the image"
     assert sheet.getpixel((210, 800)) == GREY
@@ -136,7 +136,7 @@ def test_panels_are_arranged_in_columns(panels, size, columns):
 
 
 def test_each_panel_shows_its_own_control():
-    other = Control.of_boxes([(5, 5, 95, 30), (5, 40, 95, 60), (5, 70, 95, 95)])
+    other = Control.from_boxes([(5, 5, 95, 30), (5, 40, 95, 60), (5, 70, 95, 95)])
     drawn = [TitledCaption(parse_caption("[0 a man]", TWO)), TitledCaption(parse_caption("[2 a bench]", other))]
     sheet = draw_captions(grey_image(100, 100), drawn)
     left, right = (0, 0, sheet.width // 2, sheet.height), (sheet.width // 2, 0, *sheet.size)

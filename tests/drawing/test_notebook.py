@@ -14,7 +14,7 @@ from sct.drawing.notebook import show
 from sct.regions.images import load_image
 
 PIXELS = np.full((60, 90, 3), 90, np.uint8)
-CONTROL = Control.of_boxes([(10, 10, 40, 50)])
+CONTROL = Control.from_boxes([(10, 10, 40, 50)])
 
 
 def make_caption(*words):

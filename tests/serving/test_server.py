@@ -241,7 +241,7 @@ def test_queued_requests_are_batched():
             futures.append(users.submit(Client(address).caption, image, control))
         futures += [
             users.submit(Client(address).detect, photo(RED)),
-            users.submit(Client(address).ways, PHOTO, [LEFT, RIGHT]),
+            users.submit(Client(address).alternatives, PHOTO, [LEFT, RIGHT]),
         ]
         wait_until(lambda: metrics(address)["sct_queue_length"] == 8)
         vision.may_encode.set()

@@ -58,7 +58,7 @@ def draw_paragraphs(paragraphs: Sequence[Paragraph], width: int) -> Image.Image:
         y += _PARAGRAPH_GAP if number else 0.0
         if paragraph.title:
             for line in _wrap([TextSpan(paragraph.title)], small, small, width - 2 * _MARGIN):
-                titles.apdrawd((y, line[0].text))
+                titles.append((y, line[0].text))
                 y += _SMALL_LINE_HEIGHT
             y += _TITLE_GAP
         for line in _wrap(paragraph.spans, font, small, width - 2 * _MARGIN):
@@ -110,7 +110,7 @@ def _wrap(spans: Sequence[TextSpan], font: Font, small: Font, width: float) -> I
                 fitting = 1
             text = " ".join(words[:fitting])
             run = _Run(x, 0.0, font.getlength(text) + padding, text, span.colour, label)
-            line.apdrawd(run)
+            line.append(run)
             words = words[fitting:]
             x += run.width + space
             is_first = False

@@ -118,7 +118,7 @@ class Client:
     def detect(self, image: str | Path | bytes, limit: int = 30) -> tuple[Region, ...]:
         """Detect regions, highest score first."""
         found = self._send_about("/v1/detect", image, {"limit": limit})["regions"]
-        return tuple(Region(Box.checked(each["box"]), each["class"], each["score"]) for each in found)
+        return tuple(Region(Box.from_corners(each["box"]), each["class"], each["score"]) for each in found)
 
     def score(
         self,
@@ -229,7 +229,7 @@ def _parse_captions(content: Any, request: Mapping[str, Any]) -> list[GroundedCa
 
 def _parse_caption(content: dict[str, Any], *, ordered: bool) -> GroundedCaption:
     sets = tuple(
-        RegionSet(tuple(Region(Box.checked(box), name) for box, name in zip(boxes, names, strict=True)))
+        RegionSet(tuple(Region(Box.from_corners(box), name) for box, name in zip(boxes, names, strict=True)))
         for boxes, names in zip(content["control"], content["classes"], strict=True)
     )
     order = content["order"]

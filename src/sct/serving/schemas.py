@@ -105,7 +105,7 @@ class _SearchParams(ImageParams):
             )
         return Control(
             tuple(
-                RegionSet(tuple(Region(Box.checked(box), name) for box, name in zip(boxes, row, strict=True)))
+                RegionSet(tuple(Region(Box.from_corners(box), name) for box, name in zip(boxes, row, strict=True)))
                 for boxes, row in zip(sets, names, strict=True)
             ),
             ordered=self.ordered,

@@ -233,11 +233,11 @@ def _score_captions(params: ScoreParams) -> ScoreResponse:
         params.metrics,
     )
     scores = report.in_paper_units()
-    groups = scores.pop("groups")
+    scores.pop("groups")
     columns = {name: (values * scale(name)).tolist() for name, values in report.per_caption.items()}
     return {
         "scores": scores,
-        "groups": groups,
+        "groups": report.num_groups,
         "unavailable": dict(report.unavailable),
         "per_caption": [
             {name: columns[name][row] if name in columns else None for name in scores}

@@ -1,4 +1,4 @@
-"""The page for other hands and other eyes: keys alone, a finger, a screen reader, dark and light, narrow and wide."""
+"""Keyboard, touch, screen readers, colour schemes and screen widths."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ def tab_to(page: Page, selector: str, *, back: bool = False) -> None:
         page.keyboard.press("Shift+Tab" if back else "Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):
             return
-    raise AssertionError(f"no way with Tab to {selector}")
+    raise AssertionError(f"{selector} is not reachable with Tab")
 
 
 def press(page: Page, *keys: str) -> None:
@@ -40,7 +40,7 @@ def press(page: Page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
-def test_keys_alone_are_enough(open_page):
+def test_keyboard_only(open_page):
     session = open_page(None)
     page = session.page
     mock_api(page)
@@ -51,7 +51,7 @@ def test_keys_alone_are_enough(open_page):
     expect(page.get_by_role("button", name="New box")).to_be_focused()
 
     tab_to(page, PILL)
-    press(page, "Enter")  # otter; the focus goes on to the next
+    press(page, "Enter")  # otter; the next one gets the focus
     expect(page.get_by_role("button", name="Add rock")).to_be_focused()
     press(page, "ArrowRight", "Enter")  # water
     expect(page.locator(CHIP)).to_have_count(2)
@@ -59,10 +59,10 @@ def test_keys_alone_are_enough(open_page):
     expect(page.locator("#caption-announcement")).to_have_text("a brown otter rests on the dark water")
 
     tab_to(page, ".chip-name", back=True)
-    press(page, "ArrowUp", "ArrowUp", " ", "ArrowDown", " ")  # lifted, carried, put down
+    press(page, "ArrowUp", "ArrowUp", " ", "ArrowDown", " ")  # lift, move, drop
     wait_for_caption(page)
     assert chip_names(page) == ["water", "otter"]
-    expect(page.locator("#announcement")).to_have_text("Put down: otter, place 2 of 2")
+    expect(page.locator("#announcement")).to_have_text("Dropped: otter, position 2 of 2")
     expect(page.get_by_role("button", name="Region 2 of 2: otter")).to_be_focused()
     press(page, "Control+ArrowUp")
     wait_for_caption(page)
@@ -77,7 +77,7 @@ def test_keys_alone_are_enough(open_page):
     expect(page.locator("#announcement")).to_have_text(re.compile(r"left \d+%, top \d+%, \d+% wide, \d+% high"))
 
     tab_to(page, "[data-focus=new-box]", back=True)
-    press(page, "Enter")  # in the middle, and at once ready to be moved
+    press(page, "Enter")  # in the center, with focus
     expect(page.locator(f"{BOX}[data-position='2']")).to_be_focused()
     press(page, "Delete")
     expect(page.locator(BOX)).to_have_count(2)
@@ -87,9 +87,9 @@ def test_keys_alone_are_enough(open_page):
 
     tab_to(page, WORD)
     press(page, "ArrowRight")
-    expect(page.locator(".attention")).to_contain_text("at region 1")
+    expect(page.locator(".attention")).to_contain_text("to region 1")
     expect(page.locator(f"{BOX}.highlighted")).to_have_attribute("data-position", "0")
-    session.screenshot("keys-on-a-word")
+    session.screenshot("keyboard-on-a-word")
 
     tab_to(page, ".chip-name")
     press(page, "Home", "m", "ArrowDown", "Enter")  # merge the first with the second
@@ -97,7 +97,7 @@ def test_keys_alone_are_enough(open_page):
     expect(page.locator(CHIP).first).to_contain_text("2 boxes")
 
 
-def test_the_focus_can_be_seen_wherever_it_is(otters):
+def test_focus_is_always_visible(otters):
     page = otters.page
     page.locator("h1").click()
     seen = set()
@@ -129,64 +129,63 @@ def test_the_focus_can_be_seen_wherever_it_is(otters):
         pytest.param(PHONE, "dark", id="phone-dark"),
     ],
 )
-def test_nothing_is_found_against_it_by_axe(open_page, viewport, scheme):
+def test_axe_finds_no_violations(open_page, viewport, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
     session = open_page(None, color_scheme=scheme, viewport=viewport)
     name = f"{'phone' if viewport is PHONE else 'desktop'}-{scheme}"
     mock_api(session.page)
     session.go()
     session.page.wait_for_selector(".sample")
-    assert _found(axe, session.page) == []
+    assert _violations(axe, session.page) == []
     session.screenshot(f"start-{name}")
     page = open_sample(session)
     session.screenshot(f"proposals-{name}")
     for _ in range(3):
         page.locator(PILL).first.click()
-    page.get_by_role("button", name="Another way to say it").click()
+    page.get_by_role("button", name="Alternatives").click()
     expect(page.locator(".alternatives .other")).to_have_count(4)
     page.mouse.move(1, 1)
     wait_for_caption(page)
-    assert _found(axe, page) == []
+    assert _violations(axe, page) == []
     session.screenshot(f"captioned-{name}")
     page.evaluate("document.getElementById('keys').showModal()")
-    assert _found(axe, page) == []
+    assert _violations(axe, page) == []
 
 
-def _found(axe, page: Page) -> list[str]:
-    # Words on a stale caption and disabled buttons are faint on purpose; the former is only for a moment.
+def _violations(axe, page: Page) -> list[str]:
     results = axe.Axe().run(page).response["violations"]
     return [f"{each['id']}: {node['html'][:200]}" for each in results for node in each["nodes"]]
 
 
-def test_every_control_has_a_name(otters):
-    nameless = otters.page.evaluate(
+def test_every_widget_has_a_name(otters):
+    unnamed = otters.page.evaluate(
         """() => [...document.querySelectorAll('button, input, summary, [role=button], [role=option], [tabindex]')]
             .filter((each) => !(each.getAttribute('aria-label') ?? each.textContent.trim()) && !each.labels?.length)
             .map((each) => each.outerHTML)"""
     )
-    assert nameless == []
+    assert unnamed == []
 
 
-def test_colours_follow_the_system_and_the_switch(open_page):
-    def ground(page):
+def test_colour_scheme(open_page):
+    def background_brightness(page):
         red, green, blue, *_ = re.findall(r"[\d.]+", computed_style(page, "body", "backgroundColor"))
         return float(red) + float(green) + float(blue)
 
     dark = open_page(color_scheme="dark").page
-    assert ground(dark) < 200
-    dark.get_by_role("button", name="Theme: Colours of the system").click()
+    assert background_brightness(dark) < 200
+    dark.get_by_role("button", name="Theme: System colours").click()
     expect(dark.get_by_role("button", name="Theme: Light")).to_be_visible()
-    assert ground(dark) > 600
+    assert background_brightness(dark) > 600
     dark.reload()
     dark.wait_for_selector(".sample")
-    assert ground(dark) > 600, "the choice is remembered"
+    assert background_brightness(dark) > 600, "the choice is saved"
     dark.get_by_role("button", name="Theme: Light").click()
     expect(dark.get_by_role("button", name="Theme: Dark")).to_be_visible()
-    assert ground(dark) < 200
+    assert background_brightness(dark) < 200
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1920])
-def test_nothing_sticks_out_at_any_width(open_page, width):
+def test_no_horizontal_overflow(open_page, width):
     session = open_page(None, viewport={"width": width, "height": 844})
     mock_api(session.page)
     session.go()
@@ -198,7 +197,7 @@ def test_nothing_sticks_out_at_any_width(open_page, width):
     session.screenshot(f"width-{width}")
 
 
-def test_a_finger_taps_drags_a_grip_and_scrolls(open_page):
+def test_touch(open_page):
     session = open_page(None, viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
     mock_api(session.page)
     session.go()
@@ -210,22 +209,22 @@ def test_a_finger_taps_drags_a_grip_and_scrolls(open_page):
     expect(page.locator(CHUNK)).to_have_count(2)
     before = chip_names(page)
     page.locator(CHIP).last.scroll_into_view_if_needed()
-    finger = page.context.new_cdp_session(page)
+    devtools = page.context.new_cdp_session(page)
     grips = [page.locator(".grip").nth(place).bounding_box() for place in (0, 1)]
     x, y = grips[0]["x"] + 10, grips[0]["y"] + 20
 
     def touch(kind, *points):
-        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]})
+        devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]})
 
     touch("touchStart", (x, y))
     for step in range(1, 6):
         touch("touchMove", (x, y + step * (grips[1]["y"] - grips[0]["y"] + 30) / 5))
     touch("touchEnd")
-    expect(page.locator("#announcement")).to_contain_text("moved to place 2 of 2")
+    expect(page.locator("#announcement")).to_contain_text("moved to position 2 of 2")
     assert chip_names(page) == before[::-1]
     wait_for_caption(page)
 
-    page.get_by_role("button", name="New box").click()  # a tap so soon after a drag is taken for a part of it
+    page.get_by_role("button", name="New box").click()  # not a tap: right after a drag it would count as part of it
     expect(page.locator(".stage")).to_have_attribute("data-mode", "draw")
     page.locator(".stage").scroll_into_view_if_needed()
     (x1, y1), (x2, y2) = to_screen(page, 0.1, 0.1), to_screen(page, 0.4, 0.4)
@@ -235,10 +234,10 @@ def test_a_finger_taps_drags_a_grip_and_scrolls(open_page):
     touch("touchEnd")
     expect(page.locator(CHIP)).to_have_count(3)
     wait_for_caption(page)
-    session.screenshot("phone-touched")
+    session.screenshot("phone-touch")
 
 
-def test_samples_are_those_of_the_examples():
+def test_samples_equal_the_example_photos():
     samples = Path(__file__).parents[3] / "src" / "sct" / "serving" / "web" / "samples"
     assert {path.name: path.read_bytes() for path in samples.iterdir()} == {
         path.name: path.read_bytes() for path in PHOTOS.glob("*.jpg")

@@ -1,4 +1,4 @@
-"""The page under a mouse, with captions that make sense."""
+"""Mouse interaction and exports, with a mocked API."""
 
 import io
 import json
@@ -32,7 +32,7 @@ from tests.serving.web.page import (
 )
 
 
-def test_boxes_are_drawn_moved_resized_and_removed_with_a_mouse(otters):
+def test_draw_move_resize_and_remove_a_box(otters):
     page = otters.page
     page.get_by_role("button", name="Clear").click()
     expect(page.locator(".words.empty")).to_be_visible()
@@ -42,9 +42,9 @@ def test_boxes_are_drawn_moved_resized_and_removed_with_a_mouse(otters):
     assert control_boxes(page)[0] == pytest.approx([320, 180, 480, 324], abs=1.5)
     drag(page, to_screen(page, 0.6, 0.7), to_screen(page, 0.7, 0.6))
     assert control_boxes(page)[0] == pytest.approx([384, 144, 544, 288], abs=1.5)
-    drag(page, to_screen(page, 0.6, 0.4), to_screen(page, 0.4, 0.2))  # by its corner
+    drag(page, to_screen(page, 0.6, 0.4), to_screen(page, 0.4, 0.2))  # by a corner
     assert control_boxes(page)[0] == pytest.approx([256, 72, 544, 288], abs=1.5)
-    drag(page, to_screen(page, 0.7, 0.5), to_screen(page, 2.0, -1.0))  # no further than the image
+    drag(page, to_screen(page, 0.7, 0.5), to_screen(page, 2.0, -1.0))  # clipped to the image
     assert control_boxes(page)[0] == pytest.approx([352, 0, 640, 216], abs=1.5)
     page.keyboard.press("Delete")
     expect(page.locator(BOX)).to_have_count(0)
@@ -52,7 +52,7 @@ def test_boxes_are_drawn_moved_resized_and_removed_with_a_mouse(otters):
     expect(page.locator(BOX)).to_have_count(1)
 
 
-def test_escape_leaves_a_drag_as_if_it_had_not_been(otters):
+def test_escape_cancels_a_drag(otters):
     page = otters.page
     before = control_boxes(page)
     page.mouse.move(*to_screen(page, 0.6, 0.5))
@@ -63,22 +63,22 @@ def test_escape_leaves_a_drag_as_if_it_had_not_been(otters):
     assert control_boxes(page) == before
 
 
-def test_the_caption_follows_while_a_box_is_on_its_way(otters):
+def test_caption_updates_while_a_box_is_dragged(otters):
     page = otters.page
     page.get_by_role("button", name="Clear").click()
-    page.get_by_role("button", name="Add otter, 93% sure").click()
+    page.get_by_role("button", name="Add otter, score 93%").click()
     expect(page.locator(CHUNK)).to_have_text("1a brown otter")
     before = page.locator(".card").count()
     page.mouse.move(*to_screen(page, 0.6, 0.5))
     page.mouse.down()
     page.mouse.move(*to_screen(page, 0.35, 0.65), steps=4)
     expect(page.locator(CHUNK)).to_have_text("1a sandy rock")
-    assert page.locator(".card").count() == before, "a caption on the way is not kept"
+    assert page.locator(".card").count() == before, "captions during a drag are not added to the history"
     page.mouse.up()
     expect(page.locator(CHIP)).to_contain_text("rock")
 
 
-def test_chips_are_dragged_with_a_mouse(otters):
+def test_drag_a_chip(otters):
     page = otters.page
     assert chip_names(page) == ["otter", "rock", "water"]
     first, last = (page.locator(CHIP).nth(place).bounding_box() for place in (0, 2))
@@ -94,14 +94,14 @@ def test_chips_are_dragged_with_a_mouse(otters):
     assert caption_text(page) == "a sandy rock rests on the dark water beside a brown otter"
 
 
-def test_pointing_lights_both_ways_and_a_word_tells_where_it_looked(otters):
+def test_highlights_of_words_and_boxes(otters):
     page = otters.page
     page.locator(CHUNK).nth(1).locator(WORD).last.hover()
     expect(page.locator(f"{BOX}.highlighted")).to_have_attribute("data-position", "1")
     expect(page.locator(f"{CHIP}.highlighted .name")).to_have_text("rock")
-    expect(page.locator(".attention")).to_contain_text("rock looked 92% at region 2 · 8% textual · moves on 97%")
+    expect(page.locator(".attention")).to_contain_text("rock attends 92% to region 2 · 8% textual · shift 97%")
     assert float(page.locator(".dimmer mask rect").last.get_attribute("fill-opacity")) == pytest.approx(0.92)
-    otters.screenshot("a-word-looks")
+    otters.screenshot("word-attention")
     page.mouse.move(*to_screen(page, 0.6, 0.45))
     expect(page.locator(f"{CHUNK}.highlighted")).to_contain_text("a brown otter")
     expect(page.locator(f"{BOX}.highlighted")).to_have_attribute("data-position", "0")
@@ -109,17 +109,17 @@ def test_pointing_lights_both_ways_and_a_word_tells_where_it_looked(otters):
     expect(page.locator(f"{CHUNK}.highlighted, {BOX}.highlighted")).to_have_count(0)
 
 
-def test_boxes_are_merged_into_one_region_and_split_again(otters):
+def test_merge_and_split_regions(otters):
     page = otters.page
     page.locator(CHIP).nth(0).locator(".chip-name").click()
     page.get_by_role("button", name="Merge").click()
-    page.mouse.click(*to_screen(page, 0.1, 0.6))  # the other otter, which is only proposed
+    page.mouse.click(*to_screen(page, 0.1, 0.6))  # the other otter, a proposal
     expect(page.locator(CHIP).first).to_contain_text("2 boxes")
     expect(page.locator(CHUNK).first).to_contain_text("two otters")
     assert [len(group) for group in otters.requests[-1]["control"]] == [2, 1, 1]
     page.locator(WORD).nth(1).hover()
     expect(page.locator(".attention")).to_contain_text("(61%, 31%)")
-    otters.screenshot("a-region-of-two-boxes")
+    otters.screenshot("region-of-two-boxes")
     page.locator(CHIP).nth(0).locator(".chip-name").click()
     page.get_by_role("button", name="Merge").click()
     page.locator(CHIP).nth(2).locator(".chip-name").click()  # a region of the control
@@ -130,18 +130,18 @@ def test_boxes_are_merged_into_one_region_and_split_again(otters):
     expect(page.locator(CHIP)).to_have_count(2)
 
 
-def test_options_are_asked_for(otters):
+def test_options_are_sent(otters):
     page = otters.page
     page.locator("#option-max_length").fill("12")
     page.locator("#option-beam_size").fill("2")
     page.locator("#option-cover").uncheck()
-    page.get_by_text("You choose the order").click()
-    expect(page.locator(".spoken-order").first).to_have_text("said 3rd")
-    asked = {name: otters.requests[-1][name] for name in ("max_length", "beam", "n_best", "cover", "ordered")}
-    assert asked == {"max_length": 12, "beam": 2, "n_best": 2, "cover": False, "ordered": False}
+    page.get_by_text("Let the captioner order").click()
+    expect(page.locator(".spoken-order").first).to_have_text("mentioned 3rd")
+    sent = {name: otters.requests[-1][name] for name in ("max_length", "beam_size", "n_best", "cover", "ordered")}
+    assert sent == {"max_length": 12, "beam_size": 2, "n_best": 2, "cover": False, "ordered": False}
 
 
-def test_the_next_best_caption_can_be_preferred(otters):
+def test_select_another_caption_of_the_n_best(otters):
     page = otters.page
     other = page.locator(".others .other").nth(1)
     expected = other.locator(".text").inner_text()
@@ -150,9 +150,9 @@ def test_the_next_best_caption_can_be_preferred(otters):
     expect(other).to_have_attribute("aria-pressed", "true")
 
 
-def test_captions_stand_side_by_side_and_come_back(otters):
+def test_history(otters):
     page = otters.page
-    assert page.locator(".card").count() == 0, "one caption alone has nothing to stand beside"
+    assert page.locator(".card").count() == 0, "no history with one caption"
     page.locator(CHIP).nth(2).get_by_role("button", name="Remove region 3").click()
     page.locator(CHIP).nth(1).get_by_role("button", name="Move region 2 earlier").click()
     wait_for_caption(page)
@@ -164,7 +164,7 @@ def test_captions_stand_side_by_side_and_come_back(otters):
     expect(page.locator(".card[aria-current]")).to_contain_text("the dark water")
 
 
-def test_what_is_taken_away_holds_the_caption(otters):
+def test_exports(otters):
     page = otters.page
     page.get_by_role("button", name="Copy text").click()
     expect(page.locator("#announcement.toast")).to_have_text("Text copied")
@@ -190,57 +190,57 @@ def test_what_is_taken_away_holds_the_caption(otters):
     assert set(PALETTE[:3]) <= colours
 
 
-def test_whatever_comes_is_only_ever_text(open_page):
+def test_responses_cannot_inject_markup(open_page):
     session = open_page(None)
-    page, nasty = session.page, "<img src=x onerror=alert(1)>"
+    page, markup = session.page, "<img src=x onerror=alert(1)>"
     mock_api(page)
-    regions = [{"box": [10, 10, 200, 200], "class": nasty, "score": 0.5}]
+    regions = [{"box": [10, 10, 200, 200], "class": markup, "score": 0.5}]
     page.route(
         "**/v1/detect",
-        lambda r: r.fulfill(json={"image": {"id": nasty, "width": 640, "height": 360}, "regions": regions}),
+        lambda r: r.fulfill(json={"image": {"id": markup, "width": 640, "height": 360}, "regions": regions}),
     )
-    word = {"text": nasty, "region_set": 0, "attention": [0.5], "sentinel_weight": 0.5, "shift_probability": 0.5}
+    word = {"text": markup, "region_set": 0, "attention": [0.5], "sentinel_weight": 0.5, "shift_probability": 0.5}
     caption = {
-        "text": nasty, "log_prob": -1, "words": [word], "chunks": [{"text": nasty, "words": [0, 1], "region_set": 0}],
-        "order": None, "control": [[[10, 10, 200, 200]]], "classes": [[nasty]],
+        "text": markup, "log_prob": -1, "words": [word], "chunks": [{"text": markup, "words": [0, 1], "region_set": 0}],
+        "order": None, "control": [[[10, 10, 200, 200]]], "classes": [[markup]],
     }  # fmt: skip
-    page.route("**/v1/caption", lambda r: r.fulfill(json={"image": {"id": nasty}, "captions": [caption]}))
+    page.route("**/v1/caption", lambda r: r.fulfill(json={"image": {"id": markup}, "captions": [caption]}))
     session.go()
     open_sample(session).locator(PILL).click()
-    expect(page.locator(WORD)).to_have_text(nasty)
-    expect(page.locator(".chip .name")).to_have_text(nasty)
+    expect(page.locator(WORD)).to_have_text(markup)
+    expect(page.locator(".chip .name")).to_have_text(markup)
     assert page.locator("img[src='x']").count() == 0
     with page.expect_download() as download:
         page.get_by_role("button", name="as SVG").click()
     drawing = ElementTree.fromstring(Path(download.value.path()).read_bytes())
-    assert nasty in [each.text for each in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert markup in [each.text for each in drawing.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_a_captioner_that_fails_or_is_busy_is_told_of(otters):
+def test_errors_are_shown_and_429_is_retried(otters):
     page = otters.page
-    page.route("**/v1/caption", lambda route: route.fulfill(status=500, json={"error": "a fault of the server"}))
+    page.route("**/v1/caption", lambda route: route.fulfill(status=500, json={"error": "internal error"}))
     page.locator(PILL).first.click()
-    expect(page.get_by_role("alert")).to_contain_text("a fault of the server")
-    answers = [429, 200]
+    expect(page.get_by_role("alert")).to_contain_text("internal error")
+    statuses = [429, 200]
     page.unroute("**/v1/caption")
     mock_api(page)
     page.route(
         "**/v1/caption",
         lambda route: (
             route.fulfill(status=429, json={"error": "busy"}, headers={"Retry-After": "1"})
-            if answers.pop(0) == 429
+            if statuses.pop(0) == 429
             else route.fallback()
         ),
         times=2,
     )
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(CHUNK)).to_have_count(4)
-    assert not answers
-    assert len(otters.errors) == 2, "the browser itself notes both answers"
+    assert not statuses
+    assert len(otters.errors) == 2, "the browser logs both errors"
     otters.errors.clear()
 
 
-def test_a_token_in_the_address_becomes_a_header_and_leaves_the_address(open_page):
+def test_token_is_removed_from_the_url_and_sent_as_a_header(open_page):
     page = open_page("#token=secret").page
     assert "secret" not in page.url
     with page.expect_request("**/v1/detect") as sent:

@@ -1,4 +1,4 @@
-"""The page before the real server, with a captioner of a few words: images, control, caption, link."""
+"""The page with a real server and a tiny captioner."""
 
 import re
 
@@ -26,7 +26,7 @@ from tests.serving.web.page import (
 )
 
 
-def test_nothing_is_there_before_a_image_is(open_page):
+def test_start_screen(open_page):
     session = open_page()
     expect(session.page).to_have_title("Show, Control and Tell")
     expect(session.page.locator(".sample")).to_have_count(3)
@@ -34,7 +34,7 @@ def test_nothing_is_there_before_a_image_is(open_page):
     session.screenshot("start-light")
 
 
-def test_a_click_on_a_proposal_adds_it_and_the_caption_follows(open_page):
+def test_click_on_a_proposal_adds_it(open_page):
     page = open_sample(open_page())
     assert page.locator(".proposal").count() == page.locator(PILL).count() > 2
     page.mouse.click(*to_screen(page, 0.25, 0.75))
@@ -48,7 +48,7 @@ def test_a_click_on_a_proposal_adds_it_and_the_caption_follows(open_page):
     assert control_boxes(page) == [[0, 180, 320, 360], [320, 180, 640, 360]]
 
 
-def test_a_chunk_wears_the_colour_of_its_region(open_page):
+def test_chunk_box_and_chip_share_a_colour(open_page):
     page = open_sample(open_page())
     page.locator(PILL).first.click()
     page.locator(PILL).first.click()
@@ -56,13 +56,13 @@ def test_a_chunk_wears_the_colour_of_its_region(open_page):
     for chunk in page.locator(CHUNK).all():
         place = int(chunk.get_attribute("data-position"))
         red, green, blue = PALETTE[place]
-        worn = chunk.evaluate("element => getComputedStyle(element).backgroundColor")
-        assert worn == f"rgb({red}, {green}, {blue})"
-        assert computed_style(page, f"{BOX}[data-position='{place}']", "borderTopColor") == worn
-        assert computed_style(page, f"{CHIP}[data-position='{place}'] .number", "backgroundColor") == worn
+        colour = chunk.evaluate("element => getComputedStyle(element).backgroundColor")
+        assert colour == f"rgb({red}, {green}, {blue})"
+        assert computed_style(page, f"{BOX}[data-position='{place}']", "borderTopColor") == colour
+        assert computed_style(page, f"{CHIP}[data-position='{place}'] .number", "backgroundColor") == colour
 
 
-def test_another_order_is_another_caption_and_undo_brings_the_first_back(open_page):
+def test_reorder_undo_and_redo(open_page):
     page = open_sample(open_page())
     for _ in range(2):
         page.locator(PILL).first.click()
@@ -81,56 +81,56 @@ def test_another_order_is_another_caption_and_undo_brings_the_first_back(open_pa
     assert (caption_text(page), control_boxes(page)) == (after, boxes[::-1])
 
 
-def test_the_captioner_may_choose_regions_and_order(open_page):
+def test_captioner_selects_regions_and_order(open_page):
     page = open_sample(open_page())
-    page.get_by_role("button", name="Choose for me").click()
+    page.get_by_role("button", name="Select for me").click()
     wait_for_caption(page)
     assert page.locator(CHIP).count() > 1
-    page.get_by_text("You choose the order").click()
-    expect(page.locator(".spoken-order").first).to_have_text(re.compile("said 1st|said 2nd|said 3rd|said 4th"))
+    page.get_by_text("Let the captioner order").click()
+    expect(page.locator(".spoken-order").first).to_have_text(re.compile("mentioned (1st|2nd|3rd|4th)"))
 
 
-def test_other_ways_to_say_it_can_be_taken(open_page):
+def test_apply_an_alternative(open_page):
     page = open_sample(open_page())
     for _ in range(3):
         page.locator(PILL).first.click()
     wait_for_caption(page)
-    page.get_by_role("button", name="Another way to say it").click()
-    way = page.locator(".alternatives .other").first
-    note = way.locator(".order-note").inner_text()
-    expected = way.locator(".text").inner_text().removesuffix(note).strip()
+    page.get_by_role("button", name="Alternatives").click()
+    alternative = page.locator(".alternatives .other").first
+    note = alternative.locator(".order-note").inner_text()
+    expected = alternative.locator(".text").inner_text().removesuffix(note).strip()
     number = page.locator(CHIP).count()
     before = control_boxes(page)
-    way.click()
+    alternative.click()
     wait_for_caption(page)
     assert control_boxes(page) != before
     assert page.locator(CHIP).count() <= number
     assert caption_text(page) == expected
-    expect(page.locator(".alternatives")).to_have_count(0)  # they were ways to say the old control
+    expect(page.locator(".alternatives")).to_have_count(0)  # they belong to the old control
 
 
-def test_loading_the_page_again_brings_the_control_back(open_page):
+def test_reload_restores_the_document(open_page):
     session = open_page()
     page = open_sample(session, 1)
     for _ in range(2):
         page.locator(PILL).first.click()
     drag(page, to_screen(page, 0.35, 0.35), to_screen(page, 0.6, 0.7))
-    page.get_by_text("You choose the order").click()
+    page.get_by_text("Let the captioner order").click()
     page.locator("#option-beam_size").fill("3")
     wait_for_caption(page)
     before, boxes = caption_text(page), control_boxes(page)
-    expect(page).to_have_url(re.compile("beam_size=3"))  # the address follows a moment after the last change
+    expect(page).to_have_url(re.compile("beam_size=3"))  # the URL is updated after a delay
     page.reload()
     wait_for_caption(page)
     assert (caption_text(page), control_boxes(page)) == (before, boxes)
     assert page.locator("#option-beam_size").input_value() == "3"
-    assert page.get_by_role("radio", name="You choose the order").is_checked()
-    elsewhere = open_page(page.url.removeprefix(session.address + "/")).page
-    wait_for_caption(elsewhere)
-    assert caption_text(elsewhere) == before
+    assert page.get_by_role("radio", name="Let the captioner order").is_checked()
+    other = open_page(page.url.removeprefix(session.address + "/")).page
+    wait_for_caption(other)
+    assert caption_text(other) == before
 
 
-def test_a_link_without_its_image_asks_for_it_and_knows_it(open_page):
+def test_link_asks_for_its_image_and_recognises_it(open_page):
     session = open_page()
     page = session.page
     page.locator("#file").set_input_files(PHOTOS / "hikers.jpg")
@@ -139,14 +139,14 @@ def test_a_link_without_its_image_asks_for_it_and_knows_it(open_page):
     wait_for_caption(page)
     before = control_boxes(page)
     page.get_by_role("button", name="Copy link").click()
-    expect(page.locator("#announcement.toast")).to_contain_text("does not hold the image")
+    expect(page.locator("#announcement.toast")).to_contain_text("does not include the image")
     link = page.evaluate("navigator.clipboard.readText()")
     assert "image=" in link
     assert "sample=" not in link
     page = open_page(link.removeprefix(session.address + "/")).page
     expect(page.locator(".pending-link")).to_contain_text("hikers.jpg")
     page.locator("#file").set_input_files(PHOTOS / "otters.jpg")
-    expect(page.locator("#announcement.toast")).to_contain_text("another image")
+    expect(page.locator("#announcement.toast")).to_contain_text("not the image of the link")
     assert page.locator(CHIP).count() == 0
     page.get_by_role("button", name="Another image").click()
     page.goto("about:blank")
@@ -156,32 +156,32 @@ def test_a_link_without_its_image_asks_for_it_and_knows_it(open_page):
     assert control_boxes(page) == before
 
 
-@pytest.mark.parametrize("way", ["paste", "drop"])
-def test_images_come_by_clipboard_and_by_drop(open_page, way):
+@pytest.mark.parametrize("event", ["paste", "drop"])
+def test_paste_and_drop_an_image(open_page, event):
     page = open_page().page
     page.evaluate(
-        """async ({ way, address }) => {
-            const blob = await (await fetch(address)).blob();
+        """async ({ event, url }) => {
+            const blob = await (await fetch(url)).blob();
             const transfer = new DataTransfer();
             transfer.items.add(new File([blob], "mine.jpg", { type: "image/jpeg" }));
-            window.dispatchEvent(way === "paste"
+            window.dispatchEvent(event === "paste"
                 ? new ClipboardEvent("paste", { clipboardData: transfer })
                 : new DragEvent("drop", { dataTransfer: transfer, cancelable: true }));
         }""",
-        {"way": way, "address": "samples/otters.jpg"},
+        {"event": event, "url": "samples/otters.jpg"},
     )
-    expect(page.locator(".image")).to_have_attribute("alt", "The image mine.jpg")
+    expect(page.locator(".image")).to_have_attribute("alt", "Image mine.jpg")
     page.wait_for_selector(PILL)
 
 
-def test_what_is_no_image_is_told(open_page):
+def test_invalid_image_is_reported(open_page):
     page = open_page().page
     page.locator("#file").set_input_files({"name": "notes.png", "mimeType": "image/png", "buffer": b"no image"})
-    expect(page.get_by_role("alert")).to_contain_text("notes.png is no image")
+    expect(page.get_by_role("alert")).to_contain_text("notes.png is not an image")
     open_sample(PageSession(page, "", []))
 
 
-def test_what_is_too_large_is_sent_smaller(open_page):
+def test_large_images_are_downscaled(open_page):
     page = open_page().page
     page.route("**/v1/health", lambda route: route.fulfill(json={"model": {}, "limits": {"image_bytes": 20_000}}))
     page.reload()
