@@ -20,12 +20,12 @@ PANELS: dict[str, list[tuple[str, ...]]] = {
 
 def main() -> None:
     """Plot all runs into one figure."""
-    from matplotlib import pyplot  # noqa: PLC0415  not a dependency of sct
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("runs", type=Path, nargs="+")
     options = parser.parse_args()
+    from matplotlib import pyplot  # noqa: PLC0415  not a dependency of sct
+
     logs = [list(read_metrics(run)) for run in options.runs]
     rows = [
         (kind, names)

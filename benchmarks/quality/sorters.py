@@ -52,9 +52,10 @@ from sct.sorting.baselines import DetectionProbability
 from sct.sorting.batches import CaptionControls, extract_caption_controls
 from sct.sorting.metrics import OrderScores, score_orders
 from sct.sorting.serialization import load_sorter
+from sct.training.run_dir import BEST
 from sct.training.sorter.config import SorterRecipe
-from sct.training.sorter.data import BEST, SCORES, VALIDATION, SortingData, score_sorter
-from sct.training.sorter.trainer import train_sorter
+from sct.training.sorter.data import VALIDATION_SPLIT, SorterDataLoader, score_sorter
+from sct.training.sorter.trainer import SCORES, train_sorter
 
 KINDS: Mapping[str, Mapping[str, str]] = {
     "detection_probability": {"kind": "detection_probability"},
@@ -130,9 +131,9 @@ def match_detections(table: Table, detections: Path) -> Float[np.ndarray, " regi
 
 def score_tie_orders(table: Table, controls: CaptionControls, vectors: WordVectors) -> str:
     """Scores of the detection-probability order over many random input orders, which ties keep."""
-    data = SortingData(table, controls, vectors)
+    data = SorterDataLoader(table, controls, vectors)
     batches = (data.batch(np.arange(len(data)), np.random.default_rng(seed)) for seed in range(1, 1 + NUM_TIE_ORDERS))
-    scores = [score_orders(DetectionProbability().order(batch.inputs), batch.truth) for batch in batches]
+    scores = [score_orders(DetectionProbability().order(batch.inputs), batch.target) for batch in batches]
     return f"{_cell([100 * each.accuracy for each in scores], 1)} / {_cell([each.tau for each in scores], 3)}"
 
 
@@ -158,12 +159,12 @@ class SharedControls:
     def __init__(self, table: Table) -> None:
         """Find these captions."""
         self._table = table
-        every = extract_caption_controls(self._table, VALIDATION)
+        every = extract_caption_controls(self._table, VALIDATION_SPLIT)
         rows: dict[tuple[int, tuple[tuple[int, ...], ...]], list[int]] = {}
         for row, (image, control) in enumerate(zip(every.images.tolist(), every.controls, strict=True)):
             rows.setdefault((image, tuple(sorted(control))), []).append(row)
         shared = [group for group in rows.values() if len(group) > 1]
-        self._controls = every.some(np.array([row for group in shared for row in group]))
+        self._controls = every.select(np.array([row for group in shared for row in group]))
         self._groups = [[every.controls[row] for row in group] for group in shared]
 
     def agreement(self) -> dict[int, Agreement]:
@@ -180,7 +181,7 @@ class SharedControls:
     def score(self, folder: Path) -> OrderScores:
         """Score a saved sorter on these captions."""
         sorter = load_sorter(folder)
-        return score_sorter(sorter.sorter, SortingData(self._table, self._controls, sorter.vectors))
+        return score_sorter(sorter.sorter, SorterDataLoader(self._table, self._controls, sorter.vectors))
 
 
 def _agreement(groups: Sequence[Sequence[RegionSets]]) -> Agreement:
@@ -208,10 +209,10 @@ def _cell(values: Sequence[float], digits: int) -> str:
 
 
 def _human_grounded_cell(runs: Sequence[dict[str, Any]]) -> str:
-    if runs[0]["val_by_people"] is None:
+    if runs[0]["val_human"] is None:
         return "-"
-    accuracy = _cell([100 * run["val_by_people"]["accuracy"] for run in runs], 1)
-    return f"{accuracy} / {_cell([run['val_by_people']['tau'] for run in runs], 3)}"
+    accuracy = _cell([100 * run["val_human"]["accuracy"] for run in runs], 1)
+    return f"{accuracy} / {_cell([run['val_human']['tau'] for run in runs], 3)}"
 
 
 def print_table(rows: Mapping[str, Sequence[dict[str, Any]]]) -> None:
@@ -279,10 +280,10 @@ def main() -> None:
     print(f"{platform.machine()}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d}\n")
     print_table(rows)
     if options.detections is not None and "detection_probability" in rows:
-        controls = extract_caption_controls(table, VALIDATION)
+        controls = extract_caption_controls(table, VALIDATION_SPLIT)
         print(f"\ndetections: {describe_detections(table, controls)}")
         vectors = load_sorter(options.out / "detection_probability-1" / BEST).vectors
-        human_grounded = controls.some(np.flatnonzero(controls.human_grounded))
+        human_grounded = controls.select(np.flatnonzero(controls.human_grounded))
         parts = {"all": controls, "human-grounded": human_grounded} if len(human_grounded) else {"all": controls}
         for name, chosen in parts.items():
             scores = score_tie_orders(table, chosen, vectors)

@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 
 from sct.training.captioner.config import CaptionerRecipe, DeviceConfig, OptimizerConfig
-from sct.training.captioner.trainer import train
+from sct.training.captioner.trainer import train_captioner
 
 SEEDS = (1, 2, 3)
 PRECISIONS: tuple[Literal["bf16-mixed", "32-true"], ...] = ("bf16-mixed", "32-true")
@@ -47,7 +47,7 @@ def main() -> None:
                 optimizer=OptimizerConfig(learning_rate=options.learning_rate),
                 device=DeviceConfig(precision=precision),
             )
-            report = train(recipe)
+            report = train_captioner(recipe)
             assert report.best_score is not None
             scores[precision].append(report.best_score)
             line = {"precision": precision, "seed": seed, "val_C": report.best_score, "seconds": report.seconds}

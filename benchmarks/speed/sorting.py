@@ -34,7 +34,7 @@ from sct.sorting.batches import ControlTable, extract_caption_controls
 from sct.sorting.interface import Sorter, SorterInputs
 from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSorter
 from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter, reconstruction_loss
-from sct.training.sorter.data import TRAINING, VALIDATION, SortingData, score_sorter
+from sct.training.sorter.data import TRAINING_SPLIT, VALIDATION_SPLIT, SorterDataLoader, score_sorter
 from sct.vision.layout import LayoutEncoder
 
 CONTROLS, SETS, CLASSES, WORDS, FEATURES, IMAGES = 1000, 10, 80, 300, 2048, 200
@@ -52,8 +52,8 @@ def random_inputs(num_regions: int, feature_size: int | None) -> SorterInputs:
         region_class=random.integers(CLASSES, size=num_regions),
         positions=random.random((num_regions, 4), dtype=np.float32),
         features=None if feature_size is None else random.random((num_regions, feature_size), dtype=np.float32),
-        control_sets=np.arange(CONTROLS + 1) * SETS,
-        set_members=np.arange(CONTROLS * SETS + 1),
+        set_offsets=np.arange(CONTROLS + 1) * SETS,
+        member_offsets=np.arange(CONTROLS * SETS + 1),
         members=members,
     )
     return table.batch(np.arange(CONTROLS)).inputs
@@ -121,17 +121,17 @@ def measure_agreement(data: Path) -> dict[str, Agreement]:
     vectors = WordVectors(nouns.vectors_name, {noun: row for row, noun in enumerate(nouns.nouns)}, nouns.units)
     table = dataset.table
     layout = LayoutFeatures(LayoutEncoder(table.classes, FEATURES), table)
-    train, val = extract_caption_controls(table, TRAINING), extract_caption_controls(table, VALIDATION)
-    some = train.some(np.random.default_rng(0).permutation(len(train))[:NUM_TRAINING])
+    train, val = extract_caption_controls(table, TRAINING_SPLIT), extract_caption_controls(table, VALIDATION_SPLIT)
+    some = train.select(np.random.default_rng(0).permutation(len(train))[:NUM_TRAINING])
     found = {}
     kinds: dict[str, Features] = {"class and box": layout, "the same, long-tailed": LongTailed(layout)}
     for name, features in kinds.items():
-        network = train_network(SortingData(table, some, vectors, features), vectors.matrix.shape[1])
-        found[name] = compare(network, SortingData(table, val, vectors, features))
+        network = train_network(SorterDataLoader(table, some, vectors, features), vectors.matrix.shape[1])
+        found[name] = compare(network, SorterDataLoader(table, val, vectors, features))
     return found
 
 
-def train_network(data: SortingData, word_size: int) -> SinkhornNetwork:
+def train_network(data: SorterDataLoader, word_size: int) -> SinkhornNetwork:
     """Train a network for a few epochs, like ``sct train``."""
     torch.manual_seed(0)
     network, random = (
@@ -148,7 +148,7 @@ def train_network(data: SortingData, word_size: int) -> SinkhornNetwork:
     return network.eval()
 
 
-def compare(network: SinkhornNetwork, data: SortingData) -> Agreement:
+def compare(network: SinkhornNetwork, data: SorterDataLoader) -> Agreement:
     """Compare permutations in float32 and int8."""
     sorters = SinkhornSorter(network), SinkhornSorter(network, precision="int8")
     same = [

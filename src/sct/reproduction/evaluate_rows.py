@@ -20,14 +20,14 @@ from sct.reproduction.predictions import (
     CaptionProtocol,
     PredictionCache,
     PredictionDir,
+    compute_scores,
     evaluation_name,
-    score_predictions,
 )
 from sct.reproduction.published import PublishedTable, RowKey
 from sct.reproduction.results import NOT_RUN, Results, RowResult, RunResult
 from sct.reproduction.runs import RunPaths, SubstituteDataset, read_json
 from sct.reproduction.train_missing import is_cuda_oom, train_missing
-from sct.training.sorter.data import SCORES as SORTER_SCORES
+from sct.training.sorter.trainer import SCORES as SORTER_SCORES
 
 _DETECTION_PROBABILITY = "detection_probability"
 """Sorter that may be of another dataset: a copy with detector scores, which the datasets here do not have."""
@@ -286,7 +286,7 @@ class _RowPredictions:
         """Score the predictions of a run, or say why there are none."""
         commands, out = _commands(self._paths, run), self._out(run)
         if run.name not in self._missing and run.name not in self.errors:
-            scores = score_predictions(out, metrics, self._log)
+            scores = compute_scores(out, metrics, self._log)
             return RunResult(
                 name=run.name,
                 data=self._data.folder.name,

@@ -17,15 +17,18 @@ import torch
 from sct._version import __version__
 from sct.captioner.bundle import CONFIG, VISION
 from sct.captioner.captioner import Captioner, load
-from sct.data.features import Features, ImageFeatures, make_features
+from sct.captioner.ordering import ORDERS_PER_CAPTION
+from sct.data.features import CachedFeatures, Features, make_features
 from sct.data.index import split_index
 from sct.data.samples import ControlKind
 from sct.errors import InputError
-from sct.evaluation.diversity import diversity_report
-from sct.evaluation.evaluate import PREDICTIONS, EvaluationSettings, Evaluator
-from sct.evaluation.oracle import HYPOTHESES_PER_CAPTION, ORDERS_PER_CAPTION
+from sct.evaluation.config import EvaluationConfig
+from sct.evaluation.diversity import score_diversity
+from sct.evaluation.evaluate import Evaluator
+from sct.evaluation.oracle import HYPOTHESES_PER_CAPTION
 from sct.evaluation.predict import DatasetSorter
 from sct.evaluation.predictions import Prediction, read_predictions, write_predictions
+from sct.evaluation.scoring import PREDICTIONS
 from sct.metrics.report import METRICS, score
 from sct.reproduction.plan import Log
 from sct.reproduction.runs import EVALUATION, PROVENANCE, SCORES, SubstituteDataset, read_json
@@ -77,10 +80,10 @@ class PredictionDir:
         return self.predictions.is_file() or self.scores.is_file() or bool(self.recorded)
 
     @property
-    def settings(self) -> EvaluationSettings:
-        """Evaluation settings: the paper's search, whatever the bundle's defaults are."""
+    def config(self) -> EvaluationConfig:
+        """Evaluation with the paper's search, whatever the bundle's defaults are."""
         control: ControlKind = "set" if self.protocol == "set" else "sequence"
-        return EvaluationSettings(split=self.split, control=control, length_penalty=0.0)
+        return EvaluationConfig(split=self.split, control=control, length_penalty=0.0)
 
     def read_provenance(self) -> Mapping[str, Any]:
         """Provenance of the predictions; empty if unknown."""
@@ -92,9 +95,9 @@ class PredictionDir:
 
     def search(self) -> dict[str, Any]:
         """All settings that determine captions, besides model and data, as JSON values."""
-        options = asdict(self.settings.options())
+        options = asdict(self.config.options())
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
-        protocol: dict[str, Any] = {"control": self.settings.control, "captions_per_image": 1}
+        protocol: dict[str, Any] = {"control": self.config.control, "captions_per_image": 1}
         if self.protocol == "diversity":
             protocol = {
                 "control": "orders of all region sets of the image",
@@ -135,7 +138,7 @@ class PredictionCache:
         features = self._load_features(captioner, best)
         dataset = self._data.dataset
         set_sorter = None if sorter is None else DatasetSorter(load_sorter(sorter), dataset.table, features)
-        evaluator = Evaluator(captioner, dataset, features, out.settings, set_sorter)
+        evaluator = Evaluator(captioner, dataset, features, out.config, set_sorter)
         lines = evaluator.caption_n_times(CAPTIONS_PER_IMAGE) if out.protocol == "diversity" else evaluator.caption()
         out.path.mkdir(parents=True, exist_ok=True)
         (out.path / PROVENANCE).unlink(missing_ok=True)  # of the predictions that are overwritten next
@@ -170,19 +173,7 @@ class PredictionCache:
         table = self._data.dataset.table
         images = np.flatnonzero(table.columns["image_split"] == split_index(table, self._split)).tolist()
         extract = ImageFeatureExtractor(vision, self._data.dataset, self._image_folder, torch.device(self._device))
-        return _ImageSubset(extract(images), images)
-
-
-class _ImageSubset:
-    """Features of some images of a dataset, in memory (``sct.data.features.Features``)."""
-
-    def __init__(self, features: ImageFeatures, images: Sequence[int]) -> None:
-        self._features = features
-        self._rows = {image: row for row, image in enumerate(images)}
-
-    def __call__(self, images: Sequence[int]) -> ImageFeatures:
-        rows = [self._rows[image] for image in images]
-        return ImageFeatures(self._features.regions, self._features.first_row[rows], self._features.image[rows])
+        return CachedFeatures(extract(images), images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +188,7 @@ class CaptionScores:
     """Word vectors that nouns were compared with, if they were."""
 
 
-def score_predictions(out: PredictionDir, metrics: Sequence[str], log: Log) -> CaptionScores:
+def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log) -> CaptionScores:
     """Score predictions, computing only metrics that are not saved yet.
 
     Metrics are saved one group at a time; one that is unavailable on this machine is tried again on the next call.
@@ -251,5 +242,5 @@ def _score_oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> Captio
     captions = [line.predictions for line in lines]
     # The report always has the diversity metrics; for these alone, compute the cheapest other metric with them.
     chosen = [name for name in metrics if name not in _DIVERSITY_METRICS] or ["B4"]
-    report = diversity_report(captions, [line.references for line in lines], chosen)
+    report = score_diversity(captions, [line.references for line in lines], chosen)
     return CaptionScores({**report.oracle, **report.diversity}, report.unavailable)

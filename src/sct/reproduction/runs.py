@@ -109,11 +109,11 @@ def record_runs(folder: Path, path: Path) -> list[str]:
     names = sorted(found.parent.relative_to(folder).as_posix() for found in folder.rglob(RECIPE))
     records = {name: RunRecord.read(folder / name) for name in names}
     flat = {name: _flatten(record.recipe) for name, record in records.items()}
-    shared = {
-        key: Counter(json.dumps(recipe[key]) for recipe in flat.values()).most_common(1)[0][0]
-        for key in (next(iter(flat.values()), {}))
-        if all(key in recipe for recipe in flat.values())
-    }
+    shared: dict[str, str] = {}
+    for key in next(iter(flat.values()), {}):
+        value, count = Counter(json.dumps(recipe.get(key)) for recipe in flat.values()).most_common(1)[0]
+        if 2 * count > len(flat) and all(key in recipe for recipe in flat.values()):
+            shared[key] = value
     runs = {
         name: {
             "recipe": {key: value for key, value in flat[name].items() if shared.get(key) != json.dumps(value)},
