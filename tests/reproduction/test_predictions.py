@@ -173,7 +173,7 @@ def test_an_unavailable_metric_is_tried_again(copy, data, monkeypatch):
 def test_scores_name_their_word_vectors(copy, data, monkeypatch):
     saved = copy / "runs" / OURS / "evaluation" / "sequence-val" / "scores.json"
     assert json.loads(saved.read_text())["vectors"] is None
-    report = Report(corpus={"NW": 0.5}, per_caption={}, groups=6, vectors="four random numbers")
+    report = Report(corpus={"NW": 0.5}, per_caption={}, num_groups=6, vectors="four random numbers")
     monkeypatch.setattr(predictions, "score", lambda *_: report)
     reproduce(TABLE, make_config(copy, data, metrics=("NW",)), discard)
     content = json.loads(saved.read_text())

@@ -90,12 +90,10 @@ def evaluate_command(
         title: evaluate(captioner, loaded, folder, each, sorter=chosen, nouns=nouns, progress=progress_bar)
         for title, each in protocols.items()
     }
-    for result in results.values():
-        print_missing(result)
-    if as_json:
-        scores = [result.as_dict() for result in results.values()]
-        print(json.dumps({**scores[-1], **scores[0]}))  # those under control precede those of the oracle
-        return
     for title, result in results.items():
-        print_result(f"{bundle.name} on {data.name}, {split or loaded.default_split}, {title}", result)
-    print(f"predictions and scores are in {folder}")
+        print_missing(result)
+        if not as_json:
+            print_result(f"{bundle.name} on {data.name}, {split or loaded.default_split}, {title}", result)
+    scores = [result.as_dict() for result in results.values()]
+    # Scores under control take precedence over those of the oracle.
+    print(json.dumps({**scores[-1], **scores[0]}) if as_json else f"predictions and scores are in {folder}")

@@ -21,7 +21,7 @@ ProgressBar = Callable[[str], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationConfig:
-    """What is captioned, how captions are searched for, and which metrics score them."""
+    """Split, protocol, search and metrics of an evaluation."""
 
     split: str | None = None
     """None: "val", or the first split of a JSONL file."""

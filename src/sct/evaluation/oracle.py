@@ -102,8 +102,8 @@ def oracle_captions(
 
 
 class _Request(NamedTuple):
-    index: int
-    """Index of the image."""
+    image_index: int
+    """Index of the image's sample."""
     control: RegionSets
     latent: int
     beam_size: int
@@ -136,7 +136,7 @@ def _caption(
 ) -> Iterator[tuple[int, int, OracleCaption]]:
     """Yield every hypothesis of every request with the index of its image and its rank in the beam."""
     for batch in _batches(requests, batch_size, options.beam_size):
-        images = [samples[request.index].image for request in batch]
+        images = [samples[request.image_index].image for request in batch]
         inputs = collate(captioner, features, images, [request.control for request in batch])
         latents = torch.tensor([request.latent for request in batch]) if captioner.has_latents else None
         search = replace(options, beam_size=batch[0].beam_size, n_best=batch[0].beam_size)
@@ -145,7 +145,7 @@ def _caption(
         for request, *hypotheses in zip(batch, *columns, strict=True):
             for rank, (ids, log_prob, score) in enumerate(zip(*hypotheses, strict=True)):
                 text = " ".join(captioner.vocabulary.decode(ids))
-                yield request.index, rank, OracleCaption(text, request.control, log_prob, score)
+                yield request.image_index, rank, OracleCaption(text, request.control, log_prob, score)
 
 
 def _batches(requests: Sequence[_Request], batch_size: int, default_beam_size: int) -> Iterator[list[_Request]]:
