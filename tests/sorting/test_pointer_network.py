@@ -57,7 +57,8 @@ def test_beam_size_one_is_greedy():
     inputs = whole(random_table([4])).inputs
     with torch.no_grad():
         encoded = pointer_network.encode(inputs)
-        first = pointer_network.log_probs(pointer_network.init_state(encoded, inputs.mask), encoded, inputs.mask).argmax().item()
+        state = pointer_network.init_state(encoded, inputs.mask)
+        first = pointer_network.log_probs(state, encoded, inputs.mask).argmax().item()
     assert PointerSorter(pointer_network, beam_size=1).order(inputs).lists()[0][0] == first
 
 

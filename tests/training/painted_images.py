@@ -7,7 +7,7 @@ from PIL import Image
 
 from sct.data.dataset import Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import join, pack
+from sct.data.table import build_table, merge_tables
 from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
 
@@ -30,7 +30,7 @@ def write_painted_dataset(folder: Path, *, images: int = 40) -> Path:
             regions.append(Region(Box(left, top, left + 28, top + 28), name))
         Image.fromarray(pixels).save(image_folder / f"{number}.png")
         captions = tuple(
-            _caption(regions[first].class_name, regions[1 - first].class_name, first, built=bool(first))
+            _caption(regions[first].class_name, regions[1 - first].class_name, first, auto_grounded=bool(first))
             for first in (0, 1)
         )
         records.append(
@@ -44,16 +44,21 @@ def write_painted_dataset(folder: Path, *, images: int = 40) -> Path:
                 file=f"{number}.png",
             )
         )
-    table, vocabulary = join([pack(records)])
+    table, vocabulary = merge_tables([build_table(records)])
     manifest = Manifest(
-        source="painted", mode="paper", settings={}, image_folder=str(image_folder), images=images, captions=2 * images
+        source="painted",
+        mode="paper",
+        settings={},
+        image_folder=str(image_folder),
+        num_images=images,
+        num_captions=2 * images,
     )
     nouns = NounTable.from_vectors(("ball", "box"), np.eye(2), "two numbers")
     write_dataset(folder / "data", table, vocabulary, manifest, nouns)
     return folder / "data"
 
 
-def _caption(one: str | None, other: str | None, first: int, *, built: bool) -> Caption:
+def _caption(one: str | None, other: str | None, first: int, *, auto_grounded: bool) -> Caption:
     words = ("a", str(one), "near", "a", str(other))
     chunks = (Chunk(one, (first,)), Chunk(other, (1 - first,)))
-    return Caption(" ".join(words), words, (0, 0, None, 1, 1), chunks, built)
+    return Caption(" ".join(words), words, (0, 0, None, 1, 1), chunks, auto_grounded)

@@ -1,4 +1,4 @@
-"""Signals: the first one is a wish, the second one is obeyed at once."""
+"""Stop signals: the first sets a flag, the second stops at once."""
 
 import signal
 import subprocess
@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from sct.training.distributed import SIGNALS, Interrupts
+from sct.training.distributed import STOP_SIGNALS, Interrupts
 
 LOOP = """
 import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs tests in the background has it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if pytest runs in the background
 from sct.training.distributed import Interrupts
 with Interrupts() as interrupts:
     print("ready", flush=True)
@@ -33,24 +33,24 @@ def _start(how: str) -> subprocess.Popen[str]:
     return child
 
 
-def test_nobody_asks():
-    before = [signal.getsignal(number) for number in SIGNALS]
+def test_no_signal():
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     with Interrupts() as interrupts:
         assert not interrupts.stop_requested
-        assert [signal.getsignal(number) for number in SIGNALS] != before
+        assert [signal.getsignal(number) for number in STOP_SIGNALS] != before
     assert not interrupts.stop_requested
-    assert [signal.getsignal(number) for number in SIGNALS] == before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
-def test_an_error_in_the_block_puts_everything_back():
-    before = [signal.getsignal(number) for number in SIGNALS]
+def test_handlers_are_restored_after_an_error():
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     with pytest.raises(RuntimeError), Interrupts():
         raise RuntimeError
-    assert [signal.getsignal(number) for number in SIGNALS] == before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_the_first_signal_is_a_wish(number):
+@pytest.mark.parametrize("number", STOP_SIGNALS, ids=lambda number: number.name)
+def test_first_signal_sets_the_flag(number):
     child = _start("fast")
     child.send_signal(number)
     out, _ = child.communicate()
@@ -58,34 +58,34 @@ def test_the_first_signal_is_a_wish(number):
     assert child.returncode == 0
 
 
-@pytest.mark.parametrize("second", SIGNALS, ids=lambda number: number.name)
-@pytest.mark.parametrize("first", SIGNALS, ids=lambda number: number.name)
-def test_the_second_signal_is_obeyed(first, second):
+@pytest.mark.parametrize("second", STOP_SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("first", STOP_SIGNALS, ids=lambda number: number.name)
+def test_second_signal_stops_at_once(first, second):
     child = _start("slow")
     child.send_signal(first)
     assert child.stdout.readline() == "saving\n"
     child.send_signal(second)
     out, err = child.communicate()
     assert out == ""
-    assert child.returncode == -second  # Python ends by its own hand with SIGINT after its traceback
+    assert child.returncode == -second  # Python kills itself with SIGINT after printing the traceback
     assert ("KeyboardInterrupt" in err) == (second is signal.SIGINT)
 
 
-def test_the_wish_is_logged(caplog):
+def test_signal_is_logged(caplog):
     with Interrupts() as interrupts:
         signal.raise_signal(signal.SIGTERM)
     assert interrupts.stop_requested is signal.SIGTERM
-    assert "SIGTERM: saving a checkpoint before leaving" in caplog.text
+    assert "SIGTERM: saving a checkpoint, then stopping" in caplog.text
 
 
-def test_another_thread_catches_nothing():
-    before = [signal.getsignal(number) for number in SIGNALS]
+def test_other_threads_install_no_handlers():
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     seen = []
 
     def train():
         with Interrupts() as interrupts:
             seen.append(interrupts.stop_requested)
-            seen.append([signal.getsignal(number) for number in SIGNALS])
+            seen.append([signal.getsignal(number) for number in STOP_SIGNALS])
 
     thread = threading.Thread(target=train)
     thread.start()

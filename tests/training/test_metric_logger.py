@@ -1,4 +1,4 @@
-"""The journal: one line a measurement, none twice after a run was killed and went on."""
+"""Metric logger: one line per step, also after a kill and resume."""
 
 import json
 import sys
@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from sct.errors import InputError
-from sct.training.metric_logger import METRICS, TENSORBOARD, MetricLogger, read_journal
+from sct.training.metric_logger import METRICS, TENSORBOARD, MetricLogger, read_metrics
 
 
 @pytest.fixture(autouse=True)
-def numbered_from_one_digit(monkeypatch):
-    """TensorBoard reads files of one second by the writer's number as text, in which 10 comes before 9."""
+def single_digit_writer_ids(monkeypatch):
+    """TensorBoard sorts files of the same second by writer id as text, in which 10 comes before 9."""
     from tensorboard.summary.writer import event_file_writer
 
     monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
@@ -25,26 +25,26 @@ def _scalars(folder) -> list[tuple[str, int, float]]:
     return sorted((tag, item.step, item.value) for tag in events.Tags()["scalars"] for item in events.Scalars(tag))
 
 
-def test_an_empty_journal(tmp_path):
-    with MetricLogger(tmp_path, tensorboard=False) as journal:
-        assert journal.settle() == 0
-    assert list(read_journal(tmp_path)) == []
+def test_empty_log(tmp_path):
+    with MetricLogger(tmp_path, tensorboard=False) as metrics:
+        assert metrics.flush() == 0
+    assert list(read_metrics(tmp_path)) == []
     assert not (tmp_path / TENSORBOARD).exists()
 
 
-def test_a_process_that_does_not_write_leaves_nothing(tmp_path):
-    with MetricLogger(tmp_path, length=5, step=1, writes=False) as journal:
-        journal.record("train", 1, {"loss": 2.5})
-        assert journal.settle() == 0
+def test_ranks_that_do_not_write_leave_no_files(tmp_path):
+    with MetricLogger(tmp_path, length=5, step=1, writes=False) as metrics:
+        metrics.log("train", 1, {"loss": 2.5})
+        assert metrics.flush() == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lines_and_scalars_say_the_same(tmp_path):
-    with MetricLogger(tmp_path) as journal:
-        journal.record("train", 1, {"loss": 2.5, "rate": 5e-4})
-        journal.record("validation", 2, {"CIDEr": 0.75, "sample": "a boy é", "METEOR": None})
-        assert journal.settle() == (tmp_path / METRICS).stat().st_size
-    assert list(read_journal(tmp_path)) == [
+def test_metrics_and_tensorboard_agree(tmp_path):
+    with MetricLogger(tmp_path) as metrics:
+        metrics.log("train", 1, {"loss": 2.5, "rate": 5e-4})
+        metrics.log("validation", 2, {"CIDEr": 0.75, "sample": "a boy é", "METEOR": None})
+        assert metrics.flush() == (tmp_path / METRICS).stat().st_size
+    assert list(read_metrics(tmp_path)) == [
         {"kind": "train", "step": 1, "loss": 2.5, "rate": 5e-4},
         {"kind": "validation", "step": 2, "CIDEr": 0.75, "sample": "a boy é", "METEOR": None},
     ]
@@ -55,16 +55,16 @@ def test_lines_and_scalars_say_the_same(tmp_path):
     ]
 
 
-def test_a_line_can_be_read_at_once(tmp_path):
-    with MetricLogger(tmp_path, tensorboard=False) as journal:
-        journal.record("train", 1, {"loss": 2.5})
-        assert [line["step"] for line in read_journal(tmp_path)] == [1]
+def test_lines_are_readable_immediately(tmp_path):
+    with MetricLogger(tmp_path, tensorboard=False) as metrics:
+        metrics.log("train", 1, {"loss": 2.5})
+        assert [line["step"] for line in read_metrics(tmp_path)] == [1]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")], ids=str)
-def test_what_json_lacks_is_null(tmp_path, value):
-    with MetricLogger(tmp_path, tensorboard=False) as journal:
-        journal.record("train", 1, {"loss": value})
+def test_non_finite_values_become_null(tmp_path, value):
+    with MetricLogger(tmp_path, tensorboard=False) as metrics:
+        metrics.log("train", 1, {"loss": value})
     assert json.loads((tmp_path / METRICS).read_text(), parse_constant=pytest.fail) == {
         "kind": "train",
         "step": 1,
@@ -72,56 +72,56 @@ def test_what_json_lacks_is_null(tmp_path, value):
     }
 
 
-def test_a_run_that_goes_on_drops_the_lost_future(tmp_path):
-    with MetricLogger(tmp_path) as journal:
-        journal.record("train", 10, {"loss": 3.0})
-        journal.record("train", 20, {"loss": 2.0})
-        length = journal.settle()  # the checkpoint of step 20
-        journal.record("train", 30, {"loss": 9.0})
-        journal.record("train", 40, {"loss": 9.0})
-    with MetricLogger(tmp_path, length=length, step=20) as journal:
-        journal.record("train", 30, {"loss": 1.0})
-    assert [(line["step"], line["loss"]) for line in read_journal(tmp_path)] == [(10, 3.0), (20, 2.0), (30, 1.0)]
+def test_resume_truncates_lines_after_the_checkpoint(tmp_path):
+    with MetricLogger(tmp_path) as metrics:
+        metrics.log("train", 10, {"loss": 3.0})
+        metrics.log("train", 20, {"loss": 2.0})
+        length = metrics.flush()  # the checkpoint of step 20
+        metrics.log("train", 30, {"loss": 9.0})
+        metrics.log("train", 40, {"loss": 9.0})
+    with MetricLogger(tmp_path, length=length, step=20) as metrics:
+        metrics.log("train", 30, {"loss": 1.0})
+    assert [(line["step"], line["loss"]) for line in read_metrics(tmp_path)] == [(10, 3.0), (20, 2.0), (30, 1.0)]
     assert _scalars(tmp_path) == [("train/loss", 10, 3.0), ("train/loss", 20, 2.0), ("train/loss", 30, 1.0)]
 
 
-def test_a_run_without_a_checkpoint_begins_anew(tmp_path):
-    with MetricLogger(tmp_path, tensorboard=False) as journal:
-        journal.record("train", 10, {"loss": 3.0})
-    with MetricLogger(tmp_path, tensorboard=False) as journal:
-        assert journal.settle() == 0
+def test_run_without_checkpoint_starts_over(tmp_path):
+    with MetricLogger(tmp_path, tensorboard=False) as metrics:
+        metrics.log("train", 10, {"loss": 3.0})
+    with MetricLogger(tmp_path, tensorboard=False) as metrics:
+        assert metrics.flush() == 0
     assert (tmp_path / METRICS).read_bytes() == b""
 
 
-def test_lines_that_somebody_removed_are_missed_aloud(tmp_path, caplog):
+def test_warns_about_missing_lines(tmp_path, caplog):
     (tmp_path / METRICS).write_text('{"step": 1}\n{"step": 2}\n{"st')
-    with MetricLogger(tmp_path, length=500, step=3, tensorboard=False) as journal:
-        journal.record("train", 4, {})
-    assert [line["step"] for line in read_journal(tmp_path)] == [1, 2, 4]
-    assert "has 28 bytes, but the checkpoint knows 500: earlier lines are lost" in caplog.text
+    with MetricLogger(tmp_path, length=500, step=3, tensorboard=False) as metrics:
+        metrics.log("train", 4, {})
+    assert [line["step"] for line in read_metrics(tmp_path)] == [1, 2, 4]
+    assert "has 28 bytes, the checkpoint expects 500: earlier lines are lost" in caplog.text
 
 
-def test_a_half_written_line_is_left_out_and_a_bad_one_refused(tmp_path):
+def test_incomplete_last_line_is_skipped_and_bad_lines_rejected(tmp_path):
     (tmp_path / METRICS).write_text('{"step": 1}\n{"st')
-    assert list(read_journal(tmp_path)) == [{"step": 1}]
+    assert list(read_metrics(tmp_path)) == [{"step": 1}]
     (tmp_path / METRICS).write_text('{"step": 1}\nstep 2\n')
     with pytest.raises(InputError, match=r"metrics\.jsonl, line 2: not JSON"):
-        list(read_journal(tmp_path))
+        list(read_metrics(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["kind", "step"])
-def test_names_of_the_journal_itself_are_refused(tmp_path, name):
+def test_reserved_names_are_rejected(tmp_path, name):
     with (
-        MetricLogger(tmp_path, tensorboard=False) as journal,
-        pytest.raises(InputError, match=f"{name!r}: expected other names"),
+        MetricLogger(tmp_path, tensorboard=False) as metrics,
+        pytest.raises(InputError, match=f"got a metric named {name!r}"),
     ):
-        journal.record("train", 1, {name: 3})
+        metrics.log("train", 1, {name: 3})
 
 
-def test_without_tensorboard_the_lines_are_there_all_the_same(tmp_path, monkeypatch, caplog):
+def test_metrics_are_logged_without_tensorboard(tmp_path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with MetricLogger(tmp_path) as journal:
-        journal.record("train", 1, {"loss": 2.5})
-        journal.settle()
-    assert [line["loss"] for line in read_journal(tmp_path)] == [2.5]
+    with MetricLogger(tmp_path) as metrics:
+        metrics.log("train", 1, {"loss": 2.5})
+        metrics.flush()
+    assert [line["loss"] for line in read_metrics(tmp_path)] == [2.5]
     assert "show-control-and-tell[train]" in caplog.text

@@ -6,16 +6,16 @@ import numpy as np
 
 from sct.data.dataset import Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import join, pack
+from sct.data.table import build_table, merge_tables
 from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
 from sct.training.captioner.config import (
-    DeviceSettings,
-    ExampleSettings,
-    ModelSettings,
-    Objective,
-    OptimiserSettings,
-    Recipe,
+    CaptionerRecipe,
+    DeviceConfig,
+    ExamplesConfig,
+    ModelConfig,
+    ObjectiveConfig,
+    OptimizerConfig,
 )
 
 NOUNS = ("dog", "cat", "ball", "tree", "boy")
@@ -42,28 +42,33 @@ def write_tiny_dataset(folder: Path, *, validation: bool = True) -> Path:
                 image_id=f"{number}", split=split, width=1, height=1, regions=regions, captions=tuple(captions)
             )
         )
-    table, vocabulary = join([pack(images)])
+    table, vocabulary = merge_tables([build_table(images)])
     manifest = Manifest(
-        source="a test", mode="paper", settings={}, image_folder=None, images=len(images), captions=2 * len(images)
+        source="a test",
+        mode="paper",
+        settings={},
+        image_folder=None,
+        num_images=len(images),
+        num_captions=2 * len(images),
     )
     nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(5, 4)), "four random numbers")
     write_dataset(folder, table, vocabulary, manifest, nouns)
     return folder
 
 
-def tiny_recipe(data: Path, out: Path, *, devices: int = 1, start: Path | None = None, **changes) -> Recipe:
+def tiny_recipe(data: Path, out: Path, *, devices: int = 1, start: Path | None = None, **changes) -> CaptionerRecipe:
     """Words unless ``stage`` says otherwise; settings of the objective go by their names, others are the recipe's."""
     objective = {name: changes.pop(name) for name in ("stage", "baseline", "samples", "shuffle") if name in changes}
     settings = {"max_steps": 6, "batch_size": 4, "validate_every": 1.0, "patience": 0} | changes
-    return Recipe(
+    return CaptionerRecipe(
         data=str(data),
         out=str(out),
         start=str(start or ""),
-        model=ModelSettings(word_size=8, hidden_size=8, attention_size=6, feature_size=8, min_count=1),
-        examples=ExampleSettings(max_length=8),
-        optimiser=settings.pop("optimiser", OptimiserSettings(learning_rate=0.01, decay_every=0)),
-        objective=Objective(**objective),
-        device=DeviceSettings(
+        model=ModelConfig(word_size=8, hidden_size=8, attention_size=6, feature_size=8, min_count=1),
+        examples=ExamplesConfig(max_length=8),
+        optimizer=settings.pop("optimizer", OptimizerConfig(learning_rate=0.01, decay_every=0)),
+        objective=ObjectiveConfig(**objective),
+        device=DeviceConfig(
             accelerator="cpu", devices=devices, strategy="auto" if devices == 1 else "ddp", precision="32-true"
         ),
         **settings,

@@ -17,7 +17,7 @@ from sct.training.captioner.config import (
     DeviceConfig,
     ExamplesConfig,
     ModelConfig,
-    Objective,
+    ObjectiveConfig,
     OptimizerConfig,
     CaptionerRecipe,
     CaptionerRecipe.load,
@@ -65,7 +65,7 @@ def test_a_file_holds_differences_and_words_go_over_it(write):
         start="a=b",
         max_seconds=60.0,
         optimizer=OptimizerConfig(learning_rate=5e-5),
-        objective=Objective(stage="cider", samples=5, shuffle=False),
+        objective=ObjectiveConfig(stage="cider", num_samples=5, shuffle=False),
     )
 
 
@@ -158,7 +158,7 @@ def test_a_file_that_says_something_else_is_refused(write, text, message):
         pytest.param("batch_size=5.5", "batch_size is '5.5': expected a whole number", id="a fraction"),
         pytest.param("max_seconds=1e999", "max_seconds is inf: expected a number", id="an infinite number"),
         pytest.param("objective.shuffle=yes", "objective.shuffle is 'yes': expected true or false", id="another yes"),
-        pytest.param("samples=5", "did you mean objective.num_samples?", id="a setting without its table"),
+        pytest.param("num_samples=5", "did you mean objective.num_samples?", id="a setting without its table"),
         pytest.param("objective=words", "objective is a table of settings: name one of them", id="a whole table"),
         pytest.param("objective.stage.x=1", "unknown setting 'objective.stage.x'", id="too deep"),
     ],
@@ -238,7 +238,7 @@ import json
 from sct.errors import InputError
 from sct.training.captioner.config import *
 found = []
-for make in (lambda: CaptionerRecipe(data=3, out="o"), lambda: Objective(stage="all"), lambda: ModelConfig(mode=None)):
+for make in (lambda: CaptionerRecipe(data=3, out="o"), lambda: ObjectiveConfig(stage="all"), lambda: ModelConfig(mode=None)):
     try:
         make()
     except InputError as error:
@@ -263,7 +263,7 @@ recipes = st.builds(
     start=texts,
     seed=st.integers(0, 2**63 - 1),
     max_seconds=st.floats(0, allow_infinity=False) | st.integers(0, 100),
-    model=st.builds(ModelConfig, hidden_size=sizes, image_in_top_layer=st.booleans()),
+    model=st.builds(ModelConfig, hidden_size=sizes, image_in_language_lstm=st.booleans()),
     examples=st.builds(ExamplesConfig, features=texts, home=st.sampled_from(["auto", "device", "host"])),
     optimizer=st.builds(OptimizerConfig, learning_rate=rates, decay=rates),
     objective=st.builds(Objective, stage=st.just("cider"), samples=sizes, baseline=st.just("epoch_greedy")),
@@ -296,7 +296,7 @@ def test_the_resolved_text_holds_every_setting():
     ],
 )
 def test_teachers_are_named_one_by_one(teachers, folders):
-    assert Objective(teachers=teachers).teacher_folders == folders
+    assert ObjectiveConfig(teachers=teachers).teacher_folders == folders
 
 
 def test_the_fingerprint_changes_with_what_is_learned_and_not_with_how_far():
@@ -316,7 +316,7 @@ def test_the_fingerprint_changes_with_what_is_learned_and_not_with_how_far():
     others = [
         replace(recipe, seed=1),
         replace(recipe, data="e"),
-        replace(recipe, objective=Objective(shift_weight=1.0)),
+        replace(recipe, objective=ObjectiveConfig(shift_weight=1.0)),
         replace(recipe, examples=ExamplesConfig(max_slots=3)),
     ]
     assert len({recipe_fingerprint(other) for other in [recipe, *others]}) == 5

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from sct.captioner.collate import collate_samples
 from sct.data.features import LayoutFeatures
-from sct.data.samples import samples_of
-from sct.evaluation.predict import pack
-from sct.language.vocabulary import BEGIN, END, PAD
+from sct.data.samples import make_samples
+from sct.language.vocabulary import BOS, EOS, PAD
 from sct.training.captioner.setup import TrainingComponents, build_training
 from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
 
@@ -30,17 +30,17 @@ def test_a_batch_is_what_its_captions_say(workshop):
     assert batch.inside[1].tolist() == [True] * 5 + [False] * 2
     assert batch.slots[1, :6].tolist() == [0, 0, 1, 1, 1, 2]
     assert batch.shifts[1].tolist() == [0, 1, 0, 0, 1, 0, 0]
-    assert (batch.words[:, 0] == BEGIN).all()
-    assert (batch.words == END).sum(1).tolist() == [1, 1, 1]
+    assert (batch.words[:, 0] == BOS).all()
+    assert (batch.words == EOS).sum(1).tolist() == [1, 1, 1]
 
 
 def test_controls_are_those_of_evaluation(workshop):
     """The same captions, packed one by one from records: features, image and members agree."""
     table, encoder = workshop.dataset.table, workshop.bundle.encoder
     assert encoder is not None
-    samples = samples_of(table, "val")
+    samples = make_samples(table, "val")
     fed = workshop.validation.feed.inputs(torch.arange(len(samples)))
-    packed = pack(LayoutFeatures(encoder, table), [s.image for s in samples], [s.control for s in samples])
+    packed = collate_samples(LayoutFeatures(encoder, table), [s.image for s in samples], [s.control for s in samples])
     torch.testing.assert_close(fed.image, packed.image)
     assert fed.num_slots.tolist() == packed.num_slots.tolist()
     for example in range(len(samples)):

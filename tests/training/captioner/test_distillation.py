@@ -9,11 +9,11 @@ import torch
 from sct.captioner.bundle import Bundle, load_bundle, save_bundle
 from sct.errors import InputError
 from sct.models.show_control_tell import ShowControlTell
-from sct.training.captioner.config import CaptionerRecipe, CaptionerRecipe
-from sct.training.captioner.distillation import mean_of_teachers
-from sct.training.captioner.losses import masked_mean, words_loss
+from sct.training.captioner.config import CaptionerRecipe
+from sct.training.captioner.distillation import mean_soft_targets
+from sct.training.captioner.losses import cross_entropy_loss, masked_mean
 from sct.training.captioner.setup import TrainingComponents, build_training, make_objective
-from sct.training.captioner.trainer import train
+from sct.training.captioner.trainer import train_captioner
 from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
 
 CPU = torch.device("cpu")
@@ -25,8 +25,8 @@ def school(tmp_path_factory):
     folder = tmp_path_factory.mktemp("school")
     data = write_tiny_dataset(folder / "data")
     larger = tiny_recipe(data, folder / "b", seed=2)
-    train(tiny_recipe(data, folder / "a"))
-    train(replace(larger, model=replace(larger.model, hidden_size=10, word_size=7, attention_size=5)))
+    train_captioner(tiny_recipe(data, folder / "a"))
+    train_captioner(replace(larger, model=replace(larger.model, hidden_size=10, word_size=7, attention_size=5)))
     return data, folder / "a" / "last", folder / "b" / "last"
 
 
@@ -70,7 +70,7 @@ def test_teachers_without_weight_change_nothing(school, tmp_path):
     data, *folders = school
     recipe, chosen = _taught_recipe(data, tmp_path, *folders, weight=0.0), torch.arange(6)
     workshop = _open(recipe)
-    alone = words_loss(workshop.bundle.model, workshop.feed.batch(chosen))
+    alone = cross_entropy_loss(workshop.bundle.model, workshop.feed.batch(chosen))
     taught = _loss(recipe, workshop, chosen)
     assert torch.equal(taught.total, alone.total)
     weights = list(workshop.bundle.model.parameters())
@@ -98,7 +98,7 @@ def test_a_student_comes_nearer_to_its_teacher(school, tmp_path):
     )
     before = _open(taught)
     batch = before.feed.batch(torch.arange(18))
-    expected = mean_of_teachers(before.teachers, batch, 1.0)
+    expected = mean_soft_targets(before.teachers, batch, 1.0)
 
     @torch.no_grad()
     def distance(captioner: ShowControlTell) -> float:
@@ -107,7 +107,7 @@ def test_a_student_comes_nearer_to_its_teacher(school, tmp_path):
         return float((said - expected.word_probs).abs().sum(2)[batch.spoken].mean() / 2)
 
     def distance_after(recipe: CaptionerRecipe) -> float:
-        train(recipe)
+        train_captioner(recipe)
         return distance(load_bundle(Path(recipe.out) / "last").model)
 
     # The teacher has learned little, so what people say leads away from it.
@@ -117,12 +117,12 @@ def test_a_student_comes_nearer_to_its_teacher(school, tmp_path):
 def test_a_run_keeps_its_teachers(school, tmp_path):
     data, *folders = school
     recipe = _taught_recipe(data, tmp_path / "run", *folders, max_steps=2)
-    train(recipe)
+    train_captioner(recipe)
     assert CaptionerRecipe.load(tmp_path / "run" / "recipe.toml").objective == recipe.objective
-    assert train(replace(recipe, max_steps=3), resume=True).step == 3
+    assert train_captioner(replace(recipe, max_steps=3), resume=True).step == 3
     for changes in ({"teachers": str(folders[0])}, {"teacher_weight": 0.25}):
         with pytest.raises(InputError, match=f"was begun with objective.{next(iter(changes))}="):
-            train(replace(recipe, objective=replace(recipe.objective, **changes)), resume=True)
+            train_captioner(replace(recipe, objective=replace(recipe.objective, **changes)), resume=True)
 
 
 def test_half_precision_comes_near(school, tmp_path):
@@ -164,7 +164,9 @@ def test_a_teacher_of_other_words_is_refused(school, tmp_path):
         pytest.param({"feature_size": 9}, "feature_size 8, .* learns feature_size 9,", id="other features"),
         pytest.param({"mode": "reference"}, "mode paper, .* learns .* mode reference", id="another mode"),
         pytest.param({"end_slot": False}, "end_slot True, .* learns .* end_slot False", id="another end"),
-        pytest.param({"variant": "fc_2k"}, "'show_control_tell', and 'fc_2k' is to learn", id="a student that cannot be taught"),
+        pytest.param(
+            {"variant": "fc_2k"}, "'show_control_tell', and 'fc_2k' is to learn", id="a student that cannot be taught"
+        ),
     ],
 )
 def test_a_teacher_of_another_kind_is_refused(school, tmp_path, change, message):
@@ -177,6 +179,6 @@ def test_a_teacher_of_another_kind_is_refused(school, tmp_path, change, message)
 def test_a_teacher_that_cannot_teach_is_refused(school, tmp_path):
     data, *_ = school
     recipe = tiny_recipe(data, tmp_path / "teacher", max_steps=1)
-    train(replace(recipe, model=replace(recipe.model, variant="controllable_lstm")))
+    train_captioner(replace(recipe, model=replace(recipe.model, variant="controllable_lstm")))
     with pytest.raises(InputError, match="'controllable_lstm', and 'show_control_tell' is to learn"):
         _open(_taught_recipe(data, tmp_path / "run", tmp_path / "teacher" / "last"))

@@ -12,14 +12,14 @@ from sct.captioner.captioner import Captioner
 from sct.data.dataset import Dataset
 from sct.regions.images import load_image
 from sct.training.captioner.config import (
-    DeviceSettings,
-    ExampleSettings,
-    ModelSettings,
-    OptimiserSettings,
-    Recipe,
+    CaptionerRecipe,
+    DeviceConfig,
+    ExamplesConfig,
+    ModelConfig,
+    OptimizerConfig,
 )
 from sct.training.captioner.image_features import ImageFeatureExtractor
-from sct.training.captioner.trainer import train
+from sct.training.captioner.trainer import train_captioner
 from sct.vision.hub import HubConfig, HubVisionEncoder, open_hub_vision, save_hub_vision
 from tests.tiny_hub import save_backbone, save_detector
 from tests.training.painted_images import write_painted_dataset
@@ -64,8 +64,8 @@ def bundle(painted: Path, models: Path, tmp_path_factory: pytest.TempPathFactory
     """A captioner that has learned from the training images, through a backbone alone."""
     folder = tmp_path_factory.mktemp("run")
     save_hub_vision(folder / "hub.safetensors", HubConfig(backbone=str(models / "dino")))
-    train(
-        Recipe(
+    train_captioner(
+        CaptionerRecipe(
             data=str(painted),
             out=str(folder / "run"),
             max_steps=60,
@@ -73,10 +73,10 @@ def bundle(painted: Path, models: Path, tmp_path_factory: pytest.TempPathFactory
             validate_every=10.0,
             batch_size=12,
             patience=0,
-            model=ModelSettings(word_size=8, hidden_size=16, attention_size=16, min_count=1),
-            examples=ExampleSettings(vision=str(folder / "hub.safetensors")),
-            optimiser=OptimiserSettings(learning_rate=1e-2, decay=1.0),
-            device=DeviceSettings(accelerator="cpu", precision="32-true"),
+            model=ModelConfig(word_size=8, hidden_size=16, attention_size=16, min_count=1),
+            examples=ExamplesConfig(vision=str(folder / "hub.safetensors")),
+            optimizer=OptimizerConfig(learning_rate=1e-2, decay=1.0),
+            device=DeviceConfig(accelerator="cpu", precision="32-true"),
         )
     )
     return load_bundle(folder / "run" / "best")
@@ -104,7 +104,7 @@ def test_without_a_detector_the_image_as_a_whole_is_captioned(painted: Path, bun
 
 def test_with_a_detector_its_proposals_are_captioned(painted: Path, models: Path, bundle: Bundle) -> None:
     config = HubConfig(backbone=str(models / "dino"), detector=str(models / "yolos"), score_threshold=0.0)
-    captioner = Captioner(bundle.captioner, bundle.vocabulary, vision=open_hub_vision(config))
+    captioner = Captioner(bundle.model, bundle.vocabulary, vision=open_hub_vision(config))
     dataset = Dataset.open(painted)
     image = dataset.image_path(dataset.table.image(0))
     found = captioner.detect(image)

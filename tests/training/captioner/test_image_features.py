@@ -12,16 +12,16 @@ from sct.data.dataset import Dataset
 from sct.errors import InputError
 from sct.regions.images import load_image
 from sct.training.captioner.config import (
-    DeviceSettings,
-    ExampleSettings,
-    ModelSettings,
-    OptimiserSettings,
-    Recipe,
+    CaptionerRecipe,
+    DeviceConfig,
+    ExamplesConfig,
+    ModelConfig,
+    OptimizerConfig,
 )
 from sct.training.captioner.dataloader import RegionTable
-from sct.training.captioner.image_features import ImageFeatureExtractor, Views
+from sct.training.captioner.image_features import AugmentedFeatures, ImageFeatureExtractor
 from sct.training.captioner.setup import build_training
-from sct.training.captioner.trainer import train
+from sct.training.captioner.trainer import train_captioner
 from sct.vision.encoder import RegionVisionEncoder
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
 from sct.vision.vit import TransformerConfig
@@ -47,19 +47,19 @@ def _features(eye: RegionVisionEncoder, data: Path) -> ImageFeatureExtractor:
     return ImageFeatureExtractor(eye, Dataset.open(data), "", torch.device("cpu"))
 
 
-def _recipe(data: Path, out: Path, vision: Path, **changes) -> Recipe:
-    examples = ExampleSettings(vision=str(vision), views="random", feature_dropout=0.1, human_oversampling=2)
-    recipe = Recipe(
+def _recipe(data: Path, out: Path, vision: Path, **changes) -> CaptionerRecipe:
+    examples = ExamplesConfig(vision=str(vision), augment=True, feature_dropout=0.1, human_oversampling=2)
+    recipe = CaptionerRecipe(
         data=str(data),
         out=str(out),
         max_steps=12,
         batch_size=6,
         patience=0,
         validate_every=1.0,
-        model=ModelSettings(word_size=8, hidden_size=8, attention_size=8, min_count=1),
+        model=ModelConfig(word_size=8, hidden_size=8, attention_size=8, min_count=1),
         examples=examples,
-        optimiser=OptimiserSettings(learning_rate=1e-2),
-        device=DeviceSettings(accelerator="cpu", precision="32-true"),
+        optimizer=OptimizerConfig(learning_rate=1e-2),
+        device=DeviceConfig(accelerator="cpu", precision="32-true"),
     )
     return replace(recipe, **changes)
 
@@ -80,8 +80,8 @@ def test_views_change_what_is_trained_on_and_nothing_else(eye: RegionVisionEncod
     dataset, features = Dataset.open(painted), _features(eye, painted)
     plain = features(range(16))
     table = RegionTable(plain.regions.clone(), plain.image.clone())
-    ends = dataset.table.columns["image_region"].astype(np.int64)
-    views = Views(features, table, np.array([0, 1, 5]), ends, dropout=0.0, seed=1)
+    ends = dataset.table.columns["region_offsets"].astype(np.int64)
+    views = AugmentedFeatures(features, table, np.array([0, 1, 5]), ends, dropout=0.0, seed=1)
     views.draw(0)
     first = table.regions.clone()
     drawn = [row for image in (0, 1, 5) for row in range(ends[image], ends[image + 1])]
@@ -105,31 +105,31 @@ def test_a_captioner_learns_from_images_and_keeps_its_eyes(
     eye: RegionVisionEncoder, painted: Path, tmp_path: Path
 ) -> None:
     eye.save(tmp_path / "vision.safetensors")
-    report = train(_recipe(painted, tmp_path / "words", tmp_path / "vision.safetensors"))
+    report = train_captioner(_recipe(painted, tmp_path / "words", tmp_path / "vision.safetensors"))
     assert report.step == 12
     assert report.epochs == pytest.approx(12 * 6 / (12 * 3))  # 12 training images; people's captions count twice
     bundle = load_bundle(tmp_path / "words" / "best")
     assert bundle.vision is not None
-    assert bundle.captioner.config.feature_size == 16
+    assert bundle.model.config.feature_size == 16
     second = replace(
         _recipe(painted, tmp_path / "more", tmp_path / "vision.safetensors"),
-        examples=ExampleSettings(views="random"),
+        examples=ExamplesConfig(augment=True),
         start=str(tmp_path / "words" / "best"),
     )
-    train(second)
+    train_captioner(second)
     with pytest.raises(InputError, match="sees with the bundle's"):
-        replace(second, examples=ExampleSettings(vision="other.safetensors"))
+        replace(second, examples=ExamplesConfig(vision="other.safetensors"))
     assert load_bundle(tmp_path / "more" / "best").vision is not None
 
 
 def test_a_stopped_run_ends_as_one_that_was_not(eye: RegionVisionEncoder, painted: Path, tmp_path: Path) -> None:
     eye.save(tmp_path / "vision.safetensors")
     whole = _recipe(painted, tmp_path / "whole", tmp_path / "vision.safetensors", max_steps=9)
-    train(whole)
+    train_captioner(whole)
     parts = replace(whole, out=str(tmp_path / "parts"))
-    train(replace(parts, max_steps=4))
-    train(parts, resume=True)
-    weights = [load_bundle(tmp_path / name / "last").captioner.state_dict() for name in ("whole", "parts")]
+    train_captioner(replace(parts, max_steps=4))
+    train_captioner(parts, resume=True)
+    weights = [load_bundle(tmp_path / name / "last").model.state_dict() for name in ("whole", "parts")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
@@ -148,14 +148,14 @@ def test_validation_may_judge_by_what_people_grounded_alone(
 def test_random_views_need_images(painted: Path, tmp_path: Path) -> None:
     recipe = _recipe(painted, tmp_path / "run", Path("unused"))
     with pytest.raises(InputError, match="features do not come from images"):
-        train(replace(recipe, examples=ExampleSettings(views="random")))
+        train_captioner(replace(recipe, examples=ExamplesConfig(augment=True)))
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"feature_dropout": 1.0, "views": "random"}, "feature_dropout is 1.0"),
-        ({"feature_dropout": 0.1}, "needs examples.views=random"),
+        ({"feature_dropout": 0.1}, "needs examples.augment=true"),
         ({"features": "a", "vision": "b"}, "both say where features come from"),
         ({"human_oversampling": 0}, "human_oversampling is 0"),
     ],
@@ -163,4 +163,4 @@ def test_random_views_need_images(painted: Path, tmp_path: Path) -> None:
 )
 def test_settings_that_clash_are_refused(settings: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        ExampleSettings(**settings)
+        ExamplesConfig(**settings)

@@ -7,7 +7,7 @@ from sct.captioner.bundle import Bundle, load_bundle
 from sct.errors import InputError
 from sct.training.captioner.model_init import speak_like
 from sct.training.captioner.setup import build_training
-from sct.training.captioner.trainer import train
+from sct.training.captioner.trainer import train_captioner
 from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
 
 
@@ -16,7 +16,7 @@ def taught(tmp_path_factory):
     """A run that has learned a little."""
     folder = tmp_path_factory.mktemp("taught")
     data = write_tiny_dataset(folder / "data")
-    train(tiny_recipe(data, folder / "run", max_steps=4))
+    train_captioner(tiny_recipe(data, folder / "run", max_steps=4))
     return data, folder / "run" / "last"
 
 

@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sct.language.vocabulary import END, PAD
+from sct.language.vocabulary import EOS, PAD
 from sct.training.captioner import objectives
-from sct.training.captioner.losses import Loss, masked_mean
 from sct.training.captioner.setup import build_training, make_objective
+from sct.training.loss import Loss, masked_mean
 from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
 
 
@@ -24,7 +24,7 @@ def test_rewards_look_up_examples_where_the_captions_are_said(tmp_path, monkeypa
         return Loss(torch.zeros(()))
 
     monkeypatch.setattr(objectives, "self_critical_loss", on_another_device)
-    objective(workshop.bundle.captioner, torch.tensor([0, 1]), torch.rand(2, 1, 8, 2, device="meta"))
+    objective(workshop.bundle.model, torch.tensor([0, 1]), torch.rand(2, 1, 8, 2, device="meta"))
     assert found == ["meta"]
 
 
@@ -34,7 +34,7 @@ def test_greedy_captions_earn_what_they_are_worth(tmp_path, stage):
     workshop = build_training(tiny_recipe(data, tmp_path / "run"), torch.device("cpu"), torch.float32)
     recipe = tiny_recipe(data, tmp_path / "run", start=tmp_path, stage=stage)
     objective = make_objective(recipe, workshop, torch.device("cpu"), masked_mean)
-    earned = objective.greedy_rewards(workshop.bundle.captioner, 8)
+    earned = objective.greedy_rewards(workshop.bundle.model, 8)
     perfect = objective.rewards(torch.from_numpy(workshop.examples.words[:, 1:].astype("int64")), torch.arange(18))
     assert earned.shape == (18,)
     assert (sum(perfect.values()) > earned).all()  # people's own captions earn the most
@@ -55,7 +55,7 @@ def _objective_with(tmp_path, **settings):
 def test_a_caption_without_its_end_loses_where_the_end_is_a_word(tmp_path, reward_eos):
     objective, words = _objective_with(tmp_path, reward_eos=reward_eos)
     everyone = torch.arange(len(words))
-    endless = words.masked_fill(words == END, PAD)
+    endless = words.masked_fill(words == EOS, PAD)
     whole, broken_off = (objective.rewards(said, everyone)["cider"] for said in (words, endless))
     assert bool((whole > broken_off).all()) == reward_eos
     assert reward_eos or torch.equal(whole, broken_off)

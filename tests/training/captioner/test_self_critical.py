@@ -92,7 +92,7 @@ def test_the_mean_gradient_is_that_of_the_expected_reward(baseline, samples, cen
         return rewards(words, torch.zeros_like(example))
 
     loss = self_critical_loss(network, inputs, noise, worth, baseline=baseline, center=center)
-    said = say(network, inputs, noise, with_greedy=False, max_length=TIME)
+    said = sample_captions(network, inputs, noise, with_greedy=False, max_length=TIME)
     steps_per_caption = said.spoken.sum() / said.spoken[..., 0].sum()
     found = torch.autograd.grad(loss.total, weights)
     size = torch.cat([gradient.flatten() for gradient in expected]).norm()
@@ -102,16 +102,16 @@ def test_the_mean_gradient_is_that_of_the_expected_reward(baseline, samples, cen
 
 def test_greedy_comes_first_and_is_the_likeliest():
     network, inputs = captioner(), controls(3)
-    said = say(network, inputs, torch.rand(3, 2, TIME, 2), with_greedy=True, max_length=TIME)
+    said = sample_captions(network, inputs, torch.rand(3, 2, TIME, 2), with_greedy=True, max_length=TIME)
     assert said.words.shape == (3, 3, TIME)
-    alone = say(network, inputs, torch.rand(3, 0, TIME, 2), with_greedy=True, max_length=TIME)
+    alone = sample_captions(network, inputs, torch.rand(3, 0, TIME, 2), with_greedy=True, max_length=TIME)
     assert torch.equal(said.words[:, 0], alone.words[:, 0])
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3, 0.999999])
 def test_what_cannot_be_is_never_drawn(noise):
     log_probs = torch.tensor([[[0.0, 0.5, 0.0, 0.5, 0.0]]]).log()
-    assert int(draw(log_probs, torch.tensor([[noise]]))) in (1, 3)
+    assert int(inverse_cdf_sample(log_probs, torch.tensor([[noise]]))) in (1, 3)
 
 
 def test_only_spoken_steps_earn():

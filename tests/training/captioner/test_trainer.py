@@ -16,14 +16,15 @@ import torch
 from sct.captioner.bundle import add_sorter, load_bundle, save_bundle
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
-from sct.sorting import ClassOrder, ControlSorter
-from sct.training.captioner.config import OptimiserSettings, Recipe, recipe_text
+from sct.sorting.baselines import ClassOrder
+from sct.sorting.sorter import ControlSorter
+from sct.training.captioner.config import CaptionerRecipe, OptimizerConfig, recipe_text
 from sct.training.captioner.dataloader import step_noise
 from sct.training.captioner.losses import masked_mean
 from sct.training.captioner.setup import build_training, make_objective
-from sct.training.captioner.trainer import train
+from sct.training.captioner.trainer import train_captioner
 from sct.training.checkpoint import load_checkpoint
-from sct.training.metric_logger import read_journal
+from sct.training.metric_logger import read_metrics
 from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
 
 STAGES = ["words", "cider", "cider_and_nw"]
@@ -38,12 +39,12 @@ def data(tmp_path_factory) -> Path:
 def spoken(data, tmp_path_factory) -> Path:
     """A bundle that self-critical training can start from."""
     out = tmp_path_factory.mktemp("spoken") / "run"
-    train(tiny_recipe(data, out, max_steps=55, max_epochs=99))
+    train_captioner(tiny_recipe(data, out, max_steps=55, max_epochs=99))
     return out / "best"
 
 
 def losses_of(out: Path) -> dict[int, float]:
-    return {line["step"]: line["loss"] for line in read_journal(out) if line["kind"] == "train"}
+    return {line["step"]: line["loss"] for line in read_metrics(out) if line["kind"] == "train"}
 
 
 def tensors_of(out: Path) -> dict[str, torch.Tensor]:
@@ -56,19 +57,19 @@ def assert_same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor])
         assert torch.equal(tensor, second[name]), name
 
 
-def mean_reward(recipe: Recipe, start: Path) -> float:
+def mean_reward(recipe: CaptionerRecipe, start: Path) -> float:
     """What captions that a bundle's captioner samples of all training examples earn."""
-    recipe = replace(recipe, start=str(start), objective=replace(recipe.objective, baseline="greedy", samples=20))
+    recipe = replace(recipe, start=str(start), objective=replace(recipe.objective, baseline="greedy", num_samples=20))
     workshop = build_training(recipe, torch.device("cpu"), torch.float32)
     objective = make_objective(recipe, workshop, torch.device("cpu"), masked_mean)
     noise = step_noise(1, (len(workshop.examples), 20, recipe.examples.max_length, 2), seed=1)
-    parts = objective(workshop.bundle.captioner, torch.arange(len(workshop.examples)), noise).parts
+    parts = objective(workshop.bundle.model, torch.arange(len(workshop.examples)), noise).parts
     return sum(float(parts[name]) for name in ("cider", "nouns") if name in parts)
 
 
 def test_learns_the_words(data, tmp_path):
-    report = train(tiny_recipe(data, tmp_path / "run", max_steps=150, max_epochs=100, validate_every=50))
-    lines = [line for line in read_journal(tmp_path / "run") if line["kind"] == "train"]
+    report = train_captioner(tiny_recipe(data, tmp_path / "run", max_steps=150, max_epochs=100, validate_every=50))
+    lines = [line for line in read_metrics(tmp_path / "run") if line["kind"] == "train"]
     assert report.finished
     assert report.step == 150
     assert lines[-1]["words"] < 1.2  # from log 13 = 2.6
@@ -90,11 +91,11 @@ def test_learns_the_words(data, tmp_path):
     ],
 )
 def test_self_critical_training_raises_the_reward(data, spoken, tmp_path, changes):
-    settings = OptimiserSettings(learning_rate=5e-3, decay_every=0)
+    settings = OptimizerConfig(learning_rate=5e-3, decay_every=0)
     recipe = tiny_recipe(
-        data, tmp_path / "run", start=spoken, max_steps=80, max_epochs=99, optimiser=settings, **changes
+        data, tmp_path / "run", start=spoken, max_steps=80, max_epochs=99, optimizer=settings, **changes
     )
-    train(recipe)
+    train_captioner(recipe)
     assert mean_reward(recipe, tmp_path / "run" / "last") > mean_reward(recipe, spoken) > 0
 
 
@@ -106,23 +107,25 @@ def test_self_critical_training_raises_the_reward(data, spoken, tmp_path, change
 def test_a_resumed_run_equals_an_uninterrupted_one(data, spoken, tmp_path, changes):
     start = None if changes["stage"] == "words" else spoken
     whole = tiny_recipe(data, tmp_path / "whole", start=start, max_steps=9, **changes)
-    train(whole)
+    train_captioner(whole)
     in_parts = replace(whole, out=str(tmp_path / "parts"))
     for number, steps in enumerate((2, 5, 9)):
-        train(replace(in_parts, max_steps=steps), resume=number > 0)
+        train_captioner(replace(in_parts, max_steps=steps), resume=number > 0)
     assert_same(tensors_of(tmp_path / "whole"), tensors_of(tmp_path / "parts"))
 
 
 def test_a_run_that_is_done_stays_as_it_is(data, tmp_path):
     recipe = tiny_recipe(data, tmp_path / "run")
-    before = train(recipe)
-    after = train(recipe, resume=True)
+    before = train_captioner(recipe)
+    after = train_captioner(recipe, resume=True)
     assert (after.step, after.best_score, after.finished) == (before.step, before.best_score, True)
 
 
 def test_stops_when_nothing_gets_better(data, tmp_path):
-    settings = OptimiserSettings(learning_rate=1e-12)
-    report = train(tiny_recipe(data, tmp_path / "run", max_steps=900, max_epochs=900, patience=2, optimiser=settings))
+    settings = OptimizerConfig(learning_rate=1e-12)
+    report = train_captioner(
+        tiny_recipe(data, tmp_path / "run", max_steps=900, max_epochs=900, patience=2, optimizer=settings)
+    )
     assert report.finished
     assert report.step < 900
     assert "2 validations" in report.reason
@@ -130,54 +133,54 @@ def test_stops_when_nothing_gets_better(data, tmp_path):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_names_the_batch_of_a_loss_that_is_not_finite(data, spoken, tmp_path, stage):
-    settings = OptimiserSettings(learning_rate=3e37, clip_norm=0)
+    settings = OptimizerConfig(learning_rate=3e37, clip_norm=0)
     start = None if stage == "words" else spoken
     recipe = tiny_recipe(
-        data, tmp_path / "run", start=start, stage=stage, max_steps=50, max_epochs=50, optimiser=settings
+        data, tmp_path / "run", start=start, stage=stage, max_steps=50, max_epochs=50, optimizer=settings
     )
     with pytest.raises(InputError, match=r"the loss of step \d+ .* is not finite; its batch is of the images \d+"):
-        train(recipe)
+        train_captioner(recipe)
 
 
 def test_keeps_the_sorter_of_the_bundle_it_starts_from(data, spoken, tmp_path):
     vectors = WordVectors("two numbers", {"dog": 0}, np.ones((1, 2), np.float32))
     add_sorter(spoken, ControlSorter(ClassOrder({"dog": 0.5}), vectors), tmp_path / "sorting")
-    train(tiny_recipe(data, tmp_path / "run", start=tmp_path / "sorting", max_steps=1))
+    train_captioner(tiny_recipe(data, tmp_path / "run", start=tmp_path / "sorting", max_steps=1))
     assert load_bundle(tmp_path / "run" / "best").sorter is not None
 
 
 def test_takes_the_nouns_of_the_dataset_where_the_bundle_has_none(data, spoken, tmp_path):
     known = load_bundle(spoken)
-    save_bundle(tmp_path / "bare", known.captioner, known.vocabulary, encoder=known.encoder)
-    train(tiny_recipe(data, tmp_path / "run", start=tmp_path / "bare", stage="cider_and_nw", max_steps=1))
+    save_bundle(tmp_path / "bare", known.model, known.vocabulary, encoder=known.encoder)
+    train_captioner(tiny_recipe(data, tmp_path / "run", start=tmp_path / "bare", stage="cider_and_nw", max_steps=1))
     assert load_bundle(tmp_path / "run" / "best").nouns is not None
 
 
 def test_trains_without_a_validation_split(tmp_path):
     data = write_tiny_dataset(tmp_path / "data", validation=False)
-    report = train(tiny_recipe(data, tmp_path / "run"))
+    report = train_captioner(tiny_recipe(data, tmp_path / "run"))
     assert (report.finished, report.best_score) == (True, None)
     load_bundle(tmp_path / "run" / "best")
 
 
 def test_the_order_is_the_seed_s(data, tmp_path):
     recipe = tiny_recipe(data, tmp_path / "one", max_steps=3)
-    train(recipe)
-    train(replace(recipe, out=str(tmp_path / "same")))
-    train(replace(recipe, out=str(tmp_path / "other"), seed=2))
+    train_captioner(recipe)
+    train_captioner(replace(recipe, out=str(tmp_path / "same")))
+    train_captioner(replace(recipe, out=str(tmp_path / "other"), seed=2))
     assert_same(tensors_of(tmp_path / "one"), tensors_of(tmp_path / "same"))
     assert losses_of(tmp_path / "one") != losses_of(tmp_path / "other")
 
 
 def in_a_process(
-    recipe: Recipe, folder: Path, *, resumes: Sequence[bool] = (False,), processes: int = 1
+    recipe: CaptionerRecipe, folder: Path, *, resumes: Sequence[bool] = (False,), processes: int = 1
 ) -> subprocess.Popen:
     """Train as the command line does, once or several times, with one thread, so that many fit on a small machine."""
     path = folder / "recipe.toml"
     path.write_text(recipe_text(recipe))
     code = (
         "import atexit, os, sys, torch; from pathlib import Path; torch.set_num_threads(1)\n"
-        "from sct.training.captioner.trainer import train; from sct.training.captioner.config import load_recipe\n"
+        "from sct.training.captioner.trainer import train_captioner; from sct.training.captioner.config import CaptionerRecipe\n"
         "@atexit.register\n"
         "def have_parted():\n"  # registered first, called last
         "    if torch.distributed.is_initialized():\n"
@@ -185,7 +188,7 @@ def in_a_process(
         "        os._exit(1)\n"
         "print('begun', flush=True)\n"
         f"for resume in {list(resumes)}:\n"
-        f"    train(load_recipe(Path({str(path)!r})), resume=resume)\n"
+        f"    train_captioner(CaptionerRecipe.load(Path({str(path)!r})), resume=resume)\n"
     )
     script = folder / "train.py"
     script.write_text(code)
@@ -202,7 +205,7 @@ def test_two_processes_get_the_losses_of_one(data, spoken, tmp_path, stage):
     start = None if stage == "words" else spoken
     one = tiny_recipe(data, tmp_path / "one", start=start, stage=stage, max_steps=5)
     two = tiny_recipe(data, tmp_path / "two", start=start, stage=stage, max_steps=5, devices=2)
-    train(one)
+    train_captioner(one)
     process = in_a_process(two, tmp_path, processes=2)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
@@ -224,13 +227,13 @@ def test_machines_that_share_no_folder_are_refused(data, tmp_path):
     """Each process works in a folder of its own, as on machines of their own; only the first has the checkpoint."""
     for rank in (0, 1):
         (tmp_path / f"{rank}").mkdir()
-    train(tiny_recipe(data, tmp_path / "0" / "run", max_steps=2))
+    train_captioner(tiny_recipe(data, tmp_path / "0" / "run", max_steps=2))
     script = tmp_path / "train.py"
     script.write_text(
         "import os; from pathlib import Path\n"
-        "from sct.training.captioner.trainer import train; from sct.training.captioner.config import load_recipe\n"
+        "from sct.training.captioner.trainer import train_captioner; from sct.training.captioner.config import CaptionerRecipe\n"
         f"os.chdir(Path({str(tmp_path)!r}) / os.environ['RANK'])\n"
-        "train(load_recipe(Path('../two.toml')), resume=True)\n"
+        "train_captioner(CaptionerRecipe.load(Path('../two.toml')), resume=True)\n"
     )
     two = tiny_recipe(data, Path("run"), max_steps=4, devices=2)
     (tmp_path / "two.toml").write_text(recipe_text(two))
@@ -254,17 +257,17 @@ def test_killed_at_any_instant_it_goes_on(data, tmp_path):
             time.sleep(chance.uniform(0.0, 1.0))
             process.kill()
         if (tmp_path / "killed" / "checkpoint.safetensors").exists():
-            reached.append(load_checkpoint(tmp_path / "killed" / "checkpoint.safetensors").facts.step)
+            reached.append(load_checkpoint(tmp_path / "killed" / "checkpoint.safetensors").state.step)
             for name in ("best", "last"):
                 if (tmp_path / "killed" / name).exists():
                     load_bundle(tmp_path / "killed" / name)
     assert reached == sorted(reached)
     assert reached[-1] > 0
     end = reached[-1] + 3
-    train(replace(long, max_steps=end), resume=True)
-    train(replace(long, out=str(tmp_path / "whole"), max_steps=end))
+    train_captioner(replace(long, max_steps=end), resume=True)
+    train_captioner(replace(long, out=str(tmp_path / "whole"), max_steps=end))
     assert_same(tensors_of(tmp_path / "killed"), tensors_of(tmp_path / "whole"))
-    steps = [line["step"] for line in read_journal(tmp_path / "killed") if line["kind"] == "validation"]
+    steps = [line["step"] for line in read_metrics(tmp_path / "killed") if line["kind"] == "validation"]
     assert steps == sorted(set(steps))
 
 
@@ -281,4 +284,4 @@ def test_asked_to_stop_it_saves_and_leaves(data, tmp_path, processes):
     output, _ = process.communicate(timeout=120)
     if processes == 1:  # torchrun fails after a signal, however well the processes end
         assert process.returncode == 0, output
-    assert load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").facts.step > 0
+    assert load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").state.step > 0

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import torch
 
+from sct.captioner.collate import collate_samples
 from sct.data.dataset import Manifest, write_dataset
 from sct.data.features import make_features
+from sct.data.index import caption_text
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.samples import caption_text, make_samples
-from sct.data.table import merge_tables, build_table
+from sct.data.samples import make_samples
+from sct.data.table import build_table, merge_tables
 from sct.decoding import SearchConfig
 from sct.decoding.beam import beam_search
 from sct.decoding.sampling import greedy
-from sct.evaluation import predict
 from sct.language.noun_table import NounTable
 from sct.metrics.report import quick_scores
 from sct.models.fast_cell import FastDecoder
@@ -76,13 +77,13 @@ def test_validation_judges_what_evaluation_judges(caption_of, settings, beam_siz
     recipe = tiny_recipe(tmp_path / "data", tmp_path / "run")
     recipe = replace(recipe, examples=ExamplesConfig(**settings), val_beam_size=beam_size)
     workshop = build_training(recipe, torch.device("cpu"), torch.float32)
-    for weight in workshop.bundle.captioner.parameters():
+    for weight in workshop.bundle.model.parameters():
         torch.nn.init.normal_(weight)  # so that what is said depends on what is looked at
 
     judged = []
     monkeypatch.setattr(validation, "quick_scores", lambda *given, **_: judged.append(given) or quick_scores(*given))
     assert workshop.validation is not None
-    figures = workshop.validation(workshop.bundle.captioner)
+    figures = workshop.validation(workshop.bundle.model)
     said, references = evaluated(workshop, beam_size)
     assert len(set(said)) > 2
     [(said_here, references_here)] = judged
@@ -96,8 +97,8 @@ def evaluated(workshop: TrainingComponents, beam_size: int) -> tuple[list[str], 
     table, bundle = workshop.dataset.table, workshop.bundle
     samples = make_samples(table, "val", "sequence")
     features = make_features(table, None, bundle.encoder)
-    inputs = predict.pack(features, [sample.image for sample in samples], [sample.control for sample in samples])
-    fused = FastDecoder(bundle.captioner)
+    inputs = collate_samples(features, [sample.image for sample in samples], [sample.control for sample in samples])
+    fused = FastDecoder(bundle.model)
     search = greedy if beam_size == 1 else beam_search
     words = search(fused, fused.init_state(inputs), SearchConfig(beam_size=beam_size)).words[:, 0].tolist()
     said = [" ".join(bundle.vocabulary.decode(ids)) for ids in words]

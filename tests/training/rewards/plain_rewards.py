@@ -6,19 +6,19 @@ from itertools import groupby, pairwise
 
 import torch
 
-from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN
+from sct.language.vocabulary import BOS, EOS, PAD, UNK
 from sct.training.rewards import TokenSequences
 
 
 def words_said(tokens, *, collapse):
-    before_end = tokens[: tokens.index(END)] if END in tokens else tokens
-    words = [token for token in before_end if token not in (PAD, BEGIN)]
+    before_end = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
+    words = [token for token in before_end if token not in (PAD, BOS)]
     return [word for word, _ in groupby(words)] if collapse else words
 
 
 def own_unknowns(words):
     """A reference whose unknown words are each a word of its own."""
-    return [("unknown", place) if word == UNKNOWN else word for place, word in enumerate(words)]
+    return [("unknown", place) if word == UNK else word for place, word in enumerate(words)]
 
 
 def ngrams_of(words):
@@ -30,7 +30,7 @@ def document_frequencies(captions, documents=None):
     grams = {}
     for place, caption in enumerate(captions):
         document = place if documents is None else documents[place]
-        known = (gram for gram in ngrams_of(caption) if UNKNOWN not in gram)
+        known = (gram for gram in ngrams_of(caption) if UNK not in gram)
         grams.setdefault(document, set()).update(known)
     return Counter(gram for found in grams.values() for gram in found), len(grams)
 
@@ -88,7 +88,7 @@ def _similarity(first, second, vectors):
 
 def score(reward, candidates, groups, **options):
     """Hand lists of ids to a reward, each candidate with a group of references of any size."""
-    references = reward.prepare(TokenSequences.of_lists([caption for group in groups for caption in group]))
+    references = reward.prepare(TokenSequences.from_lists([caption for group in groups for caption in group]))
     rows = torch.zeros(len(groups), max(len(group) for group in groups), dtype=torch.long)
     present = torch.zeros(rows.shape, dtype=torch.bool)
     first = 0
@@ -98,7 +98,7 @@ def score(reward, candidates, groups, **options):
         first += len(group)
     found = [
         reward(
-            TokenSequences.of_lists(candidates[i : i + 500]),
+            TokenSequences.from_lists(candidates[i : i + 500]),
             references,
             rows[i : i + 500],
             present[i : i + 500],
@@ -112,7 +112,7 @@ def score(reward, candidates, groups, **options):
 def check_padding_and_neighbours(reward, captions, seed):
     """Each caption scored by the one before it: alone, together, and with garbage after the last word."""
     generator = torch.Generator().manual_seed(seed)
-    plain = TokenSequences.of_lists([*captions, [4] * 12])  # all rows have room for garbage
+    plain = TokenSequences.from_lists([*captions, [4] * 12])  # all rows have room for garbage
     garbage = torch.randint(-9, 99, plain.words.shape, generator=generator)
     padded = TokenSequences(torch.where(plain.mask(), plain.words, garbage), plain.lengths)
     order = torch.arange(len(captions) + 1).roll(1)

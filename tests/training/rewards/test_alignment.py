@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sct.training.rewards.tables import alignment_reward
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sct.errors import InputError
@@ -13,14 +14,13 @@ from sct.language.vocabulary import Vocabulary
 from sct.metrics.captions import pair_words
 from sct.metrics.noun_alignment import noun_alignment
 from sct.training.rewards import AlignmentReward, TokenSequences, strip_special_tokens
-from sct.training.rewards.tables import alignment_reward
 from tests.training.rewards import plain_rewards
 from tests.training.rewards.plain_rewards import score
 
 MAN, BOY, DOG, RUNS = 4, 5, 6, 7
 VECTORS = {MAN: (1.0, 0.0), BOY: (0.8, 0.6), DOG: (0.0, -2.0)}
 NUM_WORDS = 9
-REWARD = AlignmentReward.of_vectors(torch.tensor(list(VECTORS)), torch.tensor(list(VECTORS.values())), NUM_WORDS)
+REWARD = AlignmentReward.from_vectors(torch.tensor(list(VECTORS)), torch.tensor(list(VECTORS.values())), NUM_WORDS)
 WORDS = st.lists(st.integers(0, NUM_WORDS - 1), max_size=9)
 
 
@@ -48,12 +48,12 @@ def test_arithmetic(candidate, reference, expected):
 
 
 def test_a_noun_without_vector_is_like_itself_alone():
-    reward = AlignmentReward.of_vectors(torch.tensor([4, 5]), torch.tensor([[0.0, 0.0], [1.0, 0.0]]), NUM_WORDS)
+    reward = AlignmentReward.from_vectors(torch.tensor([4, 5]), torch.tensor([[0.0, 0.0], [1.0, 0.0]]), NUM_WORDS)
     assert score(reward, [[4], [4]], [[[4]], [[5]]]).tolist() == [1.0, 0.0]
 
 
 def test_no_nouns_at_all():
-    reward = AlignmentReward.of_vectors(torch.zeros(0, dtype=torch.long), torch.zeros(0, 3), NUM_WORDS)
+    reward = AlignmentReward.from_vectors(torch.zeros(0, dtype=torch.long), torch.zeros(0, 3), NUM_WORDS)
     assert score(reward, [[4], []], [[[5, 6]], [[7]]]).tolist() == [0.0, 0.0]
 
 
@@ -69,7 +69,7 @@ def test_equals_a_plain_loop(data, candidates):
 def test_equals_the_exact_metric_on_10000_random_pairs():
     generator = random.Random(0)
     words = [f"w{number:02}" for number in range(40)]
-    vocabulary = Vocabulary.of_counts({word: 100 - number for number, word in enumerate(words)}, min_count=1)
+    vocabulary = Vocabulary.from_counts({word: 100 - number for number, word in enumerate(words)}, min_count=1)
     vectors = np.random.default_rng(0).standard_normal((25, 5)).astype(np.float32)
     vectors[3] = 0
     table = NounTable.from_vectors([*words[:24], "a noun that no caption has"], vectors, "random")
@@ -87,7 +87,7 @@ def test_equals_the_exact_metric_on_10000_random_pairs():
         expected = torch.from_numpy(
             noun_alignment(pair_words(candidates, groups), table, reference=reference).per_caption
         )
-        reward = alignment_reward(table.known() if reference else table, vocabulary)
+        reward = AlignmentReward.from_noun_table(table.with_vectors() if reference else table, vocabulary)
         found = score(reward, encoded, encoded_groups)
         torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=0)
 
@@ -98,7 +98,7 @@ def test_neither_padding_nor_neighbours_matter(captions, seed):
 
 
 def test_a_step_never_looks_at_the_data():
-    references = REWARD.prepare(TokenSequences.of_lists([[MAN, DOG], [BOY]]))
+    references = REWARD.prepare(TokenSequences.from_lists([[MAN, DOG], [BOY]]))
     with FakeTensorMode(allow_non_fake_inputs=True):
         found = REWARD(
             strip_special_tokens(torch.tensor([[MAN, BOY, 3]]), collapse=True), references, torch.tensor([[1]])
@@ -116,9 +116,9 @@ def test_a_step_never_looks_at_the_data():
 )
 def test_refuses_bad_nouns(words, vectors, message):
     with pytest.raises(InputError, match=message):
-        AlignmentReward.of_vectors(torch.tensor(words), torch.tensor(vectors), NUM_WORDS)
+        AlignmentReward.from_vectors(torch.tensor(words), torch.tensor(vectors), NUM_WORDS)
 
 
 def test_refuses_references_beyond_the_table():
     with pytest.raises(InputError, match="word id 9: expected 0 to 8"):
-        REWARD.prepare(TokenSequences.of_lists([[9]]))
+        REWARD.prepare(TokenSequences.from_lists([[9]]))

@@ -4,21 +4,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sct.training.rewards.tables import cider_reward
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sct.errors import InputError
-from sct.language.vocabulary import UNKNOWN, Vocabulary
+from sct.language.vocabulary import UNK, Vocabulary
 from sct.metrics.captions import pair_words
 from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
-from sct.training.rewards import CiderReward, NgramWeights, TokenSequences, strip_special_tokens
+from sct.training.rewards import CiderReward, InverseDocumentFrequencies, TokenSequences, strip_special_tokens
 from sct.training.rewards.ngrams import MAX_WORDS
-from sct.training.rewards.tables import cider_reward
 from tests.training.rewards import plain_rewards
 from tests.training.rewards.plain_rewards import score
 
 WORDS = st.lists(st.integers(4, 9), max_size=9)
-WORDS_OR_UNKNOWN = st.lists(st.sampled_from([UNKNOWN, 4, 5, 6, 7]), max_size=9)
+WORDS_OR_UNKNOWN = st.lists(st.sampled_from([UNK, 4, 5, 6, 7]), max_size=9)
 
 
 def close(expected):
@@ -36,18 +36,18 @@ def close(expected):
         pytest.param([4, 5, 6, 7], [4, 5, 6, 7], 10.0, id="the same"),
         pytest.param([7, 6, 5, 4], [4, 5, 6, 7], 2.5, id="the same words backwards"),
         pytest.param([8, 9], [4, 5], 0.0, id="nothing in common"),
-        pytest.param([UNKNOWN], [UNKNOWN], 0.0, id="an unknown word is not another one"),
+        pytest.param([UNK], [UNK], 0.0, id="an unknown word is not another one"),
         pytest.param([99], [99], 2.5, id="a word that no document has"),
     ],
 )
 def test_arithmetic(candidate, reference, expected):
     documents = [[4, 5, 6, 7], [8, 9]]  # each word is in one of the two, so all n-grams weigh log 2
-    reward = CiderReward(NgramWeights.of_captions(TokenSequences.of_lists(documents)))
+    reward = CiderReward(InverseDocumentFrequencies.from_captions(TokenSequences.from_lists(documents)))
     assert score(reward, [candidate], [[reference]]).tolist() == close([expected])
 
 
 def test_a_word_of_all_documents_weighs_nothing():
-    reward = CiderReward(NgramWeights.of_captions(TokenSequences.of_lists([[4, 5], [4, 6]])))
+    reward = CiderReward(InverseDocumentFrequencies.from_captions(TokenSequences.from_lists([[4, 5], [4, 6]])))
     assert score(reward, [[4]], [[[4]]]).tolist() == [0.0]
 
 
@@ -57,7 +57,7 @@ def test_equals_a_plain_loop(data, documents):
     candidates = data.draw(st.lists(WORDS_OR_UNKNOWN, min_size=1, max_size=4))
     groups = [data.draw(st.lists(WORDS_OR_UNKNOWN, min_size=1, max_size=3)) for _ in candidates]
     numbers = None if owners is None else torch.tensor(owners)
-    reward = CiderReward(NgramWeights.of_captions(TokenSequences.of_lists(documents), numbers))
+    reward = CiderReward(InverseDocumentFrequencies.from_captions(TokenSequences.from_lists(documents), numbers))
     frequencies, count = plain_rewards.document_frequencies(documents, owners)
     expected = [
         plain_rewards.cider_d(candidate, group, frequencies, count)
@@ -81,26 +81,26 @@ def test_equals_the_exact_metric_on_10000_random_pairs():
         [word for word in generator.choice(group) if generator.random() < 0.8] + random_captions(generator, 1, 3)[0]
         for group in groups
     ]
-    vocabulary = Vocabulary.of_counts({f"w{number:02}": 100 - number for number in range(41)}, min_count=1)
+    vocabulary = Vocabulary.from_counts({f"w{number:02}": 100 - number for number in range(41)}, min_count=1)
     pairs = pair_words(
         [[vocabulary.words[word] for word in candidate] for candidate in candidates],
         [[[vocabulary.words[word] for word in caption] for caption in group] for group in groups],
     )
-    frequencies = DocumentFrequencies.of_references(pairs)
+    frequencies = DocumentFrequencies.from_references(pairs)
     expected = torch.from_numpy(cider_d(pairs, frequencies).per_caption)
     assert expected.max() > 5  # or the captions have too little in common to show anything
-    found = score(cider_reward(frequencies, vocabulary), candidates, groups)
+    found = score(CiderReward.from_document_frequencies(frequencies, vocabulary), candidates, groups)
     torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=0)
     documents = torch.tensor([number for number, group in enumerate(groups) for _ in group])
-    captions = TokenSequences.of_lists([caption for group in groups for caption in group])
-    counted_here = score(CiderReward(NgramWeights.of_captions(captions, documents)), candidates, groups)
+    captions = TokenSequences.from_lists([caption for group in groups for caption in group])
+    counted_here = score(CiderReward(InverseDocumentFrequencies.from_captions(captions, documents)), candidates, groups)
     torch.testing.assert_close(counted_here, found, atol=1e-6, rtol=0)
 
 
 def test_a_table_of_other_words_leaves_out_what_the_vocabulary_lacks():
-    frequencies = DocumentFrequencies.of_captions(["a dog runs", "a dog", "a cat", "the okapi", "an okapi"])
-    vocabulary = Vocabulary.of_counts({"a": 3, "dog": 2}, min_count=1)
-    reward = cider_reward(frequencies, vocabulary)
+    frequencies = DocumentFrequencies.from_captions(["a dog runs", "a dog", "a cat", "the okapi", "an okapi"])
+    vocabulary = Vocabulary.from_counts({"a": 3, "dog": 2}, min_count=1)
+    reward = CiderReward.from_document_frequencies(frequencies, vocabulary)
     assert len(reward.weights.ngrams) - 1 == 3  # a, dog, a dog
     weights = reward.weights.look_up(torch.tensor([4 + 1, 5 + 1, 99]))
     assert weights.exp().tolist() == pytest.approx([5 / 3, 5 / 2, 5])
@@ -108,22 +108,24 @@ def test_a_table_of_other_words_leaves_out_what_the_vocabulary_lacks():
 
 @given(st.lists(WORDS, min_size=2, max_size=4), st.integers(0, 2**31))
 def test_neither_padding_nor_neighbours_matter(captions, seed):
-    reward = CiderReward(NgramWeights.of_captions(TokenSequences.of_lists([[4, 5, 6], [4, 7, 8], [9]])))
+    reward = CiderReward(
+        InverseDocumentFrequencies.from_captions(TokenSequences.from_lists([[4, 5, 6], [4, 7, 8], [9]]))
+    )
     plain_rewards.check_padding_and_neighbours(reward, captions, seed)
 
 
 def test_samples_share_a_row():
-    reward = CiderReward(NgramWeights.of_captions(TokenSequences.of_lists([[4, 5, 6], [7, 8]])))
-    references = reward.prepare(TokenSequences.of_lists([[4, 5, 6], [7, 8]]))
-    found = reward(TokenSequences.of_lists([[4, 5], [4, 6], [7, 8]]), references, torch.tensor([[0], [0], [1]]))
+    reward = CiderReward(InverseDocumentFrequencies.from_captions(TokenSequences.from_lists([[4, 5, 6], [7, 8]])))
+    references = reward.prepare(TokenSequences.from_lists([[4, 5, 6], [7, 8]]))
+    found = reward(TokenSequences.from_lists([[4, 5], [4, 6], [7, 8]]), references, torch.tensor([[0], [0], [1]]))
     assert found.tolist() == pytest.approx(
         score(reward, [[4, 5], [4, 6], [7, 8]], [[[4, 5, 6]], [[4, 5, 6]], [[7, 8]]])
     )
 
 
 def test_a_step_never_looks_at_the_data():
-    captions = TokenSequences.of_lists([[4, 5, 6], [7, 8]])
-    reward = CiderReward(NgramWeights.of_captions(captions))
+    captions = TokenSequences.from_lists([[4, 5, 6], [7, 8]])
+    reward = CiderReward(InverseDocumentFrequencies.from_captions(captions))
     references = reward.prepare(captions)
     with FakeTensorMode(allow_non_fake_inputs=True):
         found = reward(strip_special_tokens(torch.tensor([[4, 5, 3]]), collapse=True), references, torch.tensor([[1]]))
@@ -141,9 +143,9 @@ def test_a_step_never_looks_at_the_data():
 )
 def test_refuses_captions_that_cannot_be_packed(captions, message):
     with pytest.raises(InputError, match=message):
-        NgramWeights.of_captions(TokenSequences.of_lists(captions))
+        InverseDocumentFrequencies.from_captions(TokenSequences.from_lists(captions))
 
 
 def test_refuses_more_documents_than_there_are():
     with pytest.raises(InputError, match="in 3 of 2 documents"):
-        NgramWeights.of_counts(torch.tensor([5]), torch.tensor([3]), 2)
+        InverseDocumentFrequencies.from_counts(torch.tensor([5]), torch.tensor([3]), 2)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sct.language.vocabulary import BEGIN, END, PAD, UNKNOWN
+from sct.language.vocabulary import BOS, EOS, PAD, UNK
 from sct.training.rewards import TokenSequences, strip_special_tokens
 from tests.training.rewards import plain_rewards
 
@@ -20,14 +20,14 @@ def lists(sentences):
     ("tokens", "said", "collapsed"),
     [
         pytest.param([], [], [], id="no room for a word"),
-        pytest.param([END, 4, 4], [], [], id="nothing said"),
+        pytest.param([EOS, 4, 4], [], [], id="nothing said"),
         pytest.param([PAD, PAD], [], [], id="a dead hypothesis is all padding"),
         pytest.param([4, 5, 6], [4, 5, 6], [4, 5, 6], id="no end"),
-        pytest.param([BEGIN, 4, PAD, 5, END, 6], [4, 5], [4, 5], id="begin and padding are no words"),
-        pytest.param([4, 4, 5, 4, END], [4, 4, 5, 4], [4, 5, 4], id="only neighbours collapse"),
-        pytest.param([4, PAD, 4, 4, END], [4, 4, 4], [4], id="padding between does not keep neighbours apart"),
-        pytest.param([UNKNOWN, UNKNOWN, 4], [UNKNOWN, UNKNOWN, 4], [UNKNOWN, 4], id="unknown is a word"),
-        pytest.param([4, END, END, 4], [4], [4], id="only the first end counts"),
+        pytest.param([BOS, 4, PAD, 5, EOS, 6], [4, 5], [4, 5], id="begin and padding are no words"),
+        pytest.param([4, 4, 5, 4, EOS], [4, 4, 5, 4], [4, 5, 4], id="only neighbours collapse"),
+        pytest.param([4, PAD, 4, 4, EOS], [4, 4, 4], [4], id="padding between does not keep neighbours apart"),
+        pytest.param([UNK, UNK, 4], [UNK, UNK, 4], [UNK, 4], id="unknown is a word"),
+        pytest.param([4, EOS, EOS, 4], [4], [4], id="only the first end counts"),
     ],
 )
 def test_words_end_at_the_end(tokens, said, collapsed):
@@ -44,7 +44,7 @@ def test_words_are_those_of_a_plain_loop(tokens, collapse):
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=5))
 def test_lists_come_back(captions):
-    assert lists(TokenSequences.of_lists(captions)) == captions
+    assert lists(TokenSequences.from_lists(captions)) == captions
 
 
 def test_rewards_need_little_but_torch():

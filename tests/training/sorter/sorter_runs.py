@@ -6,7 +6,7 @@ import numpy as np
 
 from sct.data.dataset import Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import join, pack
+from sct.data.table import build_table, merge_tables
 from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
 from sct.training.sorter.config import SorterRecipe
@@ -27,10 +27,10 @@ def annotated(image_id, split, captions, regions) -> AnnotatedImage:
 
 
 def write_images(folder: Path, images) -> Path:
-    table, vocabulary = join([pack(images)])
+    table, vocabulary = merge_tables([build_table(images)])
     captions = sum(len(image.captions) for image in images)
     manifest = Manifest(
-        source="a test", mode="paper", settings={}, image_folder=None, images=len(images), captions=captions
+        source="a test", mode="paper", settings={}, image_folder=None, num_images=len(images), num_captions=captions
     )
     words = [*NAMES[:3], "traffic", "light"]
     nouns = NounTable.from_vectors(words, np.random.default_rng(1).normal(size=(5, 4)), "four random numbers")

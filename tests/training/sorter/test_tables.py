@@ -9,7 +9,7 @@ from sct.data.features import ImageFeatures
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.regions import Box, Region
-from sct.sorting.batches import caption_controls, sorting_table
+from sct.sorting.batches import extract_caption_controls, table_from_dataset
 from tests.training.sorter.sorter_runs import annotated, write_images
 
 REGIONS = [Region(Box(1, 2, 3, 6), "dog"), Region(Box(0, 0, 10, 20)), Region(Box(5, 5, 6, 6), "traffic light", 0.5)]
@@ -34,18 +34,18 @@ def dataset(tmp_path, *captions, split="train"):
     ],
 )
 def test_controls_of_captions(captions, split, controls, tmp_path):
-    found = caption_controls(dataset(tmp_path, *captions, split=split), split, max_sets=3)
+    found = extract_caption_controls(dataset(tmp_path, *captions, split=split), split, max_sets=3)
     assert list(found.controls) == controls
     assert len(found) == len(controls)
 
 
 def test_refuses_an_unknown_split(tmp_path):
     with pytest.raises(InputError, match="no split 'test'"):
-        caption_controls(dataset(tmp_path, [[0], [1]]), "test")
+        extract_caption_controls(dataset(tmp_path, [[0], [1]]), "test")
 
 
 def test_lays_controls_out(tmp_path):
-    table = sorting_table(dataset(tmp_path, [[0], [1]]), [0, 0], [((2,), (0, 1)), ((1,),)], VECTORS)
+    table = table_from_dataset(dataset(tmp_path, [[0], [1]]), [0, 0], [((2,), (0, 1)), ((1,),)], VECTORS)
     assert len(table) == 2
     inputs = table.batch(np.arange(2)).inputs
     names = [inputs.class_names[number] for number in inputs.region_class]
@@ -65,6 +65,6 @@ def test_takes_features_of_the_right_regions(tmp_path):
         assert list(expected) == [1]
         return ImageFeatures(torch.arange(5.0)[:, None], np.array([2]), torch.zeros(1, 1))  # other rows before them
 
-    found = sorting_table(table, [1], [((2,), (0,))], VECTORS, features=features)
+    found = table_from_dataset(table, [1], [((2,), (0,))], VECTORS, features=features)
     inputs = found.batch(np.arange(1)).inputs
     assert inputs.features[inputs.set_rows[0, :, 0], 0].tolist() == [4, 2]

@@ -12,9 +12,9 @@ from sct.language.vocabulary import Vocabulary
 from sct.models.config import CaptionerConfig
 from sct.models.show_control_tell import build_show_control_tell
 from sct.regions import Box, Control, Region, RegionSet
-from sct.sorting import load_sorter
-from sct.training.metric_logger import read_journal
-from sct.training.sorter.config import load_sorter_recipe
+from sct.sorting.serialization import load_sorter
+from sct.training.metric_logger import read_metrics
+from sct.training.sorter.config import SorterRecipe
 from sct.training.sorter.trainer import train_sorter
 from tests.training.sorter.sorter_runs import annotated, sorter_recipe, write_by_size, write_images
 
@@ -34,7 +34,7 @@ def test_learns_what_comes_first(kind, least, data, tmp_path):
     assert report.val.controls == 20
     assert report.val.accuracy >= least, "widths tell the order, classes do not"
     assert report.val_by_sets == {3: report.val}
-    assert report.val_by_people == report.val, "people grounded all of them"
+    assert report.val_human == report.val, "people grounded all of them"
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert scores["val"]["accuracy"] == report.val.accuracy
     sorter = load_sorter(tmp_path / "run" / "best")
@@ -63,7 +63,7 @@ def test_a_run_in_parts_ends_as_one_in_a_piece(kind, data, tmp_path):
     assert (last.held_out, last.val) == (whole.held_out, whole.val)
     ends = [load_sorter(tmp_path / name / "best").sorter.network.state_dict() for name in ("whole", "parts")]
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
-    lines = [[line["step"] for line in read_journal(tmp_path / name)] for name in ("whole", "parts")]
+    lines = [[line["step"] for line in read_metrics(tmp_path / name)] for name in ("whole", "parts")]
     assert lines[0] == lines[1]
 
 
@@ -77,7 +77,7 @@ def test_a_signal_stops_it_and_resume_goes_on(data, tmp_path):
     recipe = sorter_recipe(data, tmp_path / "run", batch_size=1, max_epochs=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sct.training.sorter.trainer._TOLD_EVERY", 10)
-        report = train_sorter(recipe, show=stop)
+        report = train_sorter(recipe, on_progress=stop)
     assert told == [10]
     assert (report.finished, report.epochs, report.val) == (False, 0, None)
     assert not (tmp_path / "run" / "best").exists()
@@ -91,7 +91,7 @@ def test_ends_when_it_gets_no_better(data, tmp_path):
 
 
 def test_a_bundle_gets_the_sorter(data, tmp_path):
-    vocabulary = Vocabulary.of_counts({"a": 5, "dog": 5})
+    vocabulary = Vocabulary.from_counts({"a": 5, "dog": 5})
     config = CaptionerConfig(
         vocabulary_size=len(vocabulary), feature_size=3, word_size=3, hidden_size=3, attention_size=3
     )
@@ -130,10 +130,10 @@ def test_reads_recipes(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('task = "sorter"\nkind = "pointer"\n')
     with pytest.raises(InputError, match="data is missing"):
-        load_sorter_recipe(path)
+        SorterRecipe.load(path)
     with pytest.raises(InputError, match=r"did you mean batch_size\?"):
-        load_sorter_recipe(path, ["data=x", "batchsize=5"])
-    recipe = load_sorter_recipe(path, ["data=x", "from=bundle", "seed=3"])
+        SorterRecipe.load(path, ["data=x", "batchsize=5"])
+    recipe = SorterRecipe.load(path, ["data=x", "from=bundle", "seed=3"])
     assert (recipe.kind, recipe.start, recipe.seed, recipe.out) == ("pointer", "bundle", 3, "runs/mine")
 
 

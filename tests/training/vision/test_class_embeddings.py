@@ -11,7 +11,7 @@ from sct.errors import InputError
 from sct.language.noun_table import NounTable
 from sct.regions.images import LoadedImage
 from sct.regions.records import Box
-from sct.training.vision.class_embeddings import name_vectors, nouns_of, with_class_words
+from sct.training.vision.class_embeddings import append_class_embeddings, class_name_embeddings, require_nouns
 from sct.training.vision.config import VisionRecipe
 from sct.training.vision.trainer import train_vision
 from sct.vision.encoder import RegionVisionEncoder, load_vision
@@ -45,18 +45,18 @@ def painted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_names_have_the_vectors_of_their_words(name: str, unit: list[float]) -> None:
-    found = name_vectors(["dog", name], NOUNS)
+    found = class_name_embeddings(["dog", name], NOUNS)
     torch.testing.assert_close(found, torch.tensor([[1.0, 0.0], unit]) * math.sqrt(2))
 
 
 def test_names_that_no_vector_is_known_of_are_refused() -> None:
     with pytest.raises(InputError, match="none of the 2 names has a vector among 5 nouns"):
-        name_vectors(["ufo", "runs"], NOUNS)
+        class_name_embeddings(["ufo", "runs"], NOUNS)
 
 
 def test_a_dataset_without_a_noun_table_is_refused(painted: Path) -> None:
     with pytest.raises(InputError, match="has no noun table"):
-        nouns_of(replace(Dataset.open(painted), nouns=None), "somewhere")
+        require_nouns(replace(Dataset.open(painted), nouns=None), "somewhere")
 
 
 def _eye() -> RegionVisionEncoder:
@@ -67,7 +67,7 @@ def _eye() -> RegionVisionEncoder:
 
 
 def test_an_eye_sees_as_before_and_tells_words_as_well(tmp_path: Path) -> None:
-    plain, told = _eye(), with_class_words(_eye(), NOUNS)
+    plain, told = _eye(), append_class_embeddings(_eye(), NOUNS)
     assert (told.feature_size, told.names, told.num_proposals) == (18, plain.names, 7)
     pixels = np.random.default_rng(1).integers(0, 256, (60, 90, 3), dtype=np.uint8)
     image, boxes = LoadedImage(pixels, 90, 60, "noise"), [Box(0, 0, 40, 40)]
@@ -87,8 +87,12 @@ def test_an_eye_sees_as_before_and_tells_words_as_well(tmp_path: Path) -> None:
 
 
 def test_words_can_be_told_anew() -> None:
-    told = with_class_words(with_class_words(_eye(), NOUNS), NounTable.from_vectors(("dog",), np.eye(1, 3), "three"))
-    torch.testing.assert_close(told.network.name_vectors, torch.tensor([[1.0, 0.0, 0.0], [0.0] * 3]) * math.sqrt(3))
+    told = append_class_embeddings(
+        append_class_embeddings(_eye(), NOUNS), NounTable.from_vectors(("dog",), np.eye(1, 3), "three")
+    )
+    torch.testing.assert_close(
+        told.network.class_name_embeddings, torch.tensor([[1.0, 0.0, 0.0], [0.0] * 3]) * math.sqrt(3)
+    )
 
 
 @pytest.mark.parametrize(("class_words", "size"), [(False, 16), (True, 18)], ids=["plain", "with class words"])
@@ -97,11 +101,11 @@ def test_a_run_writes_an_eye_with_class_words_if_asked(
 ) -> None:
     recipe = VisionRecipe(
         data=str(painted), out=str(tmp_path), side=84, width=24, heads=2, depth=1, feature_size=16, epochs=1,
-        batch_size=2, min_class_count=1, min_word_count=1, device="cpu", class_words=class_words,
+        batch_size=2, min_class_count=1, min_word_count=1, device="cpu", append_class_embeddings=class_words,
     )  # fmt: skip
     train_vision(recipe)
     eye = load_vision(tmp_path / "vision.safetensors")
     assert eye.feature_size == size
     if class_words:
-        expected = name_vectors(eye.names, NounTable.from_vectors(("ball", "box"), np.eye(2), "two numbers"))
-        torch.testing.assert_close(eye.network.name_vectors, expected, atol=1e-3, rtol=0)
+        expected = class_name_embeddings(eye.names, NounTable.from_vectors(("ball", "box"), np.eye(2), "two numbers"))
+        torch.testing.assert_close(eye.network.class_name_embeddings, expected, atol=1e-3, rtol=0)

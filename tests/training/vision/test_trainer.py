@@ -8,10 +8,10 @@ from safetensors.torch import save_file
 from sct.data.dataset import Dataset
 from sct.errors import InputError
 from sct.regions.images import load_image
-from sct.training.metric_logger import read_journal
-from sct.training.vision.augment import plain_view, random_view
-from sct.training.vision.config import VisionRecipe, VisionRecipe
-from sct.training.vision.targets import sight_targets
+from sct.training.metric_logger import read_metrics
+from sct.training.vision.augment import augment, no_augmentation
+from sct.training.vision.config import VisionRecipe
+from sct.training.vision.targets import build_targets
 from sct.training.vision.trainer import train_vision
 from sct.vision.encoder import load_vision
 from tests.training.painted_images import write_painted_dataset
@@ -32,7 +32,7 @@ def _recipe(data: Path, out: Path, **changes) -> VisionRecipe:
 
 
 def test_targets_say_what_people_said(painted: Path) -> None:
-    targets = sight_targets(Dataset.open(painted).table, min_class_count=1, min_word_count=1)
+    targets = build_targets(Dataset.open(painted).table, min_class_count=1, min_word_count=1)
     assert set(targets.names) == {"ball", "box"}
     assert set(targets.words) == {"ball", "box"}  # "a" and "near" say nothing of looks
     assert targets.is_region.sum(1).tolist() == [2] * 40
@@ -46,7 +46,7 @@ def test_it_learns_to_name_and_find_what_it_never_saw(painted: Path, tmp_path: P
     assert report.val is not None
     assert report.val["right_names"] > 0.9  # by chance it is half
     assert report.val["found_10"] > 0.8
-    kinds = [line["kind"] for line in read_journal(tmp_path / "run")]
+    kinds = [line["kind"] for line in read_metrics(tmp_path / "run")]
     assert {"train", "validation"} == set(kinds)
     eye = load_vision(tmp_path / "run" / "vision.safetensors")
     dataset = Dataset.open(painted)
@@ -104,7 +104,7 @@ def _squares(count: int = 64) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 def test_boxes_follow_what_is_done_to_the_image() -> None:
     torch.manual_seed(1)
     pixels, boxes, is_region = _squares()
-    view = random_view(pixels, boxes, is_region)
+    view = augment(pixels, boxes, is_region)
     assert view.is_seen.any()
     for image, box, is_seen in zip(view.pixels, view.boxes[:, 0], view.is_seen[:, 0], strict=True):
         if not is_seen:
@@ -119,9 +119,9 @@ def test_boxes_follow_what_is_done_to_the_image() -> None:
 def test_some_are_mirrored_and_none_that_may_not_be() -> None:
     torch.manual_seed(1)
     pixels, boxes, is_region = _squares()
-    assert set(random_view(pixels, boxes, is_region, crop=False).boxes[:, 0, 0].tolist()) == {0.25, 0.5}
+    assert set(augment(pixels, boxes, is_region, crop=False).boxes[:, 0, 0].tolist()) == {0.25, 0.5}
     assert set(
-        random_view(pixels, boxes, is_region, crop=False, may_mirror=torch.zeros(len(pixels), dtype=torch.bool))
+        augment(pixels, boxes, is_region, crop=False, may_flip=torch.zeros(len(pixels), dtype=torch.bool))
         .boxes[:, 0, 0]
         .tolist()
     ) == {0.25}
@@ -129,6 +129,6 @@ def test_some_are_mirrored_and_none_that_may_not_be() -> None:
 
 def test_a_plain_view_changes_nothing() -> None:
     pixels, boxes, is_region = _squares(2)
-    view = plain_view(pixels, boxes, is_region)
+    view = no_augmentation(pixels, boxes, is_region)
     assert torch.equal(view.boxes, boxes)
     assert len(view.pixels.unique()) == 6  # black and white, each in three channels
