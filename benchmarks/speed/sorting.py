@@ -177,7 +177,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--json", action="store_true")
     parser.add_argument(
-        "--agreement", type=Path, metavar="DATA", help="prepared dataset; compare precisions instead of timing"
+        "--agreement", type=Path, metavar="DATA", help="compare precisions on a dataset instead of timing"
     )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

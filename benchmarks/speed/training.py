@@ -1,10 +1,10 @@
-"""Milliseconds a step and captions a second of training: words, and self-critical with CIDEr and nouns.
+"""Milliseconds per training step and captions per second, for the cross-entropy and the CIDEr+NW stage.
 
     python benchmarks/speed/training.py [--device cuda] [--batches 100 500 1000] [--precisions bf16-mixed 32-true]
 
-Random captions and controls at the sizes the authors' code was measured at on one H200: 2,600 words, 1,280 features,
-the paper's layers, 20 steps, sets of up to 20 regions. There their words stage took 110 ms for a batch of 100 (38.6 ms
-when recorded whole as one CUDA graph), their self-critical one 1,376 ms.
+Random captions and controls with the sizes at which the authors' code was measured on one H200: 2,600 words, 1,280
+features, the paper's layers, 20 steps, sets of up to 20 regions. There their cross-entropy step took 110 ms for a batch
+of 100 (38.6 ms as one CUDA graph), their self-critical step 1,376 ms.
 """
 
 import argparse
@@ -31,12 +31,12 @@ from sct.training.rewards import AlignmentReward, CiderReward, InverseDocumentFr
 
 WORDS, FEATURES, STEPS, SLOTS, MEMBERS, IMAGES, REGIONS = 2600, 1280, 20, 4, 20, 2000, 36
 Precision = Literal["bf16-mixed", "32-true"]
-ANCHORS = {"cross_entropy": 110.0, "cider_and_nw": 1376.0}
+REFERENCE_MS = {"cross_entropy": 110.0, "cider_and_nw": 1376.0}
 """Milliseconds of the authors' code on one H200, batch 100."""
 
 
 def random_examples(rng: np.random.Generator) -> Examples:
-    """Captions of 8 to 16 words of Zipf's frequencies, 1 to 4 region sets of 1 to 20 regions."""
+    """Captions of 8 to 16 words with Zipf frequencies, and controls of 1 to 4 sets with 1 to 20 regions."""
     count = 5 * IMAGES
     num_words = rng.integers(8, 17, count)
     steps = np.arange(STEPS)
@@ -67,7 +67,7 @@ def random_examples(rng: np.random.Generator) -> Examples:
 
 
 def measure(stage: str, batch: int, precision: Precision, device: torch.device, seconds: float) -> dict[str, object]:
-    """Median time of a step, all of them with other captions."""
+    """Median time of a step, each with other captions."""
     torch.manual_seed(1)
     examples = random_examples(np.random.default_rng(1))
     dtype = torch.bfloat16 if precision == "bf16-mixed" else torch.float32
@@ -114,19 +114,19 @@ def measure(stage: str, batch: int, precision: Precision, device: torch.device, 
     milliseconds = 1000 * statistics.median(times[2:])
     report = {"stage": stage, "batch": batch, "precision": precision, "ms": milliseconds}
     report["captions_per_second"] = 1000 * batch / milliseconds
-    report["times_the_anchor"] = ANCHORS[stage] / milliseconds if batch == 100 else None
+    report["speedup_over_authors"] = REFERENCE_MS[stage] / milliseconds if batch == 100 else None
     report["loss"] = step.means()["loss"]
     return report
 
 
 def main() -> None:
-    """Print a row for each stage, batch and precision."""
+    """Print a line per stage, precision and batch size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--batches", type=int, nargs="+", default=[100, 500, 1000])
     parser.add_argument("--precisions", nargs="+", default=["bf16-mixed", "32-true"])
-    parser.add_argument("--stages", nargs="+", default=list(ANCHORS))
-    parser.add_argument("--seconds", type=float, default=2.0, help="least time for each row")
+    parser.add_argument("--stages", nargs="+", default=list(REFERENCE_MS))
+    parser.add_argument("--seconds", type=float, default=2.0, help="minimum time per line")
     options = parser.parse_args()
     device = torch.device(options.device)
     name = (
