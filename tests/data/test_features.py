@@ -80,7 +80,7 @@ def test_layout_features_of_class_and_box(table):
 
 
 def test_a_class_unknown_to_the_encoder_is_an_error(table):
-    with pytest.raises(InputError, match="'cat' is unknown"):
+    with pytest.raises(InputError, match="such as 'cat'"):
         LayoutFeatures(LayoutEncoder(("dog",), SIZE), table)
 
 
@@ -109,8 +109,8 @@ def test_cached_features_of_some_images(table):
 
 
 def test_cached_features_from_regions():
-    regions = [[Region(Box(0, 0, 1, 1), feature=np.full(SIZE, value)) for value in image] for image in ([1, 2], [3])]
-    found = CachedFeatures.from_regions(regions, [np.full(SIZE, 5), np.full(SIZE, 6)])([1, 0])
+    regions = [[Region(Box(0, 0, 1, 1), feature=np.full(SIZE, float(value))) for value in image] for image in ([1, 2], [3])]
+    found = CachedFeatures.from_regions(regions, [np.full(SIZE, 5.0), np.full(SIZE, 6.0)])([1, 0])
     assert found.first_row.tolist() == [2, 0]
     assert found.regions[:, 0].tolist() == [1, 2, 3]
     assert found.image[:, 0].tolist() == [6, 5]

@@ -28,7 +28,7 @@ def write(path, *rows):
     return path
 
 
-def test_reads_splits_in_order(tmp_path):
+def test_splits_are_read_in_order(tmp_path):
     files = {
         stem: write(tmp_path / f"{stem}.parquet", {**ROW, "image_id": number})
         for number, stem in enumerate(["train", "restval", "val"])
@@ -38,7 +38,7 @@ def test_reads_splits_in_order(tmp_path):
     assert count_rows(files) == 3
 
 
-def test_reads_captions_classes_and_boxes(tmp_path):
+def test_captions_classes_and_boxes(tmp_path):
     [image] = read_coco_layout({"val": write(tmp_path / "val.parquet", ROW)}, ReadErrors())
     assert [region.class_name for region in image.regions] == ["person", "dog"]
     assert image.regions[0].box == Box(0.25, 0.0, 0.75, 1.0)
@@ -46,7 +46,7 @@ def test_reads_captions_classes_and_boxes(tmp_path):
     assert all(caption.chunks is None for caption in image.captions)
 
 
-def test_an_image_without_objects_is_kept(tmp_path):
+def test_images_without_objects_are_kept(tmp_path):
     [image] = read_coco_layout(
         {"val": write(tmp_path / "val.parquet", {**ROW, "classes": [], "boxes": []})}, ReadErrors()
     )
@@ -54,17 +54,17 @@ def test_an_image_without_objects_is_kept(tmp_path):
 
 
 BAD = [
-    pytest.param({"classes": [0]}, "1 classes but 2 boxes", id="a class short"),
+    pytest.param({"classes": [0]}, "1 classes but 2 boxes", id="a missing class"),
     pytest.param({"classes": [0, 80]}, "class 80: expected 0 to 79", id="an unknown class"),
     pytest.param({"captions": None}, "a value is missing", id="no captions"),
-    pytest.param({"captions": [None]}, "a value is missing", id="a caption that is missing"),
+    pytest.param({"captions": [None]}, "a value is missing", id="a missing caption"),
     pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.9, 0.1, 0.4, 0.2]]}, "leaves the image", id="a box outside"),
     pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.9, 0.1, 0.0, 0.2]]}, "empty", id="a box without width"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD)
-def test_a_bad_row_is_named_or_skipped(tmp_path, changes, message):
+def test_a_bad_row_is_an_error_or_skipped(tmp_path, changes, message):
     files = {"val": write(tmp_path / "val.parquet", ROW, {**ROW, **changes})}
     with pytest.raises(InputError, match=rf"val\.parquet, row 2: .*{message}"):
         list(read_coco_layout(files, ReadErrors()))
@@ -73,36 +73,36 @@ def test_a_bad_row_is_named_or_skipped(tmp_path, changes, message):
     assert len(errors.messages) == 1
 
 
-def test_a_file_that_is_no_parquet_is_named(tmp_path):
+def test_a_file_that_is_not_parquet_is_an_error(tmp_path):
     (tmp_path / "val.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(InputError, match=r"val\.parquet is no readable parquet"):
+    with pytest.raises(InputError, match=r"val\.parquet is not a readable parquet"):
         list(read_coco_layout({"val": tmp_path / "val.parquet"}, ReadErrors()))
 
 
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        pytest.param("captions", ["a dog"], "holds text: expected lists of text", id="a caption and no list of them"),
-        pytest.param("classes", [[0.5]], "holds lists of numbers: expected lists of whole numbers", id="half a class"),
-        pytest.param("boxes", [[0.5]], "expected lists of lists of numbers", id="a box and no list of them"),
-        pytest.param("image_id", ["a"], "holds text: expected whole numbers", id="a name for a number"),
+        pytest.param("captions", ["a dog"], "has text: expected lists of text", id="a caption instead of a list"),
+        pytest.param("classes", [[0.5]], "has lists of numbers: expected lists of integers", id="a fractional class"),
+        pytest.param("boxes", [[0.5]], "expected lists of lists of numbers", id="a box instead of a list"),
+        pytest.param("image_id", ["a"], "has text: expected integers", id="a text id"),
     ],
 )
-def test_a_column_of_another_kind_is_named(tmp_path, column, values, message):
+def test_a_column_of_another_type_is_an_error(tmp_path, column, values, message):
     table = pa.Table.from_pylist([ROW], schema=SCHEMA)
-    place = SCHEMA.get_field_index(column)
-    parquet.write_table(table.set_column(place, column, pa.array(values)), tmp_path / "val.parquet")
+    index = SCHEMA.get_field_index(column)
+    parquet.write_table(table.set_column(index, column, pa.array(values)), tmp_path / "val.parquet")
     with pytest.raises(InputError, match=message):
         list(read_coco_layout({"val": tmp_path / "val.parquet"}, ReadErrors()))
 
 
-def test_an_image_in_two_splits_is_named(tmp_path):
+def test_an_image_in_two_splits_is_an_error(tmp_path):
     files = {stem: write(tmp_path / f"{stem}.parquet", ROW) for stem in ("train", "val")}
-    with pytest.raises(InputError, match=r"val\.parquet, row 1: image 7 was there before"):
+    with pytest.raises(InputError, match=r"val\.parquet, row 1: image 7 is listed twice"):
         list(read_coco_layout(files, ReadErrors()))
 
 
-def test_a_missing_column_is_named(tmp_path):
+def test_a_missing_column_is_an_error(tmp_path):
     parquet.write_table(pa.table({"image_id": [1]}), tmp_path / "val.parquet")
-    with pytest.raises(InputError, match="lacks the column 'captions'"):
+    with pytest.raises(InputError, match="has no column 'captions'"):
         list(read_coco_layout({"val": tmp_path / "val.parquet"}, ReadErrors()))

@@ -12,7 +12,7 @@ MAN_AND_DOG = "[/EN#1/people A man 's Dog] and [/EN#2/animals/other a T-shirt] ,
 
 
 class Store:
-    """Detections that are made up for a test."""
+    """Fake detections."""
 
     def __init__(self, **regions_of_image):
         self.regions_of_image = regions_of_image
@@ -98,25 +98,25 @@ def test_reference_mode_keeps_case_corners_and_marks_inside_words(read):
     assert caption.chunk_of_word == (0, 0, 0, 0, None, 1, 1, None, None, None)
 
 
-def test_reference_mode_cuts_phrases_apart_from_what_touches_them(read):
+def test_reference_mode_tokenizes_phrases_separately(read):
     (image,) = read({"1": (["[/EN#1/people A man]'s dog"], TWO_BOXES)}, mode="reference")
     assert image.captions[0].words == ("A", "man", "'s", "dog")
     assert image.captions[0].chunk_of_word == (0, 0, None, None)
 
 
-def test_a_chain_mentioned_twice_is_two_chunks_in_paper_mode_and_one_in_reference_mode(read):
+def test_repeated_chains_are_two_chunks_in_paper_mode_and_one_in_reference_mode(read):
     sentence = "[/EN#2/animals A dog] and [/EN#1/people a man] hold [/EN#2/animals it]"
     images = {"1": ([sentence], TWO_BOXES)}
     (paper,) = read(images)
     (reference,) = read(images, mode="reference")
     assert paper.captions[0].chunk_of_word == (0, 0, None, 1, 1, None, 2)
     assert [chunk.regions for chunk in paper.captions[0].chunks] == [(1,), (0,), (1,)]
-    # By the order of the annotations, not of the words: the authors number chains so.
+    # The authors order chains as in the annotations, not as in the sentence.
     assert reference.captions[0].chunk_of_word == (1, 1, None, 0, 0, None, 1)
     assert [chunk.regions for chunk in reference.captions[0].chunks] == [(0,), (1,)]
 
 
-def test_a_chain_has_several_boxes_and_a_box_several_chains(read):
+def test_chains_share_boxes(read):
     annotations = xml(box("12", 1, 1, 10, 10), box("2", 20, 20, 30, 30), box("2", 1, 1, 10, 10))
     (image,) = read({"1": (["[/EN#1/people A man] among [/EN#2/people men]"], annotations)})
     assert len(image.regions) == 2
@@ -124,20 +124,20 @@ def test_a_chain_has_several_boxes_and_a_box_several_chains(read):
 
 
 @pytest.mark.parametrize(
-    ("drawn", "expected"),
+    ("pixels", "expected"),
     [
         pytest.param((1, 1, 100, 80), (0, 0, 100, 80), id="the whole image"),
-        pytest.param((0, 0, 101, 81), (0, 0, 100, 80), id="cut at the edges"),
+        pytest.param((0, 0, 101, 81), (0, 0, 100, 80), id="clipped"),
         pytest.param((5, 5, 5, 5), (4, 4, 5, 5), id="one pixel"),
     ],
 )
-def test_paper_mode_makes_corners_of_pixels(read, drawn, expected):
-    (image,) = read({"1": (["[/EN#1/people A man]"], xml(box("1", *drawn)))})
+def test_paper_mode_converts_pixels_to_corners(read, pixels, expected):
+    (image,) = read({"1": (["[/EN#1/people A man]"], xml(box("1", *pixels)))})
     assert tuple(image.regions[0].box) == expected
 
 
 @pytest.mark.parametrize(
-    ("objects", "counted"),
+    ("objects", "expected"),
     [
         pytest.param([flagged("1", scene=1)], SkipCounts(mentions_of_a_scene=1), id="scene"),
         pytest.param([flagged("1", nobox=1)], SkipCounts(mentions_without_box=1), id="nobox"),
@@ -145,25 +145,25 @@ def test_paper_mode_makes_corners_of_pixels(read, drawn, expected):
         pytest.param([], SkipCounts(mentions_without_box=1), id="not in the annotations"),
     ],
 )
-def test_a_phrase_without_box_is_no_chunk(read, objects, counted):
+def test_a_phrase_without_a_box_is_not_a_chunk(read, objects, expected):
     images = {"1": (["[/EN#1/scene A park] ."], xml(*objects))}
-    dropped = SkipCounts()
-    (image,) = read(images, skipped=dropped)
+    skipped = SkipCounts()
+    (image,) = read(images, skipped=skipped)
     assert image.captions[0].chunks == ()
-    assert dropped == counted
+    assert skipped == expected
     reference = SkipCounts()
     assert read(images, mode="reference", skipped=reference) == []
     assert reference.captions_without_region == 1
 
 
-def test_a_box_counts_though_the_chain_is_also_flagged(read):
+def test_boxes_take_precedence_over_flags(read):
     (image,) = read({"1": (["[/EN#1/scene A park]"], xml(flagged("1", scene=1), box("1", 1, 1, 9, 9)))})
     assert image.captions[0].chunks == (Chunk(None, (0,)),)
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("paper", 2), ("reference", 1)])
-def test_a_caption_without_brackets_is_kept_in_paper_mode_only(read, mode, kept):
-    (image,) = read({"1": (["Nothing to see .", "[/EN#1/people A man]"], TWO_BOXES)}, mode=mode)
+def test_captions_without_phrases_are_kept_in_paper_mode_only(read, mode, kept):
+    (image,) = read({"1": (["No phrase .", "[/EN#1/people A man]"], TWO_BOXES)}, mode=mode)
     assert len(image.captions) == kept
 
 
@@ -175,60 +175,60 @@ HALF = ("boy", 10, 20, 29, 39)
 @pytest.mark.parametrize(
     ("mode", "detections", "min_iou", "regions"),
     [
-        pytest.param("paper", [HALF, NEAR, FAR], None, (1,), id="highest overlap"),
-        pytest.param("paper", [NEAR, NEAR], None, (0,), id="the first of equals"),
-        pytest.param("paper", [HALF, FAR], 0.5, (0,), id="overlap is the threshold: 400 / 800"),
-        pytest.param("paper", [HALF, FAR], 0.51, None, id="overlap below the threshold"),
+        pytest.param("paper", [HALF, NEAR, FAR], None, (1,), id="highest IoU"),
+        pytest.param("paper", [NEAR, NEAR], None, (0,), id="ties go to the first"),
+        pytest.param("paper", [HALF, FAR], 0.5, (0,), id="IoU equals the threshold: 400 / 800"),
+        pytest.param("paper", [HALF, FAR], 0.51, None, id="IoU below the threshold"),
         pytest.param("paper", [FAR, FAR], None, None, id="no overlap"),
-        pytest.param("reference", [HALF, NEAR, FAR], None, (1,), id="reference: highest overlap"),
-        pytest.param("reference", [FAR, FAR, FAR], None, (2,), id="reference: no overlap takes the last"),
-        pytest.param("reference", [FAR, FAR, FAR], 0.1, None, id="reference: a threshold takes none"),
+        pytest.param("reference", [HALF, NEAR, FAR], None, (1,), id="reference: highest IoU"),
+        pytest.param("reference", [FAR, FAR, FAR], None, (2,), id="reference: no overlap, the last"),
+        pytest.param("reference", [FAR, FAR, FAR], 0.1, None, id="reference: no overlap with a threshold"),
     ],
 )
-def test_a_box_becomes_the_detection_that_overlaps_it_most(read, mode, detections, min_iou, regions):
-    dropped = SkipCounts()
+def test_boxes_are_matched_to_the_detection_with_the_highest_iou(read, mode, detections, min_iou, regions):
+    skipped = SkipCounts()
     images = read(
         {"1": (["[/EN#1/people A man] stands"], xml(box("1", 11, 21, 30, 60)))},
         mode=mode,
         detections=Store(**{"1": detections}),
         min_iou=min_iou,
-        skipped=dropped,
+        skipped=skipped,
     )
     chunks = [chunk for image in images for caption in image.captions for chunk in caption.chunks]
     assert chunks == ([] if regions is None else [Chunk(detections[regions[0]][0], regions)])
-    assert dropped.boxes_without_detection == (regions is None)
+    assert skipped.boxes_without_detection == (regions is None)
 
 
-def test_paper_mode_overlaps_pixels_counted_from_nought(read):
+def test_paper_mode_compares_pixels_counted_from_zero(read):
     images = {"1": (["[/EN#1/people A man]"], xml(box("1", 11, 21, 30, 60)))}
-    store = Store(**{"1": [NEAR]})  # the same pixels, counted from 0: overlap 1
+    store = Store(**{"1": [NEAR]})  # the same pixels, counted from 0: IoU 1
     (image,) = read(images, detections=store, min_iou=1.0)
     assert image.captions[0].chunks == (Chunk("man", (0,)),)
     assert read(images, detections=store, min_iou=1.0, mode="reference") == []
 
 
 @pytest.mark.parametrize(("mode", "regions"), [("paper", (0,)), ("reference", (0, 0))])
-def test_two_boxes_that_meet_one_detection_repeat_it_in_reference_mode(read, mode, regions):
+def test_two_boxes_of_one_detection_repeat_it_in_reference_mode(read, mode, regions):
     annotations = xml(box("1", 11, 21, 30, 60), box("1", 12, 22, 30, 60))
     (image,) = read({"1": (["[/EN#1/people Men]"], annotations)}, mode=mode, detections=Store(**{"1": [NEAR]}))
     assert image.captions[0].chunks[0].regions == regions
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("paper", 25), ("reference", 20)])
-def test_reference_mode_takes_the_first_twenty_boxes(read, mode, kept):
-    drawn = [(3 * column + 1, 1, 3 * column + 3, 9) for column in range(25)]
-    store = Store(**{"1": [("man", *corners) for corners in drawn]})
-    annotations = xml(*(box("1", *corners) for corners in drawn))
+def test_reference_mode_keeps_the_first_twenty_boxes(read, mode, kept):
+    boxes = [(3 * column + 1, 1, 3 * column + 3, 9) for column in range(25)]
+    store = Store(**{"1": [("man", *corners) for corners in boxes]})
+    annotations = xml(*(box("1", *corners) for corners in boxes))
     (image,) = read({"1": (["[/EN#1/people Men]"], annotations)}, mode=mode, detections=store)
     assert image.captions[0].chunks[0].regions == tuple(range(kept))
 
 
-def test_images_come_in_the_order_of_the_split_and_others_are_counted(read, root):
+def test_images_are_in_the_order_of_the_split_and_others_are_counted(read, root):
     (root / "TokenSequences" / "9.txt").write_text("[/EN#1/people A man]\n")
-    dropped = SkipCounts()
+    skipped = SkipCounts()
     images = {image_id: (["[/EN#1/people A man]"], TWO_BOXES) for image_id in ("5", "3", "4")}
-    assert [image.image_id for image in read(images, skipped=dropped)] == ["5", "3", "4"]
-    assert dropped == SkipCounts(images_outside_the_split=1)
+    assert [image.image_id for image in read(images, skipped=skipped)] == ["5", "3", "4"]
+    assert skipped == SkipCounts(images_outside_the_split=1)
 
 
 GOOD = "[/EN#1/people A man] waits ."
@@ -242,15 +242,15 @@ GOOD = "[/EN#1/people A man] waits ."
         pytest.param("[/EN#1/people A man waits .", "opened at column 1 is never closed", id="never closed"),
         pytest.param("A man] waits .", "closed at column 6 was never opened", id="never opened"),
         pytest.param("[/EN#1/people A man]] waits", "closed at column 21 was never opened", id="closed twice"),
-        pytest.param("a [/EN#1/people A [man] x]", "opened at column 3 holds another one", id="nested"),
-        pytest.param("[A man] waits .", r"begins 'A man': expected /EN#number/type", id="no entity"),
-        pytest.param("[/EN#x/people A man]", "expected /EN#number/type", id="entity is no number"),
+        pytest.param("a [/EN#1/people A [man] x]", "opened at column 3 contains another one", id="nested"),
+        pytest.param("[A man] waits .", r"begins with 'A man': expected /EN#number/type", id="no entity"),
+        pytest.param("[/EN#x/people A man]", "expected /EN#number/type", id="entity is not a number"),
         pytest.param("[/EN#1 A man]", "expected /EN#number/type", id="no type"),
-        pytest.param("[] waits", "begins '': expected /EN#number/type", id="nothing in brackets"),
+        pytest.param("[] waits", "begins with '': expected /EN#number/type", id="empty brackets"),
         pytest.param(b"A caf\xe9 .", "byte 6 is not UTF-8", id="not UTF-8"),
     ],
 )
-def test_a_bad_sentence_is_named_by_line_and_can_be_skipped(read, line, reason, mode):
+def test_a_bad_sentence_is_an_error_or_skipped(read, line, reason, mode):
     content = b"\n".join([GOOD.encode(), line if isinstance(line, bytes) else line.encode(), GOOD.encode()])
     images = {"1": (content, TWO_BOXES)}
     with pytest.raises(InputError, match=rf"TokenSequences/1\.txt, line 2: .*{reason}[^(]*\(--skip-bad[^(]*$"):
@@ -264,20 +264,20 @@ def test_a_bad_sentence_is_named_by_line_and_can_be_skipped(read, line, reason, 
 @pytest.mark.parametrize(
     ("annotations", "reason"),
     [
-        pytest.param(None, "no such file: expected the boxes", id="missing"),
-        pytest.param("", "broken XML on line 1", id="empty"),
-        pytest.param("<annotation>\n<object></annotation>", "broken XML on line 2", id="broken"),
+        pytest.param(None, "does not exist: expected the boxes", id="missing"),
+        pytest.param("", "invalid XML on line 1", id="empty"),
+        pytest.param("<annotation>\n<object></annotation>", "invalid XML on line 2", id="invalid"),
         pytest.param("<annotation></annotation>", "no <size>", id="no size"),
-        pytest.param(xml(width="wide"), "<size>: <width> is 'wide': expected a whole number", id="size is no number"),
+        pytest.param(xml(width="wide"), "<size>: <width> is 'wide': expected an integer", id="size is not a number"),
         pytest.param(xml(height=0), "<size>: height is 0", id="no height"),
         pytest.param(xml(box("", 1, 1, 2, 2)), "object 1 has no <name>", id="no chain"),
         pytest.param(xml(flagged("1")), "object 1 has neither <bndbox> nor <scene>", id="neither box nor flag"),
         pytest.param(xml(box("1", 9, 1, 2, 2)), r"object 1: box \(9, 1, 2, 2\) is inverted", id="inverted box"),
-        pytest.param(xml(box("1", 1, 1, "", 2)), "object 1: <xmax> is '': expected a whole number", id="no corner"),
+        pytest.param(xml(box("1", 1, 1, "", 2)), "object 1: <xmax> is '': expected an integer", id="no corner"),
         pytest.param(xml(box("1", 200, 1, 300, 9)), "box .* is inverted or empty", id="outside the image"),
     ],
 )
-def test_bad_annotations_are_named_and_their_image_can_be_skipped(read, annotations, reason):
+def test_bad_annotations_are_an_error_or_their_image_is_skipped(read, annotations, reason):
     images = {"1": ([GOOD], annotations), "2": ([GOOD], TWO_BOXES)}
     with pytest.raises(InputError, match=rf"Annotations/1\.xml: {reason}"):
         read(images)
@@ -290,13 +290,13 @@ def test_bad_annotations_are_named_and_their_image_can_be_skipped(read, annotati
     ("sentences", "detections", "reason"),
     [
         pytest.param(
-            None, Store(**{"1": [NEAR], "2": [NEAR]}), r"TokenSequences/1\.txt: no such file", id="no sentences"
+            None, Store(**{"1": [NEAR], "2": [NEAR]}), r"TokenSequences/1\.txt: does not exist", id="no sentences"
         ),
         pytest.param([GOOD], Store(**{"2": [NEAR]}), "image 1 is not among the detections", id="no detections"),
-        pytest.param([GOOD], Store(**{"1": [], "2": [NEAR]}), "image 1 has no detection at all", id="none detected"),
+        pytest.param([GOOD], Store(**{"1": [], "2": [NEAR]}), "image 1 has no detection, expected", id="no regions"),
     ],
 )
-def test_an_image_that_another_source_lacks(read, sentences, detections, reason):
+def test_an_image_missing_from_another_source_is_an_error_or_skipped(read, sentences, detections, reason):
     images = {"1": (sentences, TWO_BOXES), "2": ([GOOD], TWO_BOXES)}
     with pytest.raises(InputError, match=reason):
         read(images, detections=detections)
@@ -306,13 +306,13 @@ def test_an_image_that_another_source_lacks(read, sentences, detections, reason)
 
 
 @pytest.mark.parametrize("name", ["TokenSequences", "Annotations"])
-def test_a_missing_folder_is_named(root, name):
+def test_a_missing_folder_is_an_error(root, name):
     (root / name).rmdir()
-    with pytest.raises(InputError, match=f"{name}: no such folder: expected the unpacked Flickr30k Entities"):
+    with pytest.raises(InputError, match=f"{name} does not exist: expected the unpacked Flickr30k Entities"):
         read_flickr30k_entities(root, karpathy(root, []), detections=None, errors=ReadErrors(skip=True))
 
 
 @pytest.mark.parametrize("min_iou", [0.0, -0.5, 1.5])
-def test_a_threshold_out_of_range_is_refused(read, min_iou):
-    with pytest.raises(InputError, match=rf"min_iou is {min_iou}"):
+def test_a_threshold_out_of_range_is_an_error(read, min_iou):
+    with pytest.raises(InputError, match=rf"got min_iou {min_iou}"):
         read({}, min_iou=min_iou)

@@ -28,7 +28,7 @@ def flickr_entry(name="1000092795.jpg", split="train"):
     return {"sentids": [0], "imgid": 0, "sentences": [sentence("Two men.")], "split": split, "filename": name}
 
 
-def written(tmp_path, entries):
+def write_split(tmp_path, entries):
     path = tmp_path / "dataset.json"
     path.write_text(json.dumps({"images": entries, "dataset": "coco"}))
     return path
@@ -39,49 +39,49 @@ def without(entry, name):
 
 
 def test_no_images(tmp_path):
-    assert read_karpathy(written(tmp_path, []), errors=ReadErrors()) == {}
+    assert read_karpathy(write_split(tmp_path, []), errors=ReadErrors()) == {}
 
 
 @pytest.mark.parametrize(
     ("entry", "image_id", "file"),
     [
-        pytest.param(coco_entry(42), "42", "val2014/COCO_val2014_000000000042.jpg", id="COCO by its number"),
+        pytest.param(coco_entry(42), "42", "val2014/COCO_val2014_000000000042.jpg", id="COCO by its id"),
         pytest.param(flickr_entry("36979.jpg"), "36979", "36979.jpg", id="Flickr30k by its file name"),
     ],
 )
-def test_images_go_by_the_id_of_their_annotations(tmp_path, entry, image_id, file):
-    images = read_karpathy(written(tmp_path, [entry]), errors=ReadErrors())
+def test_image_ids_are_those_of_the_annotations(tmp_path, entry, image_id, file):
+    images = read_karpathy(write_split(tmp_path, [entry]), errors=ReadErrors())
     assert [(image.image_id, image.file) for image in images.values()] == [(image_id, file)]
 
 
 @pytest.mark.parametrize(
-    ("named", "split"), [("train", "train"), ("restval", "train"), ("val", "val"), ("test", "test")]
+    ("name", "split"), [("train", "train"), ("restval", "train"), ("val", "val"), ("test", "test")]
 )
-def test_the_rest_of_validation_is_for_training(tmp_path, named, split):
-    (image,) = read_karpathy(written(tmp_path, [coco_entry(split=named)]), errors=ReadErrors()).values()
+def test_restval_is_used_for_training(tmp_path, name, split):
+    (image,) = read_karpathy(write_split(tmp_path, [coco_entry(split=name)]), errors=ReadErrors()).values()
     assert image.split == split
 
 
-def test_captions_are_as_written(tmp_path):
+def test_captions_are_as_write_split(tmp_path):
     entry = coco_entry(captions=("A man's  hat .\n", "two Dogs"))
-    (image,) = read_karpathy(written(tmp_path, [entry]), errors=ReadErrors()).values()
+    (image,) = read_karpathy(write_split(tmp_path, [entry]), errors=ReadErrors()).values()
     assert image.captions == ("A man's  hat .\n", "two Dogs")
 
 
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        pytest.param("nothing", "the entry is a str: expected an object", id="not an object"),
+        pytest.param("text", "the entry is a str: expected an object", id="not an object"),
         pytest.param(without(coco_entry(), "split"), "no 'split'", id="no split"),
-        pytest.param(coco_entry(split="dev"), "split 'dev' is unknown", id="unknown split"),
+        pytest.param(coco_entry(split="dev"), "got split 'dev'", id="unknown split"),
         pytest.param(without(coco_entry(), "filename"), "no 'filename'", id="no file name"),
-        pytest.param({**coco_entry(), "sentences": "none"}, "'sentences' is a str", id="sentences are no list"),
+        pytest.param({**coco_entry(), "sentences": "none"}, "'sentences' is a str", id="sentences are not a list"),
         pytest.param({**coco_entry(), "sentences": [{}]}, "a sentence has no 'raw'", id="no text"),
         pytest.param(coco_entry(7), "image 7 is listed twice", id="listed twice"),
     ],
 )
-def test_a_bad_image_is_named_by_number_and_can_be_skipped(tmp_path, bad, reason):
-    path = written(tmp_path, [coco_entry(7), bad, coco_entry(9)])
+def test_a_bad_image_is_an_error_or_skipped(tmp_path, bad, reason):
+    path = write_split(tmp_path, [coco_entry(7), bad, coco_entry(9)])
     with pytest.raises(InputError, match=f"image 2: .*{reason}"):
         read_karpathy(path, errors=ReadErrors())
     errors = ReadErrors(skip=True)
@@ -92,24 +92,24 @@ def test_a_bad_image_is_named_by_number_and_can_be_skipped(tmp_path, bad, reason
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        pytest.param(b"", "line 1: broken JSON", id="empty"),
-        pytest.param(b'{"images":\n [', "line 2: broken JSON", id="cut short"),
+        pytest.param(b"", "line 1: invalid JSON", id="empty"),
+        pytest.param(b'{"images":\n [', "line 2: invalid JSON", id="truncated"),
         pytest.param(b"\xff\xfe", "byte 0 is not UTF-8", id="not UTF-8"),
         pytest.param(b"[]", "is a list: expected an object", id="not an object"),
         pytest.param(b"{}", "has no 'images'", id="no images"),
-        pytest.param(b'{"images": 3}', "is a int: expected a list", id="images are no list"),
+        pytest.param(b'{"images": 3}', "is a int: expected a list", id="images are not a list"),
     ],
 )
 @pytest.mark.parametrize("skip", [False, True])
-def test_a_file_that_cannot_be_read_at_all_is_never_skipped(tmp_path, content, reason, skip):
+def test_an_unreadable_file_is_never_skipped(tmp_path, content, reason, skip):
     path = tmp_path / "dataset_coco.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=rf"dataset_coco\.json.*{reason}"):
         read_karpathy(path, errors=ReadErrors(skip=skip))
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"gone\.json: no such file"):
+def test_a_missing_file_is_an_error(tmp_path):
+    with pytest.raises(InputError, match=r"gone\.json does not exist"):
         read_karpathy(tmp_path / "gone.json", errors=ReadErrors())
 
 
@@ -133,7 +133,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_authors_folder_lists_captions_by_their_ids(folder):
+def test_the_authors_folder_lists_captions_by_id(folder):
     images = read_karpathy(folder, errors=ReadErrors())
     assert [(image.image_id, image.split) for image in images.values()] == [
         ("1", "train"),
@@ -147,7 +147,7 @@ def test_the_authors_folder_lists_captions_by_their_ids(folder):
     assert images["1"].size == Size(640, 480)
 
 
-def test_an_unknown_caption_id_is_named_and_can_be_skipped(folder):
+def test_an_unknown_caption_id_is_an_error_or_skipped(folder):
     np.save(folder / "coco_test_ids.npy", np.array([41, 99]))
     with pytest.raises(InputError, match=r"coco_test_ids\.npy: caption id 99 is not in captions_val2014\.json"):
         read_karpathy(folder, errors=ReadErrors())
@@ -156,7 +156,7 @@ def test_an_unknown_caption_id_is_named_and_can_be_skipped(folder):
     assert len(errors.messages) == 1
 
 
-def test_a_caption_of_an_image_that_is_not_listed_is_named(folder):
+def test_a_caption_of_an_unlisted_image_is_an_error(folder):
     path = folder / "captions_train2014.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "images": []}))
@@ -167,22 +167,22 @@ def test_a_caption_of_an_image_that_is_not_listed_is_named(folder):
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        pytest.param("coco_dev_ids.npy", None, "no such file", id="ids missing"),
-        pytest.param("coco_dev_ids.npy", b"text", "not a NumPy file", id="ids broken"),
-        pytest.param("coco_dev_ids.npy", b"", "not a NumPy file", id="ids empty"),
-        pytest.param("captions_val2014.json", None, "no such file", id="captions missing"),
-        pytest.param("captions_val2014.json", b"{}", "not a COCO caption file", id="not captions"),
+        pytest.param("coco_dev_ids.npy", None, "does not exist", id="ids missing"),
+        pytest.param("coco_dev_ids.npy", b"text", "is not a NumPy file", id="ids invalid"),
+        pytest.param("coco_dev_ids.npy", b"", "is not a NumPy file", id="ids empty"),
+        pytest.param("captions_val2014.json", None, "does not exist", id="captions missing"),
+        pytest.param("captions_val2014.json", b"{}", "is not a COCO caption file", id="not captions"),
         pytest.param(
             "captions_val2014.json",
             b'{"images": [], "annotations": [{"id": "x", "image_id": 1, "caption": ""}]}',
-            "not a COCO caption file",
-            id="an id that is no number",
+            "is not a COCO caption file",
+            id="an id that is not a number",
         ),
     ],
 )
-def test_a_bad_part_of_the_folder_is_named(folder, name, content, reason):
+def test_a_bad_file_of_the_folder_is_an_error(folder, name, content, reason):
     (folder / name).unlink()
     if content is not None:
         (folder / name).write_bytes(content)
-    with pytest.raises(InputError, match=f"{name}: {reason}"):
+    with pytest.raises(InputError, match=f"{name} {reason}"):
         read_karpathy(folder, errors=ReadErrors(skip=True))
