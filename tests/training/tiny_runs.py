@@ -1,4 +1,4 @@
-"""A dataset of a dozen images that needs no parser, and recipes that train on it in a moment."""
+"""A tiny dataset, and recipes that train on it in a moment."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ VERBS = ("near", "behind", "with")
 
 
 def write_tiny_dataset(folder: Path, *, validation: bool = True) -> Path:
-    """Two captions an image: "a dog near a ball", and the other way round."""
+    """Write twelve images with two captions each: "a dog near a ball", and the reverse."""
     images = []
     for number in range(12):
         first, second = NOUNS[number % 5], NOUNS[(number + 1 + number // 5) % 5]
@@ -57,8 +57,8 @@ def write_tiny_dataset(folder: Path, *, validation: bool = True) -> Path:
 
 
 def tiny_recipe(data: Path, out: Path, *, devices: int = 1, start: Path | None = None, **changes) -> CaptionerRecipe:
-    """Words unless ``stage`` says otherwise; settings of the objective go by their names, others are the recipe's."""
-    objective = {name: changes.pop(name) for name in ("stage", "baseline", "samples", "shuffle") if name in changes}
+    """Recipe of a tiny captioner; settings of the objective are passed by name like those of the recipe."""
+    objective = {name: changes.pop(name) for name in ("stage", "baseline", "num_samples", "shuffle") if name in changes}
     settings = {"max_steps": 6, "batch_size": 4, "validate_every": 1.0, "patience": 0} | changes
     return CaptionerRecipe(
         data=str(data),

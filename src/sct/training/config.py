@@ -13,10 +13,10 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from sct.errors import InputError
-from sct.storage.toml import TomlValue, toml_text
+from sct.storage.toml import TomlValue, dump_toml
 
 TomlContent = dict[str, Any]
 """A parsed TOML file, not checked yet."""
@@ -28,6 +28,7 @@ class Config:
 
 
 ConfigT = TypeVar("ConfigT", bound=Config)
+RecipeT = TypeVar("RecipeT", bound="Recipe")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,12 +53,12 @@ class Recipe(Config):
                 raise InputError(f"{name} is empty, expected a path: give {name}=DIR")
 
     @classmethod
-    def load(cls, path: Path, overrides: Sequence[str] = ()) -> Self:
+    def load(cls: type[RecipeT], path: Path, overrides: Sequence[str] = ()) -> RecipeT:
         """Read a recipe file and apply ``key=value`` overrides; unknown keys and conflicting values fail."""
         return cls.from_toml(read_toml(path), path, overrides)
 
     @classmethod
-    def from_toml(cls, content: TomlContent, path: Path, overrides: Sequence[str] = ()) -> Self:
+    def from_toml(cls: type[RecipeT], content: TomlContent, path: Path, overrides: Sequence[str] = ()) -> RecipeT:
         """Build the recipe from the parsed content of the file at ``path``."""
         try:
             content = apply_overrides(content, overrides, cls)
@@ -88,7 +89,7 @@ class Recipe(Config):
 
     def to_toml(self) -> str:
         """All settings as TOML, defaults included, since a later release may change those."""
-        return toml_text(config_tree(self))
+        return dump_toml(config_tree(self))
 
 
 def default_out(path: Path) -> str:

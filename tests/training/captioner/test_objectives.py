@@ -3,68 +3,81 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sct.captioner.bundle import save_bundle
 from sct.language.vocabulary import EOS, PAD
 from sct.training.captioner import objectives
-from sct.training.captioner.setup import build_training, make_objective
-from sct.training.loss import Loss, masked_mean
+from sct.training.captioner.setup import TrainingComponents, build_training
+from sct.training.loss import Loss
 from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
 
+CPU = torch.device("cpu")
 
-def test_rewards_look_up_examples_where_the_captions_are_said(tmp_path, monkeypatch):
-    """Tables on the host, captions on another device, which is played by "meta" here."""
+
+def build_self_critical(tmp_path, stage: str = "cider", **changes) -> TrainingComponents:
+    """Components of a self-critical stage on the tiny dataset, started from a random captioner."""
     data = write_tiny_dataset(tmp_path / "data")
-    workshop = build_training(tiny_recipe(data, tmp_path / "run"), torch.device("cpu"), torch.float32)
-    recipe = tiny_recipe(data, tmp_path / "run", start=tmp_path, stage="cider_and_nw")
-    objective = make_objective(recipe, workshop, torch.device("cpu"), masked_mean)
-    found = []
-    monkeypatch.setattr(objective, "rewards", lambda _, rows: found.append(rows.device.type))
+    recipe = tiny_recipe(data, tmp_path / "run")
+    bundle = build_training(recipe, CPU, torch.float32).bundle
+    save_bundle(tmp_path / "start", bundle.model, bundle.vocabulary, encoder=bundle.encoder, nouns=bundle.nouns)
+    recipe = tiny_recipe(data, tmp_path / "run", start=tmp_path / "start", stage=stage)
+    return build_training(replace(recipe, objective=replace(recipe.objective, **changes)), CPU, torch.float32)
 
-    def on_another_device(network, inputs, noise, rewards, **_) -> Loss:
-        rewards(torch.zeros(2, 3, dtype=torch.long, device="meta"), torch.zeros(2, dtype=torch.long, device="meta"))
+
+def ground_truth(parts: TrainingComponents) -> torch.Tensor:
+    return torch.from_numpy(parts.examples.words[:, 1:].astype("int64"))
+
+
+def test_rewards_are_computed_on_the_device_of_the_samples(tmp_path, monkeypatch):
+    """With tables on the host and captions on another device, here "meta"."""
+    parts = build_self_critical(tmp_path, "cider_and_nw")
+    devices = []
+    monkeypatch.setattr(parts.objective, "rewards", lambda _, rows: devices.append(rows.device.type))
+
+    def loss_on_meta(model, controls, noise, reward_function, **_) -> Loss:
+        words, example = (torch.zeros(shape, dtype=torch.long, device="meta") for shape in ((2, 3), (2,)))
+        reward_function(words, example)
         return Loss(torch.zeros(()))
 
-    monkeypatch.setattr(objectives, "self_critical_loss", on_another_device)
-    objective(workshop.bundle.model, torch.tensor([0, 1]), torch.rand(2, 1, 8, 2, device="meta"))
-    assert found == ["meta"]
+    monkeypatch.setattr(objectives, "self_critical_loss", loss_on_meta)
+    parts.objective(parts.bundle.model, torch.tensor([0, 1]), torch.rand(2, 1, 8, 2, device="meta"))
+    assert devices == ["meta"]
 
 
 @pytest.mark.parametrize("stage", ["cider", "cider_and_nw"])
-def test_greedy_captions_earn_what_they_are_worth(tmp_path, stage):
-    data = write_tiny_dataset(tmp_path / "data")
-    workshop = build_training(tiny_recipe(data, tmp_path / "run"), torch.device("cpu"), torch.float32)
-    recipe = tiny_recipe(data, tmp_path / "run", start=tmp_path, stage=stage)
-    objective = make_objective(recipe, workshop, torch.device("cpu"), masked_mean)
-    earned = objective.greedy_rewards(workshop.bundle.model, 8)
-    perfect = objective.rewards(torch.from_numpy(workshop.examples.words[:, 1:].astype("int64")), torch.arange(18))
-    assert earned.shape == (18,)
-    assert (sum(perfect.values()) > earned).all()  # people's own captions earn the most
-    assert set(perfect) == ({"cider"} if stage == "cider" else {"cider", "nouns"})
+def test_greedy_rewards_are_below_those_of_the_references(tmp_path, stage):
+    parts = build_self_critical(tmp_path, stage)
+    greedy = parts.objective.greedy_rewards(parts.bundle.model, 8)
+    perfect = parts.objective.rewards(ground_truth(parts), torch.arange(18))
+    assert greedy.shape == (18,)
+    assert (sum(perfect.values()) > greedy).all()
+    assert set(perfect) == ({"cider"} if stage == "cider" else {"cider", "nw"})
 
 
-def _objective_with(tmp_path, **settings):
-    """A CIDEr objective on the tiny dataset, and the captions that people wrote."""
-    data = write_tiny_dataset(tmp_path / "data")
-    workshop = build_training(tiny_recipe(data, tmp_path / "run"), torch.device("cpu"), torch.float32)
-    recipe = tiny_recipe(data, tmp_path / "run", start=tmp_path, stage="cider")
-    recipe = replace(recipe, objective=replace(recipe.objective, **settings))
-    words = torch.from_numpy(workshop.examples.words[:, 1:].astype("int64"))
-    return make_objective(recipe, workshop, torch.device("cpu"), masked_mean), words
+def test_baseline_is_updated_in_place(tmp_path):
+    """A captured step reads the tensor."""
+    parts = build_self_critical(tmp_path)
+    parts.objective.update_baseline(parts.bundle.model, 8)
+    first = parts.objective.baseline_rewards
+    parts.objective.update_baseline(parts.bundle.model, 8)
+    assert parts.objective.baseline_rewards is first
 
 
-@pytest.mark.parametrize("reward_eos", [False, True], ids=["end_unseen", "reward_eos"])
-def test_a_caption_without_its_end_loses_where_the_end_is_a_word(tmp_path, reward_eos):
-    objective, words = _objective_with(tmp_path, reward_eos=reward_eos)
-    everyone = torch.arange(len(words))
-    endless = words.masked_fill(words == EOS, PAD)
-    whole, broken_off = (objective.rewards(said, everyone)["cider"] for said in (words, endless))
-    assert bool((whole > broken_off).all()) == reward_eos
-    assert reward_eos or torch.equal(whole, broken_off)
-    torch.testing.assert_close(whole, torch.full_like(whole, 10.0))  # as its reference, whether the end counts or not
+@pytest.mark.parametrize("reward_eos", [False, True], ids=["without EOS", "with EOS"])
+def test_reward_eos_penalises_truncated_captions(tmp_path, reward_eos):
+    parts = build_self_critical(tmp_path, reward_eos=reward_eos)
+    words = ground_truth(parts)
+    rows = torch.arange(len(words))
+    truncated = words.masked_fill(words == EOS, PAD)
+    complete, cut = (parts.objective.rewards(captions, rows)["cider"] for captions in (words, truncated))
+    assert bool((complete > cut).all()) == reward_eos
+    assert reward_eos or torch.equal(complete, cut)
+    torch.testing.assert_close(complete, torch.full_like(complete, 10.0))  # equal to the reference in both cases
 
 
-def test_saying_things_again_costs_what_the_reference_does_not_do(tmp_path):
-    objective, words = _objective_with(tmp_path, repeated_bigram_penalty=0.5)
-    everyone = torch.arange(len(words))
-    assert objective.rewards(words, everyone)["repeats"].tolist() == [0.0] * len(words)
-    again = torch.cat([words[:, :2], words[:, :2], words], dim=1)
-    assert (objective.rewards(again, everyone)["repeats"] <= -0.5).all()
+def test_repeated_bigram_penalty_counts_excess_over_the_reference(tmp_path):
+    parts = build_self_critical(tmp_path, repeated_bigram_penalty=0.5)
+    words = ground_truth(parts)
+    rows = torch.arange(len(words))
+    assert parts.objective.rewards(words, rows)["repeated_bigrams"].tolist() == [0.0] * len(words)
+    repeated = torch.cat([words[:, :2], words[:, :2], words], dim=1)
+    assert (parts.objective.rewards(repeated, rows)["repeated_bigrams"] <= -0.5).all()

@@ -1,4 +1,4 @@
-"""The validation figure against the evaluation of the same bundle, on captions that training cuts short."""
+"""Validation scores equal those of the evaluation of the same bundle, also where training truncates examples."""
 
 from dataclasses import replace
 
@@ -29,20 +29,20 @@ NOUNS = ("dog", "cat", "ball", "tree", "boy", "bird")
 
 
 def plain(*nouns: int) -> Caption:
-    """A caption that names a region for each noun: regions 0 to 5 are one of each."""
+    """Caption that mentions one region per noun; regions 0 to 5 have one class each."""
     words = " and ".join(NOUNS[noun] for noun in nouns).split()
     labels = tuple(place // 2 if place % 2 == 0 else None for place in range(len(words)))
     return Caption(" ".join(words), tuple(words), labels, tuple(Chunk(NOUNS[noun], (noun,)) for noun in nouns))
 
 
 def repeated() -> Caption:
-    """Two mentions of one chunk, with a word between them."""
+    """Caption with two mentions of one chunk."""
     words = ("dog", "and", "dog", "and", "cat")
     return Caption(" ".join(words), words, (0, None, 0, None, 1), (Chunk("dog", (0,)), Chunk("cat", (1,))))
 
 
 def crowded() -> Caption:
-    """A set of more regions than are looked at, listed backwards."""
+    """Caption whose region set exceeds the maximum size, in reverse order."""
     return Caption("bird", ("bird",), (0,), (Chunk("bird", tuple(range(29, 4, -1))),))
 
 
@@ -59,7 +59,7 @@ def image(number: int, split: str, caption: Caption) -> AnnotatedImage:
 @pytest.mark.parametrize(
     ("caption_of", "settings"),
     [
-        pytest.param(lambda number: plain(number % 6, (number + 2) % 6), {}, id="usual"),
+        pytest.param(lambda number: plain(number % 6, (number + 2) % 6), {}, id="plain"),
         pytest.param(lambda _: repeated(), {}, id="two mentions of one chunk"),
         pytest.param(lambda number: plain(*((number + place) % 6 for place in range(4))), {"max_slots": 3}, id="slots"),
         pytest.param(lambda number: plain(number % 6, 1, 2, 3, 4), {"max_length": 6}, id="words"),
@@ -67,8 +67,7 @@ def image(number: int, split: str, caption: Caption) -> AnnotatedImage:
     ],
 )
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_validation_judges_what_evaluation_judges(caption_of, settings, beam_size, tmp_path, monkeypatch):
-    """Whatever the recipe cuts its examples to."""
+def test_validation_equals_evaluation(caption_of, settings, beam_size, tmp_path, monkeypatch):
     validated = [image(100 + number, "val", caption_of(number)) for number in range(12)]
     table, vocabulary = merge_tables([build_table([image(0, "train", plain(*range(6))), *validated])])
     manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, num_images=13, num_captions=26)
@@ -76,30 +75,30 @@ def test_validation_judges_what_evaluation_judges(caption_of, settings, beam_siz
     write_dataset(tmp_path / "data", table, vocabulary, manifest, nouns)
     recipe = tiny_recipe(tmp_path / "data", tmp_path / "run")
     recipe = replace(recipe, examples=ExamplesConfig(**settings), val_beam_size=beam_size)
-    workshop = build_training(recipe, torch.device("cpu"), torch.float32)
-    for weight in workshop.bundle.model.parameters():
-        torch.nn.init.normal_(weight)  # so that what is said depends on what is looked at
+    parts = build_training(recipe, torch.device("cpu"), torch.float32)
+    for weight in parts.bundle.model.parameters():
+        torch.nn.init.normal_(weight)  # so that captions depend on the regions
 
-    judged = []
-    monkeypatch.setattr(validation, "quick_scores", lambda *given, **_: judged.append(given) or quick_scores(*given))
-    assert workshop.validation is not None
-    figures = workshop.validation(workshop.bundle.model)
-    said, references = evaluated(workshop, beam_size)
-    assert len(set(said)) > 2
-    [(said_here, references_here)] = judged
-    assert list(said_here) == said
+    scored = []
+    monkeypatch.setattr(validation, "quick_scores", lambda *given, **_: scored.append(given) or quick_scores(*given))
+    assert parts.validation is not None
+    scores = parts.validation(parts.bundle.model)
+    captions, references = evaluate(parts, beam_size)
+    assert len(set(captions)) > 2
+    [(captions_here, references_here)] = scored
+    assert list(captions_here) == captions
     assert [list(texts) for texts in references_here] == references
-    assert figures == quick_scores(said, references)
+    assert scores == quick_scores(captions, references)
 
 
-def evaluated(workshop: TrainingComponents, beam_size: int) -> tuple[list[str], list[list[str]]]:
-    """What ``sct evaluate --control sequence`` says and judges, with a beam of another width, or greedy captions."""
-    table, bundle = workshop.dataset.table, workshop.bundle
+def evaluate(parts: TrainingComponents, beam_size: int) -> tuple[list[str], list[list[str]]]:
+    """Captions and references of ``sct evaluate --control sequence`` with this beam size."""
+    table, bundle = parts.dataset.table, parts.bundle
     samples = make_samples(table, "val", "sequence")
     features = make_features(table, None, bundle.encoder)
     inputs = collate_samples(features, [sample.image for sample in samples], [sample.control for sample in samples])
-    fused = FastDecoder(bundle.model)
+    decoder = FastDecoder(bundle.model)
     search = greedy if beam_size == 1 else beam_search
-    words = search(fused, fused.init_state(inputs), SearchConfig(beam_size=beam_size)).words[:, 0].tolist()
-    said = [" ".join(bundle.vocabulary.decode(ids)) for ids in words]
-    return said, [[caption_text(table, caption) for caption in sample.captions] for sample in samples]
+    words = search(decoder, decoder.init_state(inputs), SearchConfig(beam_size=beam_size)).words[:, 0].tolist()
+    captions = [" ".join(bundle.vocabulary.decode(ids)) for ids in words]
+    return captions, [[caption_text(table, caption) for caption in sample.captions] for sample in samples]
