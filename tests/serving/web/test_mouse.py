@@ -136,7 +136,7 @@ def test_options_are_sent(otters):
     page.locator("#option-beam_size").fill("2")
     page.locator("#option-cover").uncheck()
     page.get_by_text("Let the captioner order").click()
-    expect(page.locator(".spoken-order").first).to_have_text("mentioned 3rd")
+    expect(page.locator(".mention-order").first).to_have_text("mentioned 3rd")
     sent = {name: otters.requests[-1][name] for name in ("max_length", "beam_size", "n_best", "cover", "ordered")}
     assert sent == {"max_length": 12, "beam_size": 2, "n_best": 2, "cover": False, "ordered": False}
 

@@ -87,7 +87,7 @@ def test_captioner_selects_regions_and_order(open_page):
     wait_for_caption(page)
     assert page.locator(CHIP).count() > 1
     page.get_by_text("Let the captioner order").click()
-    expect(page.locator(".spoken-order").first).to_have_text(re.compile("mentioned (1st|2nd|3rd|4th)"))
+    expect(page.locator(".mention-order").first).to_have_text(re.compile("mentioned (1st|2nd|3rd|4th)"))
 
 
 def test_apply_an_alternative(open_page):

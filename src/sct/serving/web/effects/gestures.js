@@ -11,25 +11,25 @@ const DRAG_THRESHOLD = 4; // screen pixels
 /** Track one pointer until release; `end(event, hasMoved)` gets null when the gesture was cancelled. */
 function trackPointer(start, { move, end }) {
   let hasMoved = false;
-  const isMine = (event) => event.pointerId === start.pointerId;
+  const isSamePointer = (event) => event.pointerId === start.pointerId;
   const onMove = (event) => {
-    if (!isMine(event)) return;
+    if (!isSamePointer(event)) return;
     hasMoved ||= Math.hypot(event.clientX - start.clientX, event.clientY - start.clientY) > DRAG_THRESHOLD;
     if (hasMoved) move(event);
   };
   const finish = (event) => {
-    if (event.type === "keydown" ? event.key !== "Escape" : !isMine(event)) return;
+    if (event.type === "keydown" ? event.key !== "Escape" : !isSamePointer(event)) return;
     stop.abort();
     end(event.type === "pointerup" ? event : null, hasMoved);
   };
   const stop = new AbortController();
-  for (const [kind, listener] of [
+  for (const [type, listener] of [
     ["pointermove", onMove],
     ["pointerup", finish],
     ["pointercancel", finish],
     ["keydown", finish],
   ]) {
-    window.addEventListener(kind, listener, { signal: stop.signal });
+    window.addEventListener(type, listener, { signal: stop.signal });
   }
 }
 
@@ -41,9 +41,9 @@ export function createGestures(getState, actions) {
     const state = getState();
     const stage = event.currentTarget;
     const frame = stage.getBoundingClientRect();
-    const across = state.image.width / frame.width;
-    const down = state.image.height / frame.height;
-    const at = ({ clientX, clientY }) => [(clientX - frame.left) * across, (clientY - frame.top) * down];
+    const scaleX = state.image.width / frame.width;
+    const scaleY = state.image.height / frame.height;
+    const toImage = ({ clientX, clientY }) => [(clientX - frame.left) * scaleX, (clientY - frame.top) * scaleY];
     const found = event.target.closest("[data-handle], [data-box], [data-proposal]");
     const box = event.target.closest("[data-box]");
     const isTouch = event.pointerType === "touch";
@@ -54,20 +54,20 @@ export function createGestures(getState, actions) {
       if (isTouch && !isSelected)
         return trackPointer(event, {
           move() {},
-          end: (up, far) => up && !far && actions.chooseSet(Number(box.dataset.set)),
+          end: (up, hasMoved) => up && !hasMoved && actions.chooseSet(Number(box.dataset.set)),
         });
       return dragBox(event, {
-        at,
+        toImage,
         boxId: Number(box.dataset.box),
         set: Number(box.dataset.set),
         handle: found.dataset.handle,
       });
     }
     if (isTouch && state.mode !== "draw") {
-      return trackPointer(event, { move() {}, end: (up, far) => up && !far && onTap(found) });
+      return trackPointer(event, { move() {}, end: (up, hasMoved) => up && !hasMoved && onTap(found) });
     }
     event.preventDefault();
-    draw(event, at, found);
+    draw(event, toImage, found);
   }
 
   function onTap(found) {
@@ -75,34 +75,35 @@ export function createGestures(getState, actions) {
     else if (getState().mode === "point") actions.dispatch({ type: "setSelected", set: null });
   }
 
-  function draw(start, at, found) {
+  function draw(start, toImage, found) {
     const { image } = getState();
+    const boxTo = (event) => boxFromCorners(toImage(start), toImage(event), image);
     trackPointer(start, {
-      move: (event) => actions.dispatch({ type: "bandDrawn", band: boxFromCorners(at(start), at(event), image) }),
-      end: (event, far) => {
-        const box = event && far ? boxFromCorners(at(start), at(event), image) : null;
+      move: (event) => actions.dispatch({ type: "bandDrawn", band: boxTo(event) }),
+      end: (event, hasMoved) => {
+        const box = event && hasMoved ? boxTo(event) : null;
         if (box) actions.dispatch({ type: "boxAdded", box });
-        else if (event && !far) onTap(found);
+        else if (event && !hasMoved) onTap(found);
         else cancel();
       },
     });
   }
 
   /** Move or (by a handle) resize a box; the draft is captioned while dragging. */
-  function dragBox(start, { at, boxId, set, handle }) {
+  function dragBox(start, { toImage, boxId, set, handle }) {
     const { sets } = currentDocument(getState());
     const { image } = getState();
     const { box } = allBoxes(sets).find(({ id }) => id === boxId);
     const shape = (event) => {
-      const [x, y] = at(event);
-      const [x0, y0] = at(start);
+      const [x, y] = toImage(event);
+      const [x0, y0] = toImage(start);
       return handle ? resizeBox(box, handle, x - x0, y - y0, image) : moveBox(box, x - x0, y - y0, image);
     };
     trackPointer(start, {
       move: (event) => actions.dispatch({ type: "draftChanged", sets: setBox(sets, boxId, shape(event)) }),
-      end: (event, far) => {
+      end: (event, hasMoved) => {
         if (!event) return cancel();
-        if (!far) return actions.chooseSet(set);
+        if (!hasMoved) return actions.chooseSet(set);
         actions.dispatch({ type: "boxReshaped", boxId, box: shape(event) });
       },
     });
@@ -123,9 +124,9 @@ export function createGestures(getState, actions) {
         position = positionAt(moving);
         actions.dispatch({ type: "draftChanged", sets: moveSet(sets, id, position), dragged: id });
       },
-      end: (up, far) => {
+      end: (up, hasMoved) => {
         if (!up) return cancel();
-        if (far && position !== null) actions.dispatch({ type: "setMoved", set: id, position });
+        if (hasMoved && position !== null) actions.dispatch({ type: "setMoved", set: id, position });
       },
     });
   }

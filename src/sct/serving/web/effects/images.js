@@ -31,9 +31,7 @@ async function decode(blob, name) {
   try {
     return await createImageBitmap(blob, { imageOrientation: "from-image" });
   } catch {
-    throw new Error(
-      `${name} is not an image this browser can read: use a JPEG, PNG, WebP, GIF or AVIF file.`,
-    );
+    throw new Error(`${name} is not an image this browser can read: use a JPEG, PNG, WebP, GIF or AVIF file.`);
   }
 }
 

@@ -17,10 +17,10 @@ export function clipBox([x1, y1, x2, y2], { width, height }) {
 }
 
 /** Translate a box, stopping at the image border. */
-export function moveBox([x1, y1, x2, y2], across, down, { width, height }) {
-  const dx = clamp(across, -x1, width - x2);
-  const dy = clamp(down, -y1, height - y2);
-  return [x1 + dx, y1 + dy, x2 + dx, y2 + dy].map(roundToTenth);
+export function moveBox([x1, y1, x2, y2], dx, dy, { width, height }) {
+  const right = clamp(dx, -x1, width - x2);
+  const down = clamp(dy, -y1, height - y2);
+  return [x1 + right, y1 + down, x2 + right, y2 + down].map(roundToTenth);
 }
 
 /** Move the sides named by a handle ("nw", "e", ...), keeping the minimum size. */

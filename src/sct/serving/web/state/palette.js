@@ -12,9 +12,9 @@ export const PALETTE = [
   [112, 112, 0],
   [64, 60, 200],
 ];
-export const UNASSOCIATED = [112, 112, 112];
+export const UNGROUNDED = [112, 112, 112];
 
 const css = ([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`;
 
 /** CSS colour of the region set at a position; grey for -1, a removed set. */
-export const colourAt = (position) => css(position < 0 ? UNASSOCIATED : PALETTE[position % PALETTE.length]);
+export const colourAt = (position) => css(position < 0 ? UNGROUNDED : PALETTE[position % PALETTE.length]);

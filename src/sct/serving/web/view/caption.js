@@ -68,8 +68,8 @@ function words(state, actions, caption) {
       },
       text,
     );
-  const group = ({ set, words: said }, number) => {
-    const spaced = said.flatMap((each, index) => (index > 0 ? [" ", word(each)] : [word(each)]));
+  const group = ({ set, words: spanWords }, number) => {
+    const spaced = spanWords.flatMap((each, index) => (index > 0 ? [" ", word(each)] : [word(each)]));
     if (set === null) return h("span", { key: `between ${number}`, role: "presentation" }, spaced);
     const position = currentPosition(state, state.result, set);
     const id = state.result.sets[set]?.id;
@@ -102,8 +102,8 @@ function words(state, actions, caption) {
         focusout: () => actions.highlight(null),
       },
     },
-    textSpans(caption).flatMap((stretch, number) =>
-      number > 0 ? [" ", group(stretch, number)] : [group(stretch, number)],
+    textSpans(caption).flatMap((span, number) =>
+      number > 0 ? [" ", group(span, number)] : [group(span, number)],
     ),
   );
 }
@@ -112,17 +112,13 @@ function words(state, actions, caption) {
 function attentionDetail(state, caption) {
   const word = state.highlight?.word === undefined ? null : caption.words[state.highlight.word];
   if (!word) {
-    return h(
-      "p",
-      { class: "attention hint", key: "look" },
-      "Point at a word to see its attention.",
-    );
+    return h("p", { class: "attention hint", key: "attention" }, "Point at a word to see its attention.");
   }
   const position = currentPosition(state, state.result, word.region_set);
-  const many = word.attention.length > 1;
+  const isSet = word.attention.length > 1;
   return h(
     "div",
-    { class: "attention", key: "look", css: { "--colour": colourAt(position) } },
+    { class: "attention", key: "attention", css: { "--colour": colourAt(position) } },
     h(
       "span",
       { class: "bar", "aria-hidden": "true" },
@@ -138,7 +134,7 @@ function attentionDetail(state, caption) {
       " attends ",
       h("b", {}, percent(1 - word.sentinel_weight)),
       ` to region ${position + 1}`,
-      many && ` (${word.attention.map(percent).join(", ")})`,
+      isSet && ` (${word.attention.map(percent).join(", ")})`,
       " · ",
       h("b", {}, percent(word.sentinel_weight)),
       " textual",
@@ -148,14 +144,14 @@ function attentionDetail(state, caption) {
   );
 }
 
-const KEPT = [
+const EXPORTS = [
   ["copy", "Copy text", "copyText"],
   ["link", "Copy link", "copyLink"],
   ["save", "PNG", "savePng"],
   ["save", "SVG", "saveSvg"],
   ["save", "JSON", "saveJson"],
 ];
-const SAVED = {
+const LABELS = {
   PNG: "Download the drawing as PNG",
   SVG: "Download the drawing as SVG",
   JSON: "Download the grounded caption as JSON",
@@ -164,19 +160,19 @@ const SAVED = {
 const exportButtons = (state, actions) =>
   h(
     "div",
-    { class: "export", role: "group", "aria-label": "Keep this caption", key: "keep" },
-    KEPT.map(([drawing, name, callback]) =>
+    { class: "export", role: "group", "aria-label": "Export the caption", key: "export" },
+    EXPORTS.map(([iconName, name, action]) =>
       h(
         "button",
         {
           type: "button",
           class: "button quiet",
           key: name,
-          "aria-label": SAVED[name] ?? name,
-          title: SAVED[name] ?? name,
-          on: { click: actions[callback] },
+          "aria-label": LABELS[name] ?? name,
+          title: LABELS[name] ?? name,
+          on: { click: actions[action] },
         },
-        icon(drawing),
+        icon(iconName),
         name,
       ),
     ),

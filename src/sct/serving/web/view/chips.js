@@ -17,7 +17,7 @@ const HELP = [
 ].join(" ");
 
 /** Position in the caption by set id, if the captioner chose the order. */
-function spokenPositions(state) {
+function mentionPositions(state) {
   const sets = state.result?.captions[state.result.chosen]?.order?.sets;
   return sets ? new Map(sets.map((number, position) => [state.result.sets[number]?.id, position])) : new Map();
 }
@@ -45,7 +45,7 @@ export function chips(state, actions) {
   }
   const shown = shownSets(state);
   const positions = new Map(shown.map((set, position) => [set.id, position]));
-  const spoken = currentDocument(state).ordered ? new Map() : spokenPositions(state);
+  const mentions = currentDocument(state).ordered ? new Map() : mentionPositions(state);
   const stop = sets.some((set) => set.id === state.selected) ? state.selected : sets[0].id;
   return [
     h("p", { id: "chip-help", class: "visually-hidden" }, HELP),
@@ -58,14 +58,14 @@ export function chips(state, actions) {
         on: { keydown: (event) => chipKeys(event, state, actions) },
       },
       sets.map((set) =>
-        chip(state, actions, set, { position: positions.get(set.id), stop, spoken: spoken.get(set.id) }),
+        chip(state, actions, set, { position: positions.get(set.id), stop, mention: mentions.get(set.id) }),
       ),
     ),
     setTools(state, actions),
   ];
 }
 
-function chip(state, actions, set, { position, stop, spoken }) {
+function chip(state, actions, set, { position, stop, mention }) {
   const isSelected = state.selected === set.id;
   const classes = [
     "chip",
@@ -76,7 +76,7 @@ function chip(state, actions, set, { position, stop, spoken }) {
   ];
   const count = shownSets(state).length;
   const boxes = set.boxes.length > 1 ? `, ${set.boxes.length} boxes` : "";
-  const said = spoken === undefined ? "" : `, mentioned ${ordinal(spoken + 1)}`;
+  const mentioned = mention === undefined ? "" : `, mentioned ${ordinal(mention + 1)}`;
   return h(
     "li",
     {
@@ -101,7 +101,7 @@ function chip(state, actions, set, { position, stop, spoken }) {
         tabindex: set.id === stop ? "0" : "-1",
         "aria-pressed": String(isSelected),
         "aria-describedby": "chip-help",
-        "aria-label": `Region ${position + 1} of ${count}: ${setLabel(set)}${boxes}${said}`,
+        "aria-label": `Region ${position + 1} of ${count}: ${setLabel(set)}${boxes}${mentioned}`,
         on: {
           click: () => actions.chooseSet(set.id),
           focus: () => {
@@ -120,7 +120,7 @@ function chip(state, actions, set, { position, stop, spoken }) {
           .map(({ id, box }) => h("span", { key: id, class: "crop-frame" }, crop(state.image, box))),
       ),
       h("span", { class: "name" }, setLabel(set), set.boxes.length > 1 && h("small", {}, ` ${set.boxes.length} boxes`)),
-      spoken !== undefined && h("small", { class: "spoken-order" }, said.slice(2)),
+      mention !== undefined && h("small", { class: "mention-order" }, mentioned.slice(2)),
     ),
     h(
       "span",

@@ -25,8 +25,8 @@ export function patch(parent, children) {
     const candidate = key === undefined ? unkeyed.shift() : keyed.get(key);
     return patchNode(candidate, child, parent);
   });
-  const kept = new Set(nodes);
-  for (const node of old) if (!kept.has(node)) node.remove();
+  const current = new Set(nodes);
+  for (const node of old) if (!current.has(node)) node.remove();
   nodes.forEach((node, position) => {
     if (parent.childNodes[position] !== node) parent.insertBefore(node, parent.childNodes[position] ?? null);
   });
