@@ -1,4 +1,4 @@
-"""The demonstration in ``examples/``: what it prints is what the commands say that it prints."""
+"""``examples/demo.py``: the printed commands reproduce the printed captions."""
 
 import json
 import shlex
@@ -33,17 +33,17 @@ def bundle(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def shown(demo, bundle):
-    """What is printed; the drawings lie beside the bundle."""
+def printed(demo, bundle):
+    """Printed lines; the drawings are beside the bundle."""
     with redirect_stdout(StringIO()) as out:
-        demo.main(["--out", str(bundle.parent / "drawn"), "--model", str(bundle)])
+        demo.main(["--out", str(bundle.parent / "drawings"), "--model", str(bundle)])
     return [line.strip() for line in out.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize(
-    ("asked", "arguments"),
+    ("example", "arguments"),
     [
-        pytest.param({}, [], id="nothing given"),
+        pytest.param({}, [], id="no regions"),
         pytest.param({"regions": (((1, 2, 3, 4),),)}, ["--region", "1,2,3,4"], id="one box"),
         pytest.param(
             {"regions": (((5, 6, 7, 8),), ((1, 2, 3, 4), (0, 0, 9, 9))), "unordered": True, "cover": True},
@@ -52,32 +52,32 @@ def shown(demo, bundle):
         ),
     ],
 )
-def test_a_control_as_a_command(demo, asked, arguments):
-    assert demo.Asked(title="", **asked).arguments() == arguments
+def test_command_line_arguments(demo, example, arguments):
+    assert demo.Example(title="", **example).arguments() == arguments
 
 
-def test_the_printed_commands_say_the_printed_captions(demo, bundle, shown, capsys):
-    commands = [place for place, line in enumerate(shown) if line.startswith("sct caption ")]
-    assert len(commands) == sum(map(len, demo.ASKED.values()))
-    for place in commands:
-        assert run([*shlex.split(shown[place])[1:], "--model", str(bundle), "--json"]) == 0
-        assert _written(json.loads(capsys.readouterr().out)) == shown[place - 1]
+def test_printed_commands_print_the_printed_captions(demo, bundle, printed, capsys):
+    commands = [number for number, line in enumerate(printed) if line.startswith("sct caption ")]
+    assert len(commands) == sum(map(len, demo.EXAMPLES.values()))
+    for number in commands:
+        assert run([*shlex.split(printed[number])[1:], "--model", str(bundle), "--json"]) == 0
+        assert _format(json.loads(capsys.readouterr().out)) == printed[number - 1]
 
 
-def test_photographs_are_drawn_under_three_controls_or_more(demo, bundle, shown):
-    drawn = {file.stem: file for file in (bundle.parent / "drawn").iterdir()}
-    assert {photo.stem for photo in demo.PHOTOS.glob("*.jpg")} == set(drawn) == set(demo.ASKED)
-    for photo, asked in demo.ASKED.items():
-        assert len({tuple(each.arguments()) for each in asked}) >= 3
-        with Image.open(demo.PHOTOS / f"{photo}.jpg") as taken, Image.open(drawn[photo]) as sheet:
-            assert sheet.width * sheet.height > 2 * taken.width * taken.height
+def test_each_photograph_is_drawn_under_three_controls_or_more(demo, bundle, printed):
+    drawings = {file.stem: file for file in (bundle.parent / "drawings").iterdir()}
+    assert {photo.stem for photo in demo.PHOTOS.glob("*.jpg")} == set(drawings) == set(demo.EXAMPLES)
+    for photo, examples in demo.EXAMPLES.items():
+        assert len({tuple(example.arguments()) for example in examples}) >= 3
+        with Image.open(demo.PHOTOS / f"{photo}.jpg") as photograph, Image.open(drawings[photo]) as sheet:
+            assert sheet.width * sheet.height > 2 * photograph.width * photograph.height
 
 
-def _written(found):
-    """The caption of a JSON object as people are shown it."""
-    words = [word["text"] for word in found["words"]]
-    for chunk in found["chunks"]:
-        first, after = chunk["words"]
+def _format(record):
+    """Caption of a JSON record as the demo prints it."""
+    words = [word["text"] for word in record["words"]]
+    for chunk in record["chunks"]:
+        first, stop = chunk["words"]
         words[first] = f"[{words[first]}"
-        words[after - 1] += f"]{chunk['region_set'] + 1}"
+        words[stop - 1] += f"]{chunk['region_set'] + 1}"
     return " ".join(words)

@@ -27,7 +27,7 @@ from sct.sorting.sorter import ControlSorter
 from sct.vision.encoder import RegionVisionEncoder
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
 from sct.vision.vit import ViTConfig
-from tests.colour_vision import ColourVision, quartered
+from tests.colour_vision import ColourVision, paint_quarters
 
 FEATURES = 6
 WORDS = ("a", "the", "man", "dog", "rides", "on")
@@ -80,7 +80,7 @@ def encode_file(pixels: np.ndarray, image_format: str = "png", **options) -> byt
 
 def photo(*colours, **size) -> bytes:
     """PNG file of four coloured quarters, 40 x 20 pixels by default."""
-    return encode_file(quartered(*(colours or (RED, GREEN, GREY, BLUE)), **size))
+    return encode_file(paint_quarters(*(colours or (RED, GREEN, GREY, BLUE)), **size))
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from sct.captioner.grounded_caption import GroundedCaption, RegionOrder
 from sct.drawing.palette import Colour, set_colour
 
 
-def format_caption(caption: GroundedCaption) -> Text:
-    """Return a caption whose noun chunks have the colour of their region set."""
+def format_caption(caption: GroundedCaption, *, numbered: bool = False) -> Text:
+    """Return a caption whose noun chunks have the colour and, if ``numbered``, the number of their region set."""
     chunks = {chunk.words[0]: chunk for chunk in caption.chunks}
     parts, position = [], 0
     while position < len(caption.words):
@@ -16,15 +16,16 @@ def format_caption(caption: GroundedCaption) -> Text:
             parts.append(Text(caption.words[position].text))
             position += 1
         else:
-            parts.append(format_chunk(chunk.text, set_colour(chunk.region_set)))
+            number = str(chunk.region_set + 1) if numbered else ""
+            parts.append(format_chunk(chunk.text, set_colour(chunk.region_set), number))
             position = chunk.words[1]
     return Text(" ").join(parts)
 
 
-def format_chunk(text: str, colour: Colour) -> Text:
+def format_chunk(text: str, colour: Colour, number: str = "") -> Text:
     """Return a noun chunk in brackets and in its colour."""
     red, green, blue = colour
-    return Text(f"[{text}]", style=f"bold rgb({red},{green},{blue})")
+    return Text(f"[{text}]{number}", style=f"bold rgb({red},{green},{blue})")
 
 
 def format_order(order: RegionOrder) -> str:

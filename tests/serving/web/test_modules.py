@@ -64,9 +64,7 @@ def test_boxes(compute, expression, expected):
         pytest.param("splitSet(SETS, SETS[1].id)", [["a"], ["b"], [None], ["c"]], id="split"),
         pytest.param("removeBox(SETS, SETS[0].boxes[0].id)", [["b", None], ["c"]], id="empty sets are removed"),
         pytest.param("removeBox(SETS, SETS[1].boxes[0].id)", [["a"], [None], ["c"]], id="one of two boxes"),
-        pytest.param(
-            "fillNames(SETS, [['x'], ['y', 'z'], null])", [["a"], ["b", "z"], ["c"]], id="fill missing names"
-        ),
+        pytest.param("fillNames(SETS, [['x'], ['y', 'z'], null])", [["a"], ["b", "z"], ["c"]], id="fill missing names"),
     ],
 )
 def test_control(compute, expression, expected):
