@@ -36,7 +36,7 @@ def small_captioner(
     )
 
 
-def annotated(image_id: str, *captions: tuple[str, ...], split: str = "val") -> AnnotatedImage:
+def make_image(image_id: str, *captions: tuple[str, ...], split: str = "val") -> AnnotatedImage:
     """Image of a dog, a horse and two men; captions are given as the class names that they mention."""
     members = {"dog": (0,), "horse": (1,), "man": (2, 3)}
     made = [
@@ -52,9 +52,9 @@ def annotated(image_id: str, *captions: tuple[str, ...], split: str = "val") -> 
 
 
 IMAGES = (
-    annotated("1", ("man", "horse"), ("horse",), ("man", "horse")),
-    annotated("2", ("dog", "man", "horse"), ("man", "dog")),
-    annotated("3", ("dog",), split="train"),
+    make_image("1", ("man", "horse"), ("horse",), ("man", "horse")),
+    make_image("2", ("dog", "man", "horse"), ("man", "dog")),
+    make_image("3", ("dog",), split="train"),
 )
 
 

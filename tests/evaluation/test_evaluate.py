@@ -9,7 +9,7 @@ from sct.evaluation.config import EvaluationConfig
 from sct.evaluation.evaluate import Evaluator, evaluate
 from sct.evaluation.predictions import read_predictions
 from sct.evaluation.scoring import score_and_save
-from tests.evaluation.small_captioner import CLASSES, annotated, layout_features, small_captioner, small_dataset
+from tests.evaluation.small_captioner import CLASSES, layout_features, make_image, small_captioner, small_dataset
 
 METRICS = ("B4", "R", "C")
 
@@ -119,7 +119,7 @@ def test_oracle_has_one_line_per_image(captioner, dataset, tmp_path):
 def test_reference_mode_cleans_references(captioner, tmp_path, source, expected):
     from dataclasses import replace
 
-    image = annotated("1", ("dog",))
+    image = make_image("1", ("dog",))
     image = replace(image, captions=(replace(image.captions[0], text="A man's t-shirt ."),))
     dataset = small_dataset(tmp_path / "data", [image], source)
     [line] = make_evaluator(captioner, dataset, reference=True).caption()
@@ -175,7 +175,7 @@ def test_unknown_split(captioner, dataset):
 
 
 def test_split_without_controls_allows_only_the_oracle(captioner, tmp_path):
-    dataset = small_dataset(tmp_path / "data", [annotated("1", ()), annotated("2", CLASSES, split="train")])
+    dataset = small_dataset(tmp_path / "data", [make_image("1", ()), make_image("2", CLASSES, split="train")])
     with pytest.raises(InputError, match="no caption of split 'val'"):
         make_evaluator(captioner, dataset).caption()
     [line] = make_evaluator(captioner, dataset).caption_n_times(2)
@@ -183,7 +183,7 @@ def test_split_without_controls_allows_only_the_oracle(captioner, tmp_path):
 
 
 def test_split_without_captions_is_rejected(captioner, tmp_path):
-    dataset = small_dataset(tmp_path / "data", [annotated("1"), annotated("2", CLASSES, split="train")])
+    dataset = small_dataset(tmp_path / "data", [make_image("1"), make_image("2", CLASSES, split="train")])
     with pytest.raises(InputError, match="no image of split 'val' has a region and a caption"):
         make_evaluator(captioner, dataset).caption_n_times(2)
 

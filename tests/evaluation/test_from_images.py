@@ -17,7 +17,7 @@ from sct.language.noun_table import NounTable
 from sct.language.word_vectors import WordVectors
 from sct.sorting.baselines import ClassOrder
 from sct.sorting.sorter import ControlSorter
-from tests.colour_vision import ColourVision, quartered
+from tests.colour_vision import ColourVision, paint_quarters
 from tests.evaluation.small_captioner import FEATURES, small_captioner
 
 RED, GREEN, BLUE, GREY = (220, 0, 0), (0, 200, 0), (0, 0, 180), (128, 128, 128)
@@ -55,8 +55,8 @@ LINES = (
 @pytest.fixture
 def corpus(tmp_path):
     (tmp_path / "images").mkdir()
-    Image.fromarray(quartered(RED, GREEN, GREY, BLUE)).save(tmp_path / "images" / "a.png")
-    Image.fromarray(quartered(BLUE, RED, GREEN, GREEN)).save(tmp_path / "images" / "b.png")
+    Image.fromarray(paint_quarters(RED, GREEN, GREY, BLUE)).save(tmp_path / "images" / "a.png")
+    Image.fromarray(paint_quarters(BLUE, RED, GREEN, GREEN)).save(tmp_path / "images" / "b.png")
     return write_lines(tmp_path, LINES)
 
 
@@ -143,7 +143,7 @@ def test_without_spacy(corpus, tmp_path, monkeypatch):
     assert encode_dataset(ColourVision(FEATURES), corpus, nouns=NounLexicon(table=table)).dataset.nouns is table
 
 
-def test_boxes_follow_a_image_of_another_size(corpus):
+def test_boxes_are_scaled_to_the_image_size(corpus):
     expected = encode_dataset(ColourVision(FEATURES), corpus, with_proposals=True)
     with Image.open(corpus.parent / "images" / "a.png") as small:
         small.resize((400, 201), Image.Resampling.NEAREST).save(corpus.parent / "images" / "a.png")
@@ -155,7 +155,7 @@ def test_boxes_follow_a_image_of_another_size(corpus):
 def test_images_are_encoded_in_batches(corpus):
     lines = []
     for number in range(11):
-        Image.fromarray(quartered(RED, BLUE)).save(corpus.parent / "images" / f"{number}.png")
+        Image.fromarray(paint_quarters(RED, BLUE)).save(corpus.parent / "images" / f"{number}.png")
         lines.append(line(f"{number}.png", caption("man near dog .", man=[LEFT], dog=[RIGHT])))
     vision, calls = ColourVision(FEATURES), []
     encode_dataset(vision, write_lines(corpus.parent, lines), progress=lambda done, total: calls.append((done, total)))

@@ -7,7 +7,7 @@ from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
 from sct.evaluation.oracle import make_image_samples, oracle_captions
 from sct.regions import Box, Region
-from tests.evaluation.small_captioner import annotated, layout_features, small_captioner, small_dataset
+from tests.evaluation.small_captioner import layout_features, make_image, small_captioner, small_dataset
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_captions_are_independent_of_batches(captioner, dataset):
 
 
 def test_beam_is_widened_for_a_single_region_set(captioner, tmp_path):
-    dataset = small_dataset(tmp_path / "data", [annotated("1", ("dog",))])
+    dataset = small_dataset(tmp_path / "data", [make_image("1", ("dog",))])
     samples, features = make_image_samples(dataset.table, "val"), layout_features(captioner, dataset)
     [captions] = oracle_captions(captioner, features, samples, 20, options=CaptionOptions(max_length=2))
     assert 10 < len(captions) <= 20, "a beam of 40, with duplicate texts of different shifts; a beam of 20 finds 7"

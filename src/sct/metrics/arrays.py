@@ -70,7 +70,7 @@ class WordIndex(dict[str, int]):
         piece_ids = pieces.index_words(map(str.split, texts))
         tokens = self.index_words(tokenize_pieces(pieces))
         ends = np.concatenate([[0], np.cumsum(tokens.lengths()[piece_ids.values])])
-        # As concat_ranges, but in place: this is the most expensive line of scoring.
+        # ``concat_ranges`` in place: ``ends`` is needed below as well.
         positions = np.arange(ends[-1])
         positions += np.repeat(tokens.offsets[piece_ids.values] - ends[:-1], np.diff(ends))
         return RaggedArray(tokens.values[positions], ends[piece_ids.offsets])
