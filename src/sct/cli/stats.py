@@ -45,9 +45,9 @@ def _table_1(source: str, statistics: Mapping[str, SplitStatistics]) -> TextTabl
     for section in published.sections:
         table.add_section()
         for published_row in section.rows:
-            values = tuple(published_row.figures[metric] for metric in published.metrics)
+            figures = [published_row.figures[metric] for metric in published.metrics]
             name, split = f"{section.title}, published", published_row.key.system
-            table.add_row(name, split, *map(_format, published.metrics, values))
+            table.add_row(name, split, *map(_format, published.metrics, figures))
     return table
 
 

@@ -101,6 +101,6 @@ def _parse_chunks(value: object) -> tuple[AnnotatedChunk, ...]:
 def _parse_detection(value: Any) -> ListedDetection:
     match value:
         case [int(index), [_, _, _, _] as corners] if index >= 0 and all(isinstance(x, int | float) for x in corners):
-            return ListedDetection(index, Box.of_pixels(corners))
+            return ListedDetection(index, Box.from_inclusive_corners(corners))
         case _:
             raise InputError(f"got detection {value!r}, expected [index, [x1, y1, x2, y2]]")

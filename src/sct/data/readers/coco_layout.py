@@ -114,6 +114,6 @@ def _corners(box: Sequence[float]) -> Box:
     if len(box) != 4 or None in box:
         raise InputError(f"got box {box}, expected center x, center y, width, height")
     x, y, width, height = box
-    corners = Box.checked((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
+    corners = Box.from_corners((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
     corners.check_inside(1.0, 1.0, overhang=_TOLERANCE)
-    return Box.checked((max(corners.x1, 0.0), max(corners.y1, 0.0), min(corners.x2, 1.0), min(corners.y2, 1.0)))
+    return Box.from_corners((max(corners.x1, 0.0), max(corners.y1, 0.0), min(corners.x2, 1.0), min(corners.y2, 1.0)))

@@ -286,7 +286,7 @@ class _Reader:
         indices_of_chain: dict[str, list[int]] = {}
         for chain, boxes in annotated.boxes.items():
             for pixels in boxes:
-                box = Box.of_pixels(pixels) if self.mode == "reference" else _clip_box(pixels, annotated)
+                box = Box.from_inclusive_corners(pixels) if self.mode == "reference" else _clip_box(pixels, annotated)
                 index = index_of_box.setdefault(box, len(index_of_box))
                 indices_of_chain.setdefault(chain, []).append(index)
         return _Grounding(
@@ -311,7 +311,7 @@ class _Reader:
 
 def _clip_box(box: PixelBox, annotated: EntityBoxes) -> Box:
     """Convert inclusive pixels counted from 1 to corners within the image."""
-    return Box.checked(
+    return Box.from_corners(
         (max(box.x1 - 1, 0), max(box.y1 - 1, 0), min(box.x2, annotated.width), min(box.y2, annotated.height))
     )
 

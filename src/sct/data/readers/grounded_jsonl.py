@@ -122,9 +122,9 @@ def _parse_span(mention: Any, num_words: int) -> tuple[int, int]:
 def _clip_box(box: object, width: float, height: float) -> Box:
     if not isinstance(box, Sequence) or isinstance(box, str):
         raise InputError(f"got box {box!r}, expected [x1, y1, x2, y2]")
-    corners = Box.checked(box)
+    corners = Box.from_corners(box)
     corners.check_inside(width, height, overhang=TOLERANCE)
-    return Box.checked((max(corners.x1, 0), max(corners.y1, 0), min(corners.x2, width), min(corners.y2, height)))
+    return Box.from_corners((max(corners.x1, 0), max(corners.y1, 0), min(corners.x2, width), min(corners.y2, height)))
 
 
 def _get_field(content: Mapping[str, Any], key: str, kind: type) -> Any:
