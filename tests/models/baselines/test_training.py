@@ -13,11 +13,11 @@ from sct.data.features import LayoutFeatures
 from sct.evaluation.config import EvaluationConfig
 from sct.evaluation.evaluate import Evaluator
 from sct.training.captioner.config import CaptionerRecipe, ModelConfig, OptimizerConfig
-from sct.training.captioner.model_init import new_captioner
-from sct.training.captioner.trainer import train
+from sct.training.captioner.model_init import new_model
+from sct.training.captioner.trainer import train_captioner
 from sct.training.metric_logger import read_metrics
-from tests.models.factories import BASELINES
-from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
+from tests.models.variants import BASELINES
+from tests.factories import make_noun_dataset, make_recipe
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 SIZES = {"word_size": 24, "hidden_size": 24, "attention_size": 12, "feature_size": 32, "min_count": 1}
@@ -25,7 +25,7 @@ SIZES = {"word_size": 24, "hidden_size": 24, "attention_size": 12, "feature_size
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    return write_tiny_dataset(tmp_path_factory.mktemp("systems") / "tiny")
+    return make_noun_dataset(tmp_path_factory.mktemp("systems") / "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +37,10 @@ def learned(data, tmp_path_factory):
         if variant not in runs:
             runs[variant] = tmp_path_factory.mktemp(variant) / "run"
             steps = 400 if variant == "ag_cvae" else 160  # its hidden vector has to be made out first
-            recipe = tiny_recipe(
+            recipe = make_recipe(
                 data, runs[variant], max_steps=steps, max_epochs=200, batch_size=6, validate_every=steps // 4
             )
-            train(replace(recipe, model=ModelConfig(variant=variant, **SIZES)))
+            train_captioner(replace(recipe, model=ModelConfig(variant=variant, **SIZES)))
         return runs[variant]
 
     return run
@@ -90,17 +90,17 @@ def test_says_the_same_whatever_the_control_if_it_sees_whole_images(variant, dat
 @pytest.mark.parametrize("variant", BASELINES)
 def test_rewards_are_raised(variant, data, learned, tmp_path):
     start = learned(variant) / "last"
-    recipe = tiny_recipe(
+    recipe = make_recipe(
         data,
         tmp_path / "run",
         start=start,
         stage="cider",
-        samples=3,
-        baseline="others",
+        num_samples=3,
+        baseline="leave_one_out",
         max_steps=8,
         optimizer=OptimizerConfig(learning_rate=1e-3, decay_every=0),
     )
-    report = train(recipe)
+    report = train_captioner(recipe)
     assert report.finished
     before, after = (load_bundle(folder).model.state_dict() for folder in (start, tmp_path / "run" / "last"))
     assert any(not torch.equal(before[name], after[name]) for name in before)
@@ -132,6 +132,6 @@ def test_parts_of_speech_come_from_the_dataset_where_it_has_them(data, monkeypat
     tagged = replace(dataset, tags="X" * len(dataset.vocabulary))
     monkeypatch.setattr("sct.data.corpus_words.PosTagger", lambda: pytest.fail("nobody has to be asked"))
     settings = replace(ModelConfig(**SIZES), variant="pos")
-    captioner = new_captioner(settings, tagged, "train", dataset.vocabulary.with_min_count(2), 32)
+    captioner = new_model(settings, tagged, "train", dataset.vocabulary.with_min_count(2), 32)
     assert set(captioner.config.tag_of_word) == {"X"}
     assert captioner.config.templates == "XXXXX"

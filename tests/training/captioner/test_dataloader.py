@@ -8,13 +8,13 @@ from sct.data.features import LayoutFeatures
 from sct.data.samples import make_samples
 from sct.language.vocabulary import BOS, EOS, PAD
 from sct.training.captioner.setup import TrainingComponents, build_training
-from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
+from tests.factories import make_noun_dataset, make_recipe
 
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory) -> TrainingComponents:
-    data = write_tiny_dataset(tmp_path_factory.mktemp("data") / "tiny")
-    recipe = tiny_recipe(data, Path("nowhere"))
+    data = make_noun_dataset(tmp_path_factory.mktemp("data") / "tiny")
+    recipe = make_recipe(data, Path("nowhere"))
     return build_training(recipe, torch.device("cpu"), torch.float32)
 
 

@@ -1,4 +1,4 @@
-"""Captioners that learn from images, through a network that sees."""
+"""Captioners trained on features that a vision encoder extracts from images."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,28 +23,21 @@ from sct.training.captioner.image_features import AugmentedFeatures, ImageFeatur
 from sct.training.captioner.setup import build_training
 from sct.training.captioner.trainer import train_captioner
 from sct.vision.encoder import RegionVisionEncoder
-from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
-from sct.vision.vit import TransformerConfig
-from tests.training.painted_images import write_painted_dataset
+from tests.factories import make_painted_dataset, make_vision_encoder
 
 
 @pytest.fixture(scope="module")
 def painted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_painted_dataset(tmp_path_factory.mktemp("painted"), images=16)
+    return make_painted_dataset(tmp_path_factory.mktemp("painted"), num_images=16)
 
 
 @pytest.fixture(scope="module")
-def eye() -> RegionVisionEncoder:
-    torch.manual_seed(1)
-    transformer = TransformerConfig(width=24, heads=2, depth=2, grid=6)
-    return RegionVisionEncoder(
-        RegionEncoder(RegionEncoderConfig(num_classes=2, side=84, reduced=8, feature_size=16, transformer=transformer)),
-        ("ball", "box"),
-    )
+def encoder() -> RegionVisionEncoder:
+    return make_vision_encoder()
 
 
-def _features(eye: RegionVisionEncoder, data: Path) -> ImageFeatureExtractor:
-    return ImageFeatureExtractor(eye, Dataset.open(data), "", torch.device("cpu"))
+def _extractor(encoder: RegionVisionEncoder, data: Path) -> ImageFeatureExtractor:
+    return ImageFeatureExtractor(encoder, Dataset.open(data), "", torch.device("cpu"))
 
 
 def _recipe(data: Path, out: Path, vision: Path, **changes) -> CaptionerRecipe:
@@ -64,50 +57,50 @@ def _recipe(data: Path, out: Path, vision: Path, **changes) -> CaptionerRecipe:
     return replace(recipe, **changes)
 
 
-def test_features_are_those_of_the_eye(eye: RegionVisionEncoder, painted: Path) -> None:
+def test_extracted_features_equal_encoded_ones(encoder: RegionVisionEncoder, painted: Path) -> None:
     dataset = Dataset.open(painted)
-    found = _features(eye, painted)([3, 0])
-    for place, row in enumerate((3, 0)):
+    features = _extractor(encoder, painted)([3, 0])
+    for index, row in enumerate((3, 0)):
         image = dataset.table.image(row)
-        [sight] = eye.look([load_image(dataset.image_path(image))], [[region.box for region in image.regions]])
-        first = found.first_row[place]
-        expected = np.stack([region.feature for region in sight.regions])
-        np.testing.assert_allclose(found.regions[first : first + 2].numpy(), expected, atol=1e-4)
-        np.testing.assert_allclose(found.image[place].numpy(), sight.descriptor, atol=1e-4)
+        [encoded] = encoder.encode([load_image(dataset.image_path(image))])
+        first = features.first_row[index]
+        expected = np.stack([region.feature for region in encoded.regions([region.box for region in image.regions])])
+        np.testing.assert_allclose(features.regions[first : first + 2].numpy(), expected, atol=1e-4)
+        np.testing.assert_allclose(features.image[index].numpy(), encoded.image_feature, atol=1e-4)
 
 
-def test_views_change_what_is_trained_on_and_nothing_else(eye: RegionVisionEncoder, painted: Path) -> None:
-    dataset, features = Dataset.open(painted), _features(eye, painted)
-    plain = features(range(16))
+def test_augmentation_changes_training_images_only(encoder: RegionVisionEncoder, painted: Path) -> None:
+    dataset, extractor = Dataset.open(painted), _extractor(encoder, painted)
+    plain = extractor(range(16))
     table = RegionTable(plain.regions.clone(), plain.image.clone())
-    ends = dataset.table.columns["region_offsets"].astype(np.int64)
-    views = AugmentedFeatures(features, table, np.array([0, 1, 5]), ends, dropout=0.0, seed=1)
-    views.draw(0)
+    offsets = dataset.table.columns["region_offsets"].astype(np.int64)
+    augmented = AugmentedFeatures(extractor, table, np.array([0, 1, 5]), offsets, dropout=0.0, seed=1)
+    augmented.update(0)
     first = table.regions.clone()
-    drawn = [row for image in (0, 1, 5) for row in range(ends[image], ends[image + 1])]
-    others = sorted(set(range(32)) - set(drawn))
-    assert not torch.isclose(first[drawn], plain.regions[drawn]).all(1).any()
+    changed = [row for image in (0, 1, 5) for row in range(offsets[image], offsets[image + 1])]
+    others = sorted(set(range(32)) - set(changed))
+    assert not torch.isclose(first[changed], plain.regions[changed]).all(1).any()
     assert torch.equal(first[others], plain.regions[others])
     assert torch.equal(table.images[[2, 3]], plain.image[[2, 3]])
-    views.draw(1)
+    augmented.update(1)
     assert not torch.equal(table.regions, first)
-    views.draw(0)
+    augmented.update(0)
     assert torch.equal(table.regions, first)
 
 
-def test_a_box_that_leaves_its_image_is_drawn_as_well(eye: RegionVisionEncoder, painted: Path) -> None:
-    features = _features(eye, painted)
-    features._boxes[0] = torch.tensor([0.9, 0.1, 1.9, 0.5])  # as sources without clipping may have it
-    assert len(features.seen([0], is_random=True).regions) == 2
+def test_boxes_outside_the_image_are_extracted(encoder: RegionVisionEncoder, painted: Path) -> None:
+    extractor = _extractor(encoder, painted)
+    extractor._boxes[0] = torch.tensor([0.9, 0.1, 1.9, 0.5])  # as in sources without clipping
+    assert len(extractor.extract([0], augmented=True).regions) == 2
 
 
-def test_a_captioner_learns_from_images_and_keeps_its_eyes(
-    eye: RegionVisionEncoder, painted: Path, tmp_path: Path
+def test_captioner_trains_on_images_and_keeps_its_encoder(
+    encoder: RegionVisionEncoder, painted: Path, tmp_path: Path
 ) -> None:
-    eye.save(tmp_path / "vision.safetensors")
+    encoder.save(tmp_path / "vision.safetensors")
     report = train_captioner(_recipe(painted, tmp_path / "words", tmp_path / "vision.safetensors"))
     assert report.step == 12
-    assert report.epochs == pytest.approx(12 * 6 / (12 * 3))  # 12 training images; people's captions count twice
+    assert report.epochs == pytest.approx(12 * 6 / (12 * 3))  # 12 training images; human-grounded captions count twice
     bundle = load_bundle(tmp_path / "words" / "best")
     assert bundle.vision is not None
     assert bundle.model.config.feature_size == 16
@@ -117,13 +110,13 @@ def test_a_captioner_learns_from_images_and_keeps_its_eyes(
         start=str(tmp_path / "words" / "best"),
     )
     train_captioner(second)
-    with pytest.raises(InputError, match="sees with the bundle's"):
+    with pytest.raises(InputError, match="uses the bundle's vision encoder"):
         replace(second, examples=ExamplesConfig(vision="other.safetensors"))
     assert load_bundle(tmp_path / "more" / "best").vision is not None
 
 
-def test_a_stopped_run_ends_as_one_that_was_not(eye: RegionVisionEncoder, painted: Path, tmp_path: Path) -> None:
-    eye.save(tmp_path / "vision.safetensors")
+def test_resumed_run_equals_an_uninterrupted_one(encoder: RegionVisionEncoder, painted: Path, tmp_path: Path) -> None:
+    encoder.save(tmp_path / "vision.safetensors")
     whole = _recipe(painted, tmp_path / "whole", tmp_path / "vision.safetensors", max_steps=9)
     train_captioner(whole)
     parts = replace(whole, out=str(tmp_path / "parts"))
@@ -133,19 +126,19 @@ def test_a_stopped_run_ends_as_one_that_was_not(eye: RegionVisionEncoder, painte
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
-@pytest.mark.parametrize(("validate_on", "samples"), [("all", 8), ("people", 4)])
-def test_validation_may_judge_by_what_people_grounded_alone(
-    eye: RegionVisionEncoder, painted: Path, tmp_path: Path, validate_on: str, samples: int
+@pytest.mark.parametrize(("validate_on", "samples"), [("all", 8), ("human", 4)])
+def test_validation_on_human_grounded_captions(
+    encoder: RegionVisionEncoder, painted: Path, tmp_path: Path, validate_on: str, samples: int
 ) -> None:
-    eye.save(tmp_path / "vision.safetensors")
+    encoder.save(tmp_path / "vision.safetensors")
     recipe = _recipe(painted, tmp_path / "run", tmp_path / "vision.safetensors")
     examples = replace(recipe.examples, validate_on=validate_on)
-    workshop = build_training(replace(recipe, examples=examples), torch.device("cpu"), torch.float32)
-    assert workshop.validation is not None
-    assert len(workshop.validation.feed) == len(workshop.validation.references) == samples
+    components = build_training(replace(recipe, examples=examples), torch.device("cpu"), torch.float32)
+    assert components.validation is not None
+    assert len(components.validation.loader) == len(components.validation.references) == samples
 
 
-def test_random_views_need_images(painted: Path, tmp_path: Path) -> None:
+def test_augmentation_needs_images(painted: Path, tmp_path: Path) -> None:
     recipe = _recipe(painted, tmp_path / "run", Path("unused"))
     with pytest.raises(InputError, match="features do not come from images"):
         train_captioner(replace(recipe, examples=ExamplesConfig(augment=True)))
@@ -154,13 +147,13 @@ def test_random_views_need_images(painted: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"feature_dropout": 1.0, "views": "random"}, "feature_dropout is 1.0"),
+        ({"feature_dropout": 1.0, "augment": True}, "feature_dropout is 1.0"),
         ({"feature_dropout": 0.1}, "needs examples.augment=true"),
-        ({"features": "a", "vision": "b"}, "both say where features come from"),
+        ({"features": "a", "vision": "b"}, "both name a source of features"),
         ({"human_oversampling": 0}, "human_oversampling is 0"),
     ],
-    ids=["all dropped", "nothing drawn", "two sources", "no people"],
+    ids=["everything dropped", "no augmentation", "two sources", "no oversampling"],
 )
-def test_settings_that_clash_are_refused(settings: dict, message: str) -> None:
+def test_examples_config_rejects(settings: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ExamplesConfig(**settings)

@@ -8,20 +8,20 @@ from sct.errors import InputError
 from sct.training.captioner.model_init import load_language_weights
 from sct.training.captioner.setup import build_training
 from sct.training.captioner.trainer import train_captioner
-from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
+from tests.factories import make_noun_dataset, make_recipe
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Dataset and bundle of a short run."""
     folder = tmp_path_factory.mktemp("trained")
-    data = write_tiny_dataset(folder / "data")
-    train_captioner(tiny_recipe(data, folder / "run", max_steps=4))
+    data = make_noun_dataset(folder / "data")
+    train_captioner(make_recipe(data, folder / "run", max_steps=4))
     return data, folder / "run" / "last"
 
 
 def _new_bundle(data, out) -> Bundle:
-    return build_training(tiny_recipe(data, out), torch.device("cpu"), torch.float32).bundle
+    return build_training(make_recipe(data, out), torch.device("cpu"), torch.float32).bundle
 
 
 def test_word_rows_are_copied_by_word(trained, tmp_path):
@@ -40,7 +40,7 @@ def test_word_rows_are_copied_by_word(trained, tmp_path):
 @pytest.mark.parametrize("end_slot", [True, False], ids=["end slot", "no end slot"])
 def test_init_language_from_copies_all_weights(trained, tmp_path, end_slot):
     data, folder = trained
-    recipe = tiny_recipe(data, tmp_path)
+    recipe = make_recipe(data, tmp_path)
     recipe = replace(recipe, model=replace(recipe.model, init_language_from=str(folder), end_slot=end_slot))
     bundle = build_training(recipe, torch.device("cpu"), torch.float32).bundle
     learned = load_bundle(folder).model.state_dict()
@@ -59,7 +59,7 @@ def test_init_language_from_copies_all_weights(trained, tmp_path, end_slot):
 )
 def test_init_language_from_rejects_other_models(trained, tmp_path, changes, message):
     data, folder = trained
-    recipe = tiny_recipe(data, tmp_path)
+    recipe = make_recipe(data, tmp_path)
     recipe = replace(recipe, model=replace(recipe.model, **{"init_language_from": str(folder), **changes}))
     with pytest.raises(InputError, match=rf"^model\.init_language_from: .*{message}"):
         build_training(recipe, torch.device("cpu"), torch.float32)
@@ -67,6 +67,6 @@ def test_init_language_from_rejects_other_models(trained, tmp_path, changes, mes
 
 def test_init_language_from_conflicts_with_from(trained, tmp_path):
     data, folder = trained
-    recipe = tiny_recipe(data, tmp_path)
+    recipe = make_recipe(data, tmp_path)
     with pytest.raises(InputError, match="from= names a bundle"):
         replace(recipe, start="somewhere", model=replace(recipe.model, init_language_from=str(folder)))

@@ -8,18 +8,18 @@ from sct.language.vocabulary import EOS, PAD
 from sct.training.captioner import objectives
 from sct.training.captioner.setup import TrainingComponents, build_training
 from sct.training.loss import Loss
-from tests.training.tiny_runs import tiny_recipe, write_tiny_dataset
+from tests.factories import make_noun_dataset, make_recipe
 
 CPU = torch.device("cpu")
 
 
 def build_self_critical(tmp_path, stage: str = "cider", **changes) -> TrainingComponents:
     """Components of a self-critical stage on the tiny dataset, started from a random captioner."""
-    data = write_tiny_dataset(tmp_path / "data")
-    recipe = tiny_recipe(data, tmp_path / "run")
+    data = make_noun_dataset(tmp_path / "data")
+    recipe = make_recipe(data, tmp_path / "run")
     bundle = build_training(recipe, CPU, torch.float32).bundle
     save_bundle(tmp_path / "start", bundle.model, bundle.vocabulary, encoder=bundle.encoder, nouns=bundle.nouns)
-    recipe = tiny_recipe(data, tmp_path / "run", start=tmp_path / "start", stage=stage)
+    recipe = make_recipe(data, tmp_path / "run", start=tmp_path / "start", stage=stage)
     return build_training(replace(recipe, objective=replace(recipe.objective, **changes)), CPU, torch.float32)
 
 

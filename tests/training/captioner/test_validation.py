@@ -23,7 +23,7 @@ from sct.regions import Box, Region
 from sct.training.captioner import validation
 from sct.training.captioner.config import ExamplesConfig
 from sct.training.captioner.setup import TrainingComponents, build_training
-from tests.training.tiny_runs import tiny_recipe
+from tests.factories import make_recipe
 
 NOUNS = ("dog", "cat", "ball", "tree", "boy", "bird")
 
@@ -73,7 +73,7 @@ def test_validation_equals_evaluation(caption_of, settings, beam_size, tmp_path,
     manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, num_images=13, num_captions=26)
     nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(6, 4)), "four random numbers")
     write_dataset(tmp_path / "data", table, vocabulary, manifest, nouns)
-    recipe = tiny_recipe(tmp_path / "data", tmp_path / "run")
+    recipe = make_recipe(tmp_path / "data", tmp_path / "run")
     recipe = replace(recipe, examples=ExamplesConfig(**settings), val_beam_size=beam_size)
     parts = build_training(recipe, torch.device("cpu"), torch.float32)
     for weight in parts.bundle.model.parameters():

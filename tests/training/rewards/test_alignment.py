@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sct.training.rewards.tables import alignment_reward
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sct.errors import InputError

@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sct.training.rewards.tables import cider_reward
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sct.errors import InputError

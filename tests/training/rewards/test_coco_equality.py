@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from sct.training.rewards.tables import alignment_reward, cider_reward
 
 from sct.errors import InputError
 from sct.language.noun_table import NounTable

@@ -17,7 +17,7 @@ from sct.training.vision.trainer import train_vision
 from sct.vision.encoder import RegionVisionEncoder, load_vision
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
 from sct.vision.vit import TransformerConfig
-from tests.training.painted_images import write_painted_dataset
+from tests.factories import make_painted_dataset
 
 NOUNS = NounTable.from_vectors(
     ("dog", "goggles", "sunglasses", "truck", "ufo"),
@@ -28,7 +28,7 @@ NOUNS = NounTable.from_vectors(
 
 @pytest.fixture(scope="module")
 def painted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_painted_dataset(tmp_path_factory.mktemp("painted"), images=8)
+    return make_painted_dataset(tmp_path_factory.mktemp("painted"), images=8)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from sct.training.vision.config import VisionRecipe
 from sct.training.vision.targets import build_targets
 from sct.training.vision.trainer import train_vision
 from sct.vision.encoder import load_vision
-from tests.training.painted_images import write_painted_dataset
+from tests.factories import make_painted_dataset
 
 
 @pytest.fixture(scope="module")
 def painted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_painted_dataset(tmp_path_factory.mktemp("painted"))
+    return make_painted_dataset(tmp_path_factory.mktemp("painted"))
 
 
 def _recipe(data: Path, out: Path, **changes) -> VisionRecipe:
