@@ -94,8 +94,8 @@ def test_a_failed_row_fails_its_later_stages_only(copy, data):
     failures = made.failures()
     assert list(failures) == [BASELINE, BASELINE.replace("cross_entropy", "cider")]
     assert "sct train exited with code 2: " in failures[BASELINE]
-    assert "nowhere cannot be read" in failures[BASELINE]
-    assert "nowhere cannot be read" in (copy / "runs" / BASELINE / LOG).read_text()
+    assert "nowhere does not exist" in failures[BASELINE]
+    assert "nowhere does not exist" in (copy / "runs" / BASELINE / LOG).read_text()
     assert failures[BASELINE.replace("cross_entropy", "cider")] == f"it starts from {BASELINE}, which failed"
     ours = next(row for key, row in made.results.items() if key.system == "ours")
     assert ours.is_measured
@@ -200,7 +200,7 @@ def test_missing_dataset(table, folder, message, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("cross_entropy", "message"),
+    ("words", "message"),
     [
         pytest.param(["table9"], "got table 'table9', expected one of", id="no such table"),
         pytest.param(

@@ -13,7 +13,7 @@ from sct.reproduction.runs import SubstituteDataset
 from sct.training.captioner.image_features import ImageFeatureExtractor
 from sct.vision.encoder import RegionVisionEncoder
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
-from sct.vision.vit import TransformerConfig
+from sct.vision.vit import ViTConfig
 from tests.reproduction.helpers import RECIPES, SMALL, make_config, select_rows, write_tiny_dataset
 
 NAME = "flickr8k_images/cross_entropy_controllable_up_down"
@@ -26,10 +26,8 @@ def config(tmp_path_factory):
     root = tmp_path_factory.mktemp("images")
     data = write_tiny_dataset(root / "tiny", source="grounded JSONL", image_folder=root / "images")
     torch.manual_seed(1)
-    transformer = TransformerConfig(width=24, heads=2, depth=2, grid=2)
-    encoder_config = RegionEncoderConfig(
-        num_classes=2, image_size=28, reduced=8, feature_size=16, transformer=transformer
-    )
+    vit = ViTConfig(width=24, num_heads=2, depth=2, grid_size=2)
+    encoder_config = RegionEncoderConfig(num_classes=2, image_size=28, reduced_channels=8, feature_size=16, vit=vit)
     RegionVisionEncoder(RegionEncoder(encoder_config), ("ball", "box")).save(root / "vision.safetensors")
     (root / "images").rename(root / "moved")
     return make_config(
