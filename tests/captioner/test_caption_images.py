@@ -18,8 +18,9 @@ from sct.models.config import CaptionerConfig
 from sct.models.show_control_tell import build_show_control_tell
 from sct.regions import Box, Control, Region, RegionSet
 from sct.regions.images import LoadedImage, load_image
-from sct.sorting import ClassOrder, ControlSorter
-from tests.colour_vision import ColourVision, quartered
+from sct.sorting.baselines import ClassOrder
+from sct.sorting.sorter import ControlSorter
+from tests.colour_vision import ColourVision, paint_quarters
 
 FEATURES = 6
 WORDS = ("a", "the", "man", "dog", "rides", "on")
@@ -60,7 +61,7 @@ def boxes(caption):
 
 @pytest.fixture(scope="module")
 def photo():
-    return quartered(RED, GREEN, GREY, BLUE)
+    return paint_quarters(RED, GREEN, GREY, BLUE)
 
 
 def test_chunks_are_grounded_on_the_control(captioner, photo):
@@ -89,7 +90,7 @@ def test_features_are_those_of_the_vision_encoder(captioner, photo):
 def test_captions_depend_on_boxes_and_image(captioner, photo):
     said = captioner.caption(photo, [LEFT]).log_prob
     assert captioner.caption(photo, [RIGHT]).log_prob != said
-    assert captioner.caption(quartered(BLUE, GREEN, GREY, RED), [LEFT]).log_prob != said
+    assert captioner.caption(paint_quarters(BLUE, GREEN, GREY, RED), [LEFT]).log_prob != said
     assert captioner.caption(photo, [LEFT]).log_prob == said
 
 
@@ -132,7 +133,7 @@ def test_an_unordered_control_is_sorted(sorting, photo):
     assert names(caption) == [["red"], ["blue"], ["green"]]
     assert caption.order.sets == (2, 1, 0)
     assert [word.region_set for word in caption.words] == sorted((w.region_set for w in caption.words), reverse=True)
-    same = sorting.caption(photo, Control.of_boxes([LEFT, (20, 10, 40, 20), (20, 0, 40, 10)], ordered=False))
+    same = sorting.caption(photo, Control.from_boxes([LEFT, (20, 10, 40, 20), (20, 0, 40, 10)], ordered=False))
     assert same.order.sets == (2, 1, 0)
 
 
@@ -149,19 +150,19 @@ def test_without_regions_proposals_are_selected_and_sorted(sorting, captioner, p
 
 
 def test_proposals_with_low_scores_are_dropped(captioner):
-    assert names(captioner.caption(quartered(RED, DARK_RED, GREY, GREY))) == [["red"]]
+    assert names(captioner.caption(paint_quarters(RED, DARK_RED, GREY, GREY))) == [["red"]]
 
 
 @pytest.mark.parametrize("size", [(40, 20), (1, 1)], ids=["grey", "one pixel"])
 def test_without_proposals_the_image_is_one_region(captioner, size):
-    caption = captioner.caption(quartered(width=size[0], height=size[1]))
+    caption = captioner.caption(paint_quarters(width=size[0], height=size[1]))
     assert boxes(caption) == [[(0, 0, *size)]]
 
 
 def test_boxes_are_in_pixels_of_the_original_image(captioner):
     """A huge image is loaded at a lower resolution."""
-    large = quartered(RED, GREEN, GREY, BLUE, width=4000, height=2000)
-    small = LoadedImage(quartered(RED, GREEN, GREY, BLUE), 4000, 2000, "small")
+    large = paint_quarters(RED, GREEN, GREY, BLUE, width=4000, height=2000)
+    small = LoadedImage(paint_quarters(RED, GREEN, GREY, BLUE), 4000, 2000, "small")
     assert load_image(large).pixels.shape[1] < 4000
     expected = captioner.caption(small, [(0, 0, 2000, 2000), (2000, 0, 4000, 1000)])
     assert boxes(expected)[1] == [(2000, 0, 4000, 1000)]
@@ -171,8 +172,8 @@ def test_boxes_are_in_pixels_of_the_original_image(captioner):
 
 def test_a_batch_equals_single_images(sorting):
     colours = (RED, GREEN, BLUE, GREY)
-    images = [quartered(*np.roll(colours, place, axis=0)) for place in range(11)]
-    controls = [None, Control.of_boxes([LEFT]), Control.of_boxes([RIGHT, LEFT, (5, 5, 9, 9)], ordered=False)]
+    images = [paint_quarters(*np.roll(colours, place, axis=0)) for place in range(11)]
+    controls = [None, Control.from_boxes([LEFT]), Control.from_boxes([RIGHT, LEFT, (5, 5, 9, 9)], ordered=False)]
     requests = [ImageRequest(each, controls[place % 3]) for place, each in enumerate(images)]
     options = CaptionOptions(n_best=2)
     found = sorting.caption_images(requests, options)
@@ -186,7 +187,7 @@ def test_a_batch_equals_single_images(sorting):
 
 def test_an_image_with_several_controls_is_encoded_once(captioner, photo):
     image = load_image(photo, name="photo")
-    requests = [ImageRequest(image, control_) for control_ in (None, Control.of_boxes([LEFT, RIGHT]), None)]
+    requests = [ImageRequest(image, control_) for control_ in (None, Control.from_boxes([LEFT, RIGHT]), None)]
     [detected], [pointed], _ = captioner.caption_images(requests)
     assert captioner.vision.encoded == [["photo"]]
     for together, alone in ((pointed, captioner.caption(photo, [LEFT, RIGHT])), (detected, captioner.caption(photo))):

@@ -125,7 +125,7 @@ def test_int8_log_prob_is_close(bundle, captioner):
     ("make", "message"),
     [
         pytest.param(lambda: control(1, 1, ordered=False), "the bundle has no sorter", id="a set without a sorter"),
-        pytest.param(lambda: Control.of_boxes([(0, 0, 5, 5)]), "has no feature, expected 6", id="no feature"),
+        pytest.param(lambda: Control.from_boxes([(0, 0, 5, 5)]), "has no feature, expected 6", id="no feature"),
         pytest.param(
             lambda: Control((RegionSet((Region(Box(0, 0, 5, 5), feature=np.zeros(4)),)),)),
             r"\(4,\)",

@@ -6,14 +6,14 @@ from sct.decoding import SearchConfig, beam_search
 from sct.errors import InputError
 from sct.models.fast_cell import FastDecoder
 from sct.models.inputs import ControlBatch
-from tests.models.factories import random_batch, random_model
+from tests.factories import make_control_batch, make_model
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a GPU, and there is none")
 
 
 def test_early_stop_is_redecoder():
     with pytest.raises(InputError, match="use early_stop=False"):
-        CudaGraphSearch(FastDecoder(random_model()), SearchConfig())
+        CudaGraphSearch(FastDecoder(make_model()), SearchConfig())
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def sizes(inputs: ControlBatch) -> tuple[int, int, int, int]:
 
 @pytest.mark.parametrize("more", [(0, 0, 0, 0), (2, 3, 1, 2)], ids=["no room left", "room left"])
 def test_copy_into_static_input(more):
-    inputs = random_batch()
+    inputs = make_control_batch()
     rows, examples, slots, members = sizes(inputs)
     static = garbage(*(size + extra for size, extra in zip(sizes(inputs), more, strict=True)))
     _copy_into(static, inputs)
@@ -69,7 +69,7 @@ def test_copy_into_static_input(more):
 
 @pytest.mark.parametrize("variant", ["show_control_tell", "no_visual_sentinel"])
 def test_static_input_decodes_like_the_batch(variant):
-    decoder, inputs = FastDecoder(random_model(variant=variant)), random_batch()
+    decoder, inputs = FastDecoder(make_model(variant=variant)), make_control_batch()
     static = garbage(*(size + 2 for size in sizes(inputs)))
     static.image.zero_()
     _copy_into(static, inputs)
@@ -83,12 +83,12 @@ def test_static_input_decodes_like_the_batch(variant):
 @needs_cuda
 @pytest.mark.parametrize("mode", ["paper", "reference"])
 def test_equals_the_search_for_batches_of_many_shapes(mode):
-    decoder = FastDecoder(random_model(mode=mode).cuda())
+    decoder = FastDecoder(make_model(mode=mode).cuda())
     settings = SearchConfig(max_length=8, n_best=3, early_stop=False)
     graph_search = CudaGraphSearch(decoder, settings)
     # Shapes that are captured, reused, share a capture (17 and 18), and shrink.
     for seed, num_examples in enumerate([1, 3, 1, 18, 17, 18, 2, 40, 33]):
-        inputs = random_batch(seed, num_examples, num_rows=3 + num_examples).to("cuda")
+        inputs = make_control_batch(seed, num_examples, num_rows=3 + num_examples).to("cuda")
         found = graph_search(inputs)
         expected = beam_search(decoder, decoder.init_state(inputs), settings)
         assert torch.equal(found.words, expected.words)
@@ -99,9 +99,9 @@ def test_equals_the_search_for_batches_of_many_shapes(mode):
 
 @needs_cuda
 def test_results_are_not_overwritten_by_the_next_call():
-    decoder = FastDecoder(random_model().cuda())
+    decoder = FastDecoder(make_model().cuda())
     graph_search = CudaGraphSearch(decoder, SearchConfig(max_length=8, early_stop=False))
-    first = graph_search(random_batch(1).to("cuda"))
+    first = graph_search(make_control_batch(1).to("cuda"))
     kept = first.words.clone()
-    graph_search(random_batch(2).to("cuda"))
+    graph_search(make_control_batch(2).to("cuda"))
     assert torch.equal(first.words, kept)

@@ -15,7 +15,9 @@ from sct.language.word_vectors import WordVectors
 from sct.models.config import CaptionerConfig
 from sct.models.show_control_tell import build_show_control_tell
 from sct.regions import Box, Control, Region, RegionSet
-from sct.sorting import ClassOrder, ControlSorter, SinkhornSorter, SorterConfig, SortingNetwork
+from sct.sorting.baselines import ClassOrder
+from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
+from sct.sorting.sorter import ControlSorter
 
 FEATURES, SIZE = 6, (100, 50)
 VECTORS = WordVectors("two numbers", {"man": 0, "horse": 1, "dog": 2}, np.array([[1, 0], [0, 1], [1, 1]], np.float32))
@@ -43,9 +45,8 @@ def loaded(bare, tmp_path, sorter):
 
 def network_sorter(max_sets=4):
     torch.manual_seed(0)
-    return ControlSorter(
-        SinkhornSorter(SortingNetwork(SorterConfig(word_size=2, visual_size=None, max_sets=max_sets)).eval()), VECTORS
-    )
+    network = SinkhornNetwork(SinkhornConfig(word_size=2, visual_size=None, max_sets=max_sets))
+    return ControlSorter(SinkhornSorter(network.eval()), VECTORS)
 
 
 def region_set(name, seed=0):
@@ -116,9 +117,9 @@ def test_equal_sets_are_all_ordered(bare, tmp_path, sorter):
     [
         pytest.param(None, a_set("dog", "man"), SIZE, "the bundle has no sorter", id="no sorter"),
         pytest.param(BY_CLASS, a_set("dog", "man"), None, "its image_size is missing", id="no size"),
-        pytest.param(BY_CLASS, a_set("dog", "man"), (0, 5), "expected sides above 0", id="no image"),
+        pytest.param(BY_CLASS, a_set("dog", "man"), (0, 5), "expected positive sides", id="no image"),
         pytest.param(
-            network_sorter(), a_set(*["dog"] * 5), SIZE, "5 region sets: this sorter puts at most 4", id="too many"
+            network_sorter(), a_set(*["dog"] * 5), SIZE, "got a control of 5 region sets, expected at most 4", id="too many"
         ),
     ],
 )

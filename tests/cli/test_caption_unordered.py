@@ -28,7 +28,7 @@ def sinkhorn():
 
 def pointer():
     torch.manual_seed(0)
-    network = PointerNetwork(PointerConfig(word_size=3, visual_size=FEATURES, hidden_size=8, heads=2))
+    network = PointerNetwork(PointerConfig(word_size=3, visual_size=FEATURES, hidden_size=8, num_heads=2))
     return ControlSorter(PointerSorter(network.eval()), VECTORS)
 
 
@@ -147,7 +147,7 @@ def test_equal_boxes_are_each_described(images, tmp_path, sorter, boxes, capsys)
         ),
         pytest.param(
             [word for box in QUARTERS for word in ("--region", box)],
-            "a.png: a control has 4 region sets: this sorter puts at most 3 in order",
+            "a.png: got a control of 4 region sets, expected at most 3",
             id="more than the sorter's maximum",
         ),
     ],
@@ -174,4 +174,4 @@ def test_images_with_too_many_regions_are_skipped(bundle, images, tmp_path, caps
     out, err = capsys.readouterr()
     assert [json.loads(line)["image"] for line in out.splitlines()] == [str(images / "b.png")]
     assert err.count("\n") == 1
-    assert "a.png: a control has 4 region sets" in err
+    assert "a.png: got a control of 4 region sets" in err

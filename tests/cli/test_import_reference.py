@@ -69,7 +69,7 @@ def test_existing_output_is_refused(command, tmp_path, capsys):
     [
         pytest.param("", "has 4 words with the four special tokens", id="no words"),
         pytest.param("a\ndog\n", "has 6 words with the four special tokens", id="a word short"),
-        pytest.param("a\ndog\n\n", "line 3: '' is not one word", id="an empty line"),
+        pytest.param("a\ndog\n\n", "line 3: got '', expected one word per line", id="an empty line"),
     ],
 )
 def test_another_vocabulary_is_refused(words, message, command, tmp_path, capsys):

@@ -31,8 +31,8 @@ def test_prepare_reports_skipped_inputs(tmp_path, capsys):
     (tmp_path / "train.jsonl").write_text((TINY / "train.jsonl").read_text() + "{\n")
     assert run(["prepare", str(tmp_path / "train.jsonl"), str(tmp_path / "out"), "--skip-bad"]) == 0
     out, err = capsys.readouterr()
-    assert "left out: 1 unreadable inputs" in out
-    assert "train.jsonl, line 9: not JSON" in err
+    assert "skipped: 1 unreadable inputs" in out
+    assert "train.jsonl, line 9: invalid JSON" in err
 
 
 def test_stats_prints_the_published_table_1_too(tiny, capsys):
@@ -62,12 +62,12 @@ def test_show_draws_and_prints(tiny, tmp_path, capsys):
         pytest.param(["stats"], "Missing argument", id="an argument short"),
         pytest.param(["stats", "x", "--colour"], "No such option", id="an unknown option"),
         pytest.param(["prepare", "x", "y", "--workers", "0"], "--workers", id="no workers"),
-        pytest.param(["stats", "nowhere"], "nowhere is not there", id="a missing dataset"),
+        pytest.param(["stats", "nowhere"], "nowhere does not exist", id="a missing dataset"),
         pytest.param(["prepare", "nowhere", "out"], "nowhere does not exist", id="a missing source"),
         pytest.param(["prepare", str(TINY), str(TINY / "README.md")], "is a file", id="an output that is a file"),
         pytest.param(["prepare", "x.hdf5", "out"], "--classes", id="detections without class names"),
         pytest.param(["prepare", "x.hdf5", "out", "--overwrite"], "only --classes", id="an option that means nothing"),
-        pytest.param(["prepare", str(TINY), "out", "--classes", "x"], "--classes is for", id="classes for nothing"),
+        pytest.param(["prepare", str(TINY), "out", "--classes", "x"], "--classes applies to", id="classes for nothing"),
         pytest.param(["stats", str(TINY / "train.jsonl")], "is a file", id="a file for a folder"),
         pytest.param(["prepare", str(TINY), "out", "--vectors", "nowhere"], "nowhere does not exist", id="no vectors"),
     ],
@@ -94,7 +94,7 @@ def test_an_unsupported_image_format_is_a_one_line_error(tiny, tmp_path, capsys)
 
 
 def test_an_internal_error_is_one_line_and_exit_code_1(tiny, capsys, monkeypatch):
-    monkeypatch.setattr("sct.cli.stats.statistics", lambda _: {}["nothing"])
+    monkeypatch.setattr("sct.cli.stats.compute_statistics", lambda _: {}["nothing"])
     assert run(["stats", str(tiny)]) == 1
     assert capsys.readouterr().err == "sct: KeyError: 'nothing' (a bug in sct; --debug prints the traceback)\n"
 

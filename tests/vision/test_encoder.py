@@ -9,7 +9,7 @@ from sct.regions.images import LoadedImage
 from sct.regions.records import Box
 from sct.vision.encoder import FORMAT, RegionVisionEncoder, load_vision
 from sct.vision.interface import VisionEncoder
-from tests.colour_vision import ColourVision, quartered
+from tests.colour_vision import ColourVision, paint_quarters
 from tests.vision.tiny_encoder import CLASS_NAMES, tiny_encoder, tiny_network
 
 BOXES = [Box(1.0, 2.0, 20.0, 33.5), Box(0.0, 0.0, 30.0, 60.0)]
@@ -75,8 +75,8 @@ def test_the_backbone_runs_once_per_image_whatever_boxes_are_asked_for(monkeypat
     )
     colours = ((200, 0, 0), (0, 200, 0), (128, 128, 128), (0, 0, 200))
     images = [
-        LoadedImage(quartered(*colours), 400, 200, "one"),
-        LoadedImage(quartered(*colours, width=30, height=60), 30, 60, "two"),
+        LoadedImage(paint_quarters(*colours), 400, 200, "one"),
+        LoadedImage(paint_quarters(*colours, width=30, height=60), 30, 60, "two"),
     ]
     encoded = vision.encode(images)
     for image in encoded:

@@ -24,7 +24,7 @@ def test_save_and_load(tmp_path):
 
 def test_damaged_files_are_refused(tmp_path):
     (tmp_path / "encoder.safetensors").write_bytes(b"no such thing")
-    with pytest.raises(InputError, match="is damaged .*: copy it again"):
+    with pytest.raises(InputError, match=r"is damaged .*: copy it again"):
         LayoutEncoder.load(tmp_path / "encoder.safetensors")
 
 

@@ -238,7 +238,7 @@ class Captioner:
             no_repeat_ngram_size=options.no_repeat_ngram_size,
             banned_words=self._word_ids(options.banned_words),
             required_words=self._word_ids(options.required_words),
-        ).constraints(config, batch.num_slots, self.device)
+        ).build(config, batch.num_slots, self.device)
         is_plain = constraints is None and not config.length_penalty
         if options.reference_search and not is_plain:
             raise InputError(
@@ -246,7 +246,7 @@ class Captioner:
             )
         if options.reference_search or (self.config.mode == "reference" and is_plain):
             # The authors' weights are decoded with the authors' search.
-            config = replace(config, freeze=False, early_stop=False)
+            config = replace(config, freeze_finished=False, early_stop=False)
         if latents is None and on_gpu and constraints is None:
             return self._cuda_graph_search(config)(batch)
         state = self._decoder.init_state(batch, None if latents is None else latents.to(self.device))

@@ -68,17 +68,17 @@ def select_proposals(proposals: Sequence[Region], selection: ProposalSelection |
     if not proposals:
         return ()
     selection = selection or ProposalSelection()
-    scores = np.array([region.score or 0.0 for region in proposals], np.float64)
-    candidates = np.flatnonzero(scores >= selection.relative_score_threshold * scores[0])
-    class_ids = {name: number for number, name in enumerate({region.class_name for region in proposals})}
+    min_score = selection.relative_score_threshold * (proposals[0].score or 0.0)
+    candidates = [region for region in proposals if (region.score or 0.0) >= min_score]
+    class_ids = {name: number for number, name in enumerate({region.class_name for region in candidates})}
     kept = nms(
-        np.array([proposals[index].box for index in candidates], np.float64),
-        scores[candidates],
+        np.array([region.box for region in candidates], np.float64),
+        np.array([region.score or 0.0 for region in candidates], np.float64),
         selection.iou_threshold,
-        classes=np.array([class_ids[proposals[index].class_name] for index in candidates]),
+        classes=np.array([class_ids[region.class_name] for region in candidates]),
         same_class_iou_threshold=selection.same_class_iou_threshold,
     )
-    return tuple(proposals[candidates[index]] for index in kept[: selection.max_regions])
+    return tuple(candidates[index] for index in kept[: selection.max_regions])
 
 
 def _check_boxes(control: Control, image: LoadedImage | EncodedImage) -> None:
