@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sct.decoding.beam import best, best_of_banks
+from sct.decoding.beam import stable_topk, topk_by_bank
 
 DEAD = -torch.inf
 
@@ -16,8 +16,8 @@ DEAD = -torch.inf
         pytest.param([DEAD, -1.0, DEAD], [1, 0, 2], id="the dead last"),
     ],
 )
-def test_keeps_the_best(ranks, kept):
-    assert best(torch.tensor([ranks]), 3).tolist() == [kept]
+def test_stable_topk(ranks, kept):
+    assert stable_topk(torch.tensor([ranks]), 3).tolist() == [kept]
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ def test_keeps_the_best(ranks, kept):
         pytest.param([-1.0, -7.0, -8.0, -9.0], [0, 2, 2, 2], [1, 0, 2], id="a second turn only after all had one"),
     ],
 )
-def test_lets_each_bank_give_its_best_in_turn(ranks, banks, kept):
-    assert best_of_banks(torch.tensor([ranks]), torch.tensor([banks]), num_banks=3, num_kept=3).tolist() == [kept]
+def test_banks_take_turns(ranks, banks, kept):
+    assert topk_by_bank(torch.tensor([ranks]), torch.tensor([banks]), num_banks=3, k=3).tolist() == [kept]
 
 
-def test_a_beam_smaller_than_the_banks_keeps_the_highest():
+def test_beam_smaller_than_the_number_of_banks_keeps_the_highest():
     ranks, banks = torch.tensor([[-1.0, -2.0, -3.0]]), torch.tensor([[0, 1, 2]])
-    assert best_of_banks(ranks, banks, num_banks=3, num_kept=2).tolist() == [[2, 1]]
+    assert topk_by_bank(ranks, banks, num_banks=3, k=2).tolist() == [[2, 1]]

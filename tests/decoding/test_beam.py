@@ -3,7 +3,7 @@ import torch
 
 from sct.decoding import STAY, SearchConfig, beam_search
 from sct.errors import InputError
-from tests.decoding.step_models import EOS, PAD, every_caption, naive_beam, random_model
+from tests.decoding.helpers import EOS, PAD, all_captions, naive_beam, random_model
 
 SETTINGS = [
     pytest.param(SearchConfig(max_length=6, n_best=5), id="the paper's"),
@@ -13,12 +13,12 @@ SETTINGS = [
     pytest.param(SearchConfig(max_length=6, n_best=5, length_penalty=0.7), id="length normalised"),
     pytest.param(SearchConfig(max_length=6, n_best=5, count_end_shift=True), id="the end pays for staying"),
     pytest.param(SearchConfig(max_length=6, beam_size=2, n_best=2, count_end_shift=True), id="two, the end pays"),
-    pytest.param(SearchConfig(max_length=6, n_best=5, freeze=False), id="the authors', nothing frozen"),
+    pytest.param(SearchConfig(max_length=6, n_best=5, freeze_finished=False), id="the authors', nothing frozen"),
     pytest.param(SearchConfig(max_length=6, n_best=5, early_stop=False), id="no early stop"),
 ]
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("config", SETTINGS)
 @pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
 @pytest.mark.parametrize(
     ("spread", "end_bias"),
@@ -29,55 +29,55 @@ SETTINGS = [
         pytest.param(0.3, -0.3, id="undecided gate"),
     ],
 )
-def test_equals_the_naive_search(settings, gate, spread, end_bias):
+def test_agrees_with_the_naive_search(config, gate, spread, end_bias):
     for seed in range(6):
         model = random_model(seed, gate=gate, spread=spread, end_bias=end_bias)
-        found = beam_search(model, model.init_state(), settings)
-        assert found.words.shape == (3, settings.n_best, settings.max_length)
+        found = beam_search(model, model.init_state(), config)
+        assert found.words.shape == (3, config.n_best, config.max_length)
         for example in range(3):
-            expected = naive_beam(model.of(example), settings)[: settings.n_best]
+            expected = naive_beam(model.of_example(example), config)[: config.n_best]
             for place, hypothesis in enumerate(expected):
                 length = len(hypothesis.words)
                 assert found.words[example, place, :length].tolist() == list(hypothesis.words)
                 assert found.shifts[example, place, :length].tolist() == list(hypothesis.shifts)
                 assert set(found.words[example, place, length:].tolist()) <= {PAD}
-                assert found.scores[example, place].item() == pytest.approx(hypothesis.rank(settings), abs=1e-4)
+                assert found.scores[example, place].item() == pytest.approx(hypothesis.rank(config), abs=1e-4)
             assert (found.scores[example, len(expected) :] == -torch.inf).all()
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 @pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
-def test_a_wide_beam_finds_the_best_caption_there_is(gate, length_penalty):
-    settings = SearchConfig(max_length=3, beam_size=1000, n_best=3, length_penalty=length_penalty)
+def test_exhaustive_beam_finds_the_best_caption(gate, length_penalty):
+    config = SearchConfig(max_length=3, beam_size=1000, n_best=3, length_penalty=length_penalty)
     model = random_model(5, examples=2, words=5, gate=gate)
-    found = beam_search(model, model.init_state(), settings)
+    found = beam_search(model, model.init_state(), config)
     for example in range(2):
-        captions = every_caption(model.of(example), settings)[:3]
+        captions = all_captions(model.of_example(example), config)[:3]
         for place, caption in enumerate(captions):
             assert found.words[example, place, : len(caption.words)].tolist() == list(caption.words)
             assert found.shifts[example, place, : len(caption.words)].tolist() == list(caption.shifts)
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_an_example_alone_is_found_as_in_a_batch(settings):
+@pytest.mark.parametrize("config", SETTINGS)
+def test_batch_does_not_change_the_result(config):
     model = random_model(11, examples=6)
-    together = beam_search(model, model.init_state(), settings)
+    together = beam_search(model, model.init_state(), config)
     for example in range(6):
-        one = model.of(example)
-        alone = beam_search(one, one.init_state(), settings)
+        one = model.of_example(example)
+        alone = beam_search(one, one.init_state(), config)
         assert torch.equal(alone.words[0], together.words[example])
         assert torch.equal(alone.shifts[0], together.shifts[example])
         assert torch.allclose(alone.scores[0], together.scores[example])
 
 
-def test_log_probs_are_the_captioners_own_and_sum_to_the_score():
-    settings = SearchConfig(max_length=8, n_best=4)
+def test_log_probs_are_the_models_own_and_sum_to_the_score():
+    config = SearchConfig(max_length=8, n_best=4)
     model = random_model(3, end_bias=2.0)
-    found = beam_search(model, model.init_state(), settings)
+    found = beam_search(model, model.init_state(), config)
     assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores, atol=1e-5)
-    for place in range(settings.n_best):
+    for place in range(config.n_best):
         state, tokens, shifts = model.init_state(), torch.full((3,), 2), torch.zeros(3, dtype=torch.long)
-        for time in range(settings.max_length):
+        for time in range(config.max_length):
             step = model.step(tokens, shifts, state)
             state, tokens, shifts = step.state, found.words[:, place, time], found.shifts[:, place, time]
             counts = found.token_mask[:, place, time]
@@ -88,7 +88,7 @@ def test_log_probs_are_the_captioners_own_and_sum_to_the_score():
             assert torch.allclose(found.shift_log_probs[:, place, time], shift)
 
 
-def test_what_ended_is_padded_and_not_spoken():
+def test_padding_after_eos_is_masked():
     model = random_model(2, end_bias=3.0)
     found = beam_search(model, model.init_state(), SearchConfig(max_length=9, n_best=5))
     assert (found.words == EOS).any()
@@ -100,46 +100,48 @@ def test_what_ended_is_padded_and_not_spoken():
     assert found.token_mask[found.words == EOS].all()
 
 
-def test_the_authors_search_goes_on_after_the_end_as_if_nothing_happened():
+def test_reference_search_goes_on_after_eos():
     model = random_model(2, end_bias=3.0)
-    found = beam_search(model, model.init_state(), SearchConfig(max_length=9, freeze=False))
+    found = beam_search(model, model.init_state(), SearchConfig(max_length=9, freeze_finished=False))
     after = ~found.token_mask
     assert (found.words[after] != PAD).any()
     assert (found.shift_log_probs < 0).all()
 
 
-def test_the_authors_search_reports_words_after_the_end_as_free_but_scores_them():
+def test_reference_search_scores_words_after_eos_but_reports_them_as_free():
     model = random_model(2, end_bias=3.0)
-    found = beam_search(model, model.init_state(), SearchConfig(max_length=9, beam_size=1, freeze=False))
+    found = beam_search(model, model.init_state(), SearchConfig(max_length=9, beam_size=1, freeze_finished=False))
     assert (found.word_log_probs[~found.token_mask] == 0).all()
     assert (found.word_log_probs[found.token_mask] < 0).all()
     assert (found.scores < (found.word_log_probs + found.shift_log_probs).sum(-1)).all()
 
 
-def test_the_authors_search_leaves_log_probs_in_place_when_hypotheses_move():
+def test_reference_search_does_not_reorder_log_probs():
     model = random_model(2, examples=20, spread=0.5, end_bias=-9.0)
-    settings = SearchConfig(max_length=6, freeze=False)
-    found = beam_search(model, model.init_state(), settings)
+    config = SearchConfig(max_length=6, freeze_finished=False)
+    found = beam_search(model, model.init_state(), config)
     for steps in range(1, 7):
         # What the best hypothesis of each moment had just said, whether or not it stayed the best.
-        shorter = beam_search(model, model.init_state(), SearchConfig(max_length=steps, freeze=False))
+        shorter = beam_search(model, model.init_state(), SearchConfig(max_length=steps, freeze_finished=False))
         assert torch.equal(found.word_log_probs[..., :steps], shorter.word_log_probs)
         assert torch.equal(found.shift_log_probs[..., :steps], shorter.shift_log_probs)
     assert not torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores)
 
 
-def test_reference_settings_are_the_authors():
-    assert SearchConfig.reference() == SearchConfig(max_length=20, beam_size=5, freeze=False, early_stop=False)
+def test_reference_config():
+    assert SearchConfig.reference() == SearchConfig(max_length=20, beam_size=5, freeze_finished=False, early_stop=False)
 
 
-def test_equal_scores_keep_the_order_of_hypothesis_word_and_shift():
+def test_ties_are_ordered_by_hypothesis_word_and_shift():
     model = random_model(0, examples=1, slots=2, spread=0.0)
-    found = beam_search(model, model.init_state(), SearchConfig(max_length=1, beam_size=7, n_best=7, freeze=False))
+    found = beam_search(
+        model, model.init_state(), SearchConfig(max_length=1, beam_size=7, n_best=7, freeze_finished=False)
+    )
     pairs = [(word, shift) for word in range(7) for shift in (0, 1)]
     assert list(zip(found.words[0, :, 0].tolist(), found.shifts[0, :, 0].tolist(), strict=True)) == pairs[:7]
 
 
-def test_stops_once_everything_has_ended():
+def test_early_stop():
     model = random_model(4, end_bias=50.0)
     steps = []
 
@@ -148,8 +150,8 @@ def test_stops_once_everything_has_ended():
             steps.append(len(tokens))
             return model.step(tokens, shifts, state)
 
-    settings = SearchConfig(max_length=12, beam_size=2, n_best=2)
-    early = beam_search(Counting(), model.init_state(), settings)
+    config = SearchConfig(max_length=12, beam_size=2, n_best=2)
+    early = beam_search(Counting(), model.init_state(), config)
     num_early = len(steps)
     late = beam_search(
         Counting(), model.init_state(), SearchConfig(max_length=12, beam_size=2, n_best=2, early_stop=False)
@@ -160,7 +162,7 @@ def test_stops_once_everything_has_ended():
     assert torch.equal(early.scores, late.scores)
 
 
-def test_scores_add_up_in_float32_whatever_the_captioner_computes_in():
+def test_scores_are_summed_in_float32():
     model = random_model(6)
 
     class Half:
@@ -176,7 +178,7 @@ def test_scores_add_up_in_float32_whatever_the_captioner_computes_in():
     assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1), found.scores, atol=1e-4)
 
 
-def test_scores_that_are_not_numbers_are_refused():
+def test_nan_scores_are_rejected():
     model = random_model(0)
     model.words[1] = torch.nan
     with pytest.raises(InputError, match=r"no caption of example 1 \(1 of 3 examples\)"):
@@ -186,15 +188,15 @@ def test_scores_that_are_not_numbers_are_refused():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        pytest.param({"max_length": 0}, "max_length is 0", id="no steps"),
-        pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
-        pytest.param({"n_best": 6}, "n_best is 6 but a beam holds 5", id="more than the beam holds"),
-        pytest.param({"length_penalty": -1.0}, "length_penalty is -1", id="negative power"),
-        pytest.param({"length_penalty": float("nan")}, "length_penalty is nan", id="a power that is no number"),
-        pytest.param({"pad": 3}, "expected three ids", id="one id for two"),
-        pytest.param({"freeze": False, "length_penalty": 1.0}, "has no length", id="length of what never ends"),
+        pytest.param({"max_length": 0}, "got max_length 0", id="no steps"),
+        pytest.param({"beam_size": 0}, "got beam_size 0", id="no beam"),
+        pytest.param({"n_best": 6}, "got n_best 6 with beam_size 5", id="more than the beam holds"),
+        pytest.param({"length_penalty": -1.0}, "got length_penalty -1", id="negative penalty"),
+        pytest.param({"length_penalty": float("nan")}, "got length_penalty nan", id="NaN"),
+        pytest.param({"pad": 3}, "expected three different ids", id="duplicate id"),
+        pytest.param({"freeze_finished": False, "length_penalty": 1.0}, "have no length", id="no length"),
     ],
 )
-def test_refuses_settings_that_cannot_be(wrong, message):
+def test_rejects_invalid_config(wrong, message):
     with pytest.raises(InputError, match=message):
         SearchConfig(**wrong)

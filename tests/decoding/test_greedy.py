@@ -2,32 +2,32 @@ import pytest
 import torch
 
 from sct.decoding import STAY, SearchConfig, greedy
-from tests.decoding.step_models import BOS, EOS, PAD, random_model
+from tests.decoding.helpers import BOS, EOS, PAD, random_model
 
 
-def naive_greedy(model, max_length, freeze):
-    """One example: the likeliest word and the likeliest shift, until the end."""
+def naive_greedy(model, max_length, freeze_finished):
+    """One example: the greedy_search word and the greedy_search shift, until the end."""
     state, word, shift, words, shifts = model.init_state(), BOS, STAY, [], []
     while len(words) < max_length:
         step = model.step(torch.tensor([word]), torch.tensor([shift]), state)
         word = int(step.word_log_probs.argmax())
         shift = STAY if step.shift_log_probs is None else int(step.shift_log_probs.argmax())
         words.append(word)
-        shifts.append(STAY if freeze and word == EOS else shift)
+        shifts.append(STAY if freeze_finished and word == EOS else shift)
         state = step.state
-        if freeze and word == EOS:
+        if freeze_finished and word == EOS:
             break
     return words, shifts
 
 
 @pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
-@pytest.mark.parametrize("freeze", [True, False], ids=["paper", "reference"])
+@pytest.mark.parametrize("freeze_finished", [True, False], ids=["paper", "reference"])
 @pytest.mark.parametrize("max_length", [1, 9])
-def test_equals_the_naive_search(gate, freeze, max_length):
+def test_agrees_with_the_naive_search(gate, freeze_finished, max_length):
     model = random_model(7, examples=8, gate=gate, end_bias=1.0)
-    found = greedy(model, model.init_state(), SearchConfig(max_length=max_length, freeze=freeze))
+    found = greedy(model, model.init_state(), SearchConfig(max_length=max_length, freeze_finished=freeze_finished))
     for example in range(8):
-        words, shifts = naive_greedy(model.of(example), max_length, freeze)
+        words, shifts = naive_greedy(model.of_example(example), max_length, freeze_finished)
         assert found.words[example, 0, : len(words)].tolist() == words
         assert found.shifts[example, 0, : len(words)].tolist() == shifts
         assert set(found.words[example, 0, len(words) :].tolist()) <= {PAD}
@@ -35,14 +35,14 @@ def test_equals_the_naive_search(gate, freeze, max_length):
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
-def test_the_score_is_the_sum_of_the_log_probs(length_penalty):
+def test_score_is_the_sum_of_log_probs(length_penalty):
     model = random_model(8, examples=8, end_bias=1.0)
     found = greedy(model, model.init_state(), SearchConfig(max_length=9, length_penalty=length_penalty))
     total = (found.word_log_probs + found.shift_log_probs).sum(-1)
     assert torch.allclose(found.scores, total / found.token_mask.sum(-1) ** length_penalty)
 
 
-def test_the_end_pays_for_staying_only_when_asked():
+def test_count_end_shift():
     model = random_model(8, examples=8, end_bias=3.0)
     free, paid = (
         greedy(model, model.init_state(), SearchConfig(max_length=9, count_end_shift=counts))

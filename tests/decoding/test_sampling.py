@@ -4,7 +4,7 @@ import torch
 from sct.decoding import SHIFT, SearchConfig, greedy, sample
 from sct.decoding.sampling import keep_top_k, keep_top_p
 from sct.errors import InputError
-from tests.decoding.step_models import BOS, EOS, random_model
+from tests.decoding.helpers import BOS, EOS, random_model
 
 
 def seeded(seed=0):
@@ -13,20 +13,18 @@ def seeded(seed=0):
 
 def first_step(model):
     num_examples = len(model.num_slots)
-    return model.step(
-        torch.full((num_examples,), BOS), torch.zeros(num_examples, dtype=torch.long), model.init_state()
-    )
+    return model.step(torch.full((num_examples,), BOS), torch.zeros(num_examples, dtype=torch.long), model.init_state())
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_first_words_and_shifts_follow_the_captioners_distribution(temperature):
+def test_first_actions_follow_the_models_distribution(temperature):
     model = random_model(0, examples=2, spread=1.0)
-    drawn = 20_000
+    samples = 20_000
     found = sample(
         model,
         model.init_state(),
         SearchConfig(max_length=1),
-        num_samples=drawn,
+        num_samples=samples,
         temperature=temperature,
         generator=seeded(),
     )
@@ -35,10 +33,10 @@ def test_first_words_and_shifts_follow_the_captioners_distribution(temperature):
         words = found.words[example, :, 0]
         expected = (step.word_log_probs[example] / temperature).softmax(-1)
         # Four standard deviations of a share of 20,000 draws are at most 0.0142.
-        assert torch.allclose(words.bincount(minlength=7) / drawn, expected, atol=0.0142)
+        assert torch.allclose(words.bincount(minlength=7) / samples, expected, atol=0.0142)
         shift = (step.shift_log_probs[example] / temperature).softmax(-1)[SHIFT]
-        said_on = words != EOS
-        assert found.shifts[example, said_on, 0].float().mean().item() == pytest.approx(float(shift), abs=0.02)
+        slots_of_words = words != EOS
+        assert found.shifts[example, slots_of_words, 0].float().mean().item() == pytest.approx(float(shift), abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +48,7 @@ def test_first_words_and_shifts_follow_the_captioners_distribution(temperature):
         pytest.param([0.4, 0.2, 0.2, 0.2], 2, [0, 1, 2, 3], id="level with the last"),
     ],
 )
-def test_top_k_keeps_the_likeliest(log_probs, top_k, kept):
+def test_keep_top_k(log_probs, top_k, kept):
     found = keep_top_k(torch.tensor([log_probs]).log(), top_k)
     assert (found[0] > -torch.inf).nonzero().flatten().tolist() == kept
 
@@ -64,13 +62,13 @@ def test_top_k_keeps_the_likeliest(log_probs, top_k, kept):
         pytest.param([0.4, 0.3, 0.2, 0.1], 0.9999, [0, 1, 2, 3], id="nearly all"),
     ],
 )
-def test_top_p_keeps_the_nucleus(log_probs, top_p, kept):
+def test_keep_top_p(log_probs, top_p, kept):
     found = keep_top_p(torch.tensor([log_probs]).log(), top_p)
     assert (found[0] > -torch.inf).nonzero().flatten().tolist() == kept
 
 
 @pytest.mark.parametrize("options", [{"top_k": 2}, {"top_p": 0.6}, {"top_k": 3, "top_p": 0.5}], ids=str)
-def test_only_words_inside_the_kept_ones_are_drawn_and_all_of_them(options):
+def test_samples_cover_exactly_the_kept_words(options):
     model = random_model(1, examples=2, spread=0.5)
     found = sample(
         model, model.init_state(), SearchConfig(max_length=1), num_samples=2000, generator=seeded(), **options
@@ -86,17 +84,17 @@ def test_only_words_inside_the_kept_ones_are_drawn_and_all_of_them(options):
         )
 
 
-def test_one_word_to_choose_from_is_greedy_search():
+def test_top_1_is_greedy_search():
     model = random_model(2, spread=3.0)
-    settings = SearchConfig(max_length=8)
-    cold = sample(model, model.init_state(), settings, temperature=1e-4, top_k=1, generator=seeded())
-    likeliest = greedy(model, model.init_state(), settings)
-    assert torch.equal(cold.words, likeliest.words)
-    assert torch.equal(cold.shifts, likeliest.shifts)
-    assert torch.allclose(cold.scores, likeliest.scores)
+    config = SearchConfig(max_length=8)
+    cold = sample(model, model.init_state(), config, temperature=1e-4, top_k=1, generator=seeded())
+    greedy_search = greedy(model, model.init_state(), config)
+    assert torch.equal(cold.words, greedy_search.words)
+    assert torch.equal(cold.shifts, greedy_search.shifts)
+    assert torch.allclose(cold.scores, greedy_search.scores)
 
 
-def test_the_same_seed_draws_the_same_captions_and_another_does_not():
+def test_seed_determines_the_samples():
     model = random_model(3)
     first, again, other = (
         sample(model, model.init_state(), SearchConfig(), num_samples=4, generator=seeded(seed)) for seed in (1, 1, 2)
@@ -106,13 +104,13 @@ def test_the_same_seed_draws_the_same_captions_and_another_does_not():
 
 
 @pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
-def test_log_probs_are_the_captioners_own_and_carry_gradients(gate):
+def test_log_probs_are_the_models_own_and_differentiable(gate):
     model = random_model(4, gate=gate, end_bias=1.0)
     model.words.requires_grad_()
     if gate:
         model.shifts.requires_grad_()
-    settings = SearchConfig(max_length=6)
-    found = sample(model, model.init_state(), settings, num_samples=2, temperature=0.7, top_p=0.9, generator=seeded())
+    config = SearchConfig(max_length=6)
+    found = sample(model, model.init_state(), config, num_samples=2, temperature=0.7, top_p=0.9, generator=seeded())
     state = model.init_state().select(torch.arange(3).repeat_interleave(2))
     tokens, shifts = torch.full((6,), BOS), torch.zeros(6, dtype=torch.long)
     total = torch.zeros(6)
@@ -135,14 +133,14 @@ def test_log_probs_are_the_captioners_own_and_carry_gradients(gate):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        pytest.param({"num_samples": 0}, "num_samples is 0", id="nothing to draw"),
+        pytest.param({"num_samples": 0}, "got num_samples 0", id="nothing to draw"),
         pytest.param({"temperature": 0.0}, "use greedy", id="frozen"),
-        pytest.param({"top_k": -1}, "top_k is -1", id="negative"),
-        pytest.param({"top_p": 0.0}, "top_p is 0", id="empty nucleus"),
-        pytest.param({"top_p": 1.5}, "top_p is 1.5", id="more than all"),
+        pytest.param({"top_k": -1}, "got top_k -1", id="negative"),
+        pytest.param({"top_p": 0.0}, "got top_p 0", id="empty nucleus"),
+        pytest.param({"top_p": 1.5}, "got top_p 1.5", id="more than all"),
     ],
 )
-def test_refuses_what_cannot_be_drawn(wrong, message):
+def test_rejects_invalid_sampling_options(wrong, message):
     model = random_model(0)
     with pytest.raises(InputError, match=message):
         sample(model, model.init_state(), SearchConfig(), **wrong)

@@ -9,7 +9,8 @@ from sct.models.inputs import ControlBatch
 from sct.models.interface import TeacherForcedOutput
 from sct.models.linear import INT8
 from sct.models.show_control_tell import ShowControlTell
-from tests.models.factories import ALL_CONFIGS, MODES, VARIANTS, random_actions, random_batch, random_model
+from tests.factories import make_control_batch, make_model, random_actions
+from tests.models.variants import ALL_CONFIGS, MODES, VARIANTS
 
 # Inference ----------------------------------------------------------------------------------------------------------
 
@@ -44,13 +45,13 @@ def largest_error(
 @pytest.mark.parametrize("choices", ALL_CONFIGS)
 def test_decoder_agrees_with_the_readable_model(choices):
     for seed in range(4):
-        captioner = random_model(seed, **choices)
-        assert largest_error(captioner, FastDecoder(captioner), random_batch(seed), seed) < 1e-5
+        captioner = make_model(seed, **choices)
+        assert largest_error(captioner, FastDecoder(captioner), make_control_batch(seed), seed) < 1e-5
 
 
 @pytest.mark.parametrize("choices", ALL_CONFIGS)
 def test_decoder_agrees_on_an_empty_region_set(choices):
-    captioner, inputs = random_model(**choices), random_batch(1)
+    captioner, inputs = make_model(**choices), make_control_batch(1)
     inputs.set_mask[1] = False
     assert largest_error(captioner, FastDecoder(captioner), inputs) < 1e-5
 
@@ -59,32 +60,32 @@ def test_decoder_agrees_on_an_empty_region_set(choices):
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_decoder_in_half_precision_is_close(variant, mode, dtype):
-    captioner = random_model(variant=variant, mode=mode)
+    captioner = make_model(variant=variant, mode=mode)
     # Mantissas of 8 or 11 bits, through a few steps with large weights.
     allowed = {torch.float16: 0.05, torch.bfloat16: 0.4}[dtype]
     decoder = FastDecoder(captioner, dtype=dtype)
-    assert 0 < largest_error(captioner, decoder, random_batch(), num_steps=5) < allowed
+    assert 0 < largest_error(captioner, decoder, make_control_batch(), num_steps=5) < allowed
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU; lstm_cell has its own kernel there")
 @pytest.mark.parametrize("choices", ALL_CONFIGS)
 @pytest.mark.parametrize(("dtype", "allowed"), [(torch.float32, 1e-5), (torch.float16, 0.05)], ids=str)
 def test_decoder_agrees_on_a_gpu(choices, dtype, allowed):
-    captioner = random_model(**choices).cuda()
+    captioner = make_model(**choices).cuda()
     decoder = FastDecoder(captioner, dtype=dtype)
-    assert largest_error(captioner, decoder, random_batch().to("cuda"), num_steps=5) < allowed
+    assert largest_error(captioner, decoder, make_control_batch().to("cuda"), num_steps=5) < allowed
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_int8_decoder_is_close(variant, mode):
-    captioner = random_model(variant=variant, mode=mode)
-    assert 0 < largest_error(captioner, FastDecoder(captioner, INT8), random_batch()) < 0.1
+    captioner = make_model(variant=variant, mode=mode)
+    assert 0 < largest_error(captioner, FastDecoder(captioner, INT8), make_control_batch()) < 0.1
 
 
 @pytest.mark.parametrize("choices", ALL_CONFIGS)
 def test_decoder_has_its_own_copy_of_the_weights(choices):
-    captioner, inputs = random_model(**choices), random_batch()
+    captioner, inputs = make_model(**choices), make_control_batch()
     decoder = FastDecoder(captioner)
     tokens, shifts = random_actions(0, 3)
 
@@ -105,7 +106,7 @@ def test_decoder_has_its_own_copy_of_the_weights(choices):
 
 @pytest.mark.parametrize("choices", ALL_CONFIGS)
 def test_beam_search_finds_the_same_words(choices):
-    captioner, inputs = random_model(5, **choices), random_batch(5, num_examples=6)
+    captioner, inputs = make_model(5, **choices), make_control_batch(5, num_examples=6)
     decoder = FastDecoder(captioner)
     settings = SearchConfig(max_length=7, n_best=3)
     expected = beam_search(captioner, captioner.init_state(inputs), settings)
@@ -116,9 +117,9 @@ def test_beam_search_finds_the_same_words(choices):
 
 
 def test_decoder_needs_no_gradients():
-    captioner = random_model().requires_grad_(True)
+    captioner = make_model().requires_grad_(True)
     decoder = FastDecoder(captioner)
-    step = decoder.step(torch.tensor([2, 2, 2]), torch.tensor([0, 0, 0]), decoder.init_state(random_batch()))
+    step = decoder.step(torch.tensor([2, 2, 2]), torch.tensor([0, 0, 0]), decoder.init_state(make_control_batch()))
     assert not step.word_log_probs.requires_grad
     assert isinstance(decoder, StepModel)
 
@@ -148,8 +149,8 @@ def repeated(inputs: ControlBatch, times: int) -> ControlBatch:
 @pytest.mark.parametrize("with_empty_set", [False, True], ids=["", "empty set"])
 @pytest.mark.parametrize("times", [1, 3], ids=["", "three captions each"])
 def test_teacher_forcing_agrees_in_values_and_gradients(choices, with_empty_set, times):
-    network = random_model(**choices).double().requires_grad_(True)
-    inputs = random_batch(1).to("cpu", torch.float64)
+    network = make_model(**choices).double().requires_grad_(True)
+    inputs = make_control_batch(1).to("cpu", torch.float64)
     if with_empty_set:
         inputs.set_mask[1] = False
     each = repeated(inputs, times)
@@ -170,7 +171,7 @@ def test_teacher_forcing_agrees_in_values_and_gradients(choices, with_empty_set,
 
 @pytest.mark.parametrize("choices", ALL_CONFIGS)
 def test_teacher_forced_log_probs_agree(choices):
-    network, inputs = random_model(**choices).double(), random_batch(1).to("cpu", torch.float64)
+    network, inputs = make_model(**choices).double(), make_control_batch(1).to("cpu", torch.float64)
     words, slots = random_captions(1, inputs.num_slots + int(network.config.end_slot))
     right = network.teacher_forced(inputs, words[:, :-1], slots)
     found = teacher_forced_log_probs(network, inputs, words, slots)
@@ -179,7 +180,7 @@ def test_teacher_forced_log_probs_agree(choices):
 
 
 def test_soft_targets():
-    network, inputs = random_model().double().requires_grad_(True), random_batch(1).to("cpu", torch.float64)
+    network, inputs = make_model().double().requires_grad_(True), make_control_batch(1).to("cpu", torch.float64)
     words, slots = random_captions(1, inputs.num_slots)
     expected = torch.rand(*slots.shape, network.config.vocabulary_size, dtype=torch.float64).softmax(2)
     found = network.teacher_force(inputs, words, slots, soft_targets=expected)
@@ -195,7 +196,7 @@ def test_soft_targets():
 
 
 def test_gradients_reach_region_features():
-    network, inputs = random_model().double(), random_batch(2).to("cpu", torch.float64)
+    network, inputs = make_model().double(), make_control_batch(2).to("cpu", torch.float64)
     inputs.regions.requires_grad_()
     words, slots = random_captions(2, inputs.num_slots)
     right, found = (
@@ -206,7 +207,7 @@ def test_gradients_reach_region_features():
 
 
 def test_teacher_forcing_under_autocast_is_close():
-    network, inputs = random_model(), random_batch(3)
+    network, inputs = make_model(), make_control_batch(3)
     words, slots = random_captions(3, inputs.num_slots)
     exact = network.teacher_force(inputs, words, slots)
     with torch.autocast("cpu", torch.float16):

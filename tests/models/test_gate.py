@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from sct.models.linear import DENSE, INT8
-from tests.models.factories import ALL_CONFIGS, random_actions, random_batch, random_model
+from tests.factories import make_control_batch, make_model, random_actions
+from tests.models.variants import ALL_CONFIGS
 
 
 def third_gate(sentinel_score: Tensor, region_scores: Tensor, mask: Tensor) -> Tensor:
@@ -22,7 +23,7 @@ def always_shift(sentinel_score: Tensor, region_scores: Tensor, mask: Tensor) ->
 @pytest.mark.parametrize("choices", ALL_CONFIGS)
 @pytest.mark.parametrize(("backend", "tolerance"), [(DENSE, 1e-5), (INT8, 0.1)], ids=["dense", "int8"])
 def test_handed_in_gate_decides_the_shifts_everywhere(gate, choices, backend, tolerance):
-    model, inputs = random_model(**choices), random_batch(1)
+    model, inputs = make_model(**choices), make_control_batch(1)
     model.gate = gate
     decoder = model.for_inference(backend)
     words, shifts = random_actions(1, len(inputs.image), num_steps=5)

@@ -6,7 +6,7 @@ import pytest
 from sct.errors import InputError
 from sct.models.config import CaptionerConfig
 from sct.models.registry import build_model, model_spec
-from tests.models.factories import BASELINES
+from tests.models.variants import BASELINES
 
 
 @pytest.mark.parametrize("module", ["sct.captioner.captioner", "sct.captioner.bundle"])

@@ -11,16 +11,8 @@ from sct.decoding import StepModel
 from sct.models.config import CaptionerConfig
 from sct.models.inputs import ControlBatch, collate_controls
 from sct.models.show_control_tell import ShowControlTell, build_show_control_tell
-from tests.models.factories import (
-    ALL_CONFIGS,
-    MODES,
-    SIZES,
-    VARIANTS,
-    random_actions,
-    random_batch,
-    random_controls,
-    random_model,
-)
+from tests.factories import SIZES, make_control_batch, make_model, random_actions, random_controls
+from tests.models.variants import ALL_CONFIGS, MODES, VARIANTS
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 every_mode = pytest.mark.parametrize("mode", MODES)
@@ -101,7 +93,7 @@ def step_as_printed(
 @every_variant
 @image_or_not
 def test_paper_mode_is_the_equations_as_printed(variant, image_in_language_lstm):
-    captioner = random_model(1, variant=variant, image_in_language_lstm=image_in_language_lstm).double()
+    captioner = make_model(1, variant=variant, image_in_language_lstm=image_in_language_lstm).double()
     controls = random_controls(torch.Generator().manual_seed(3), 6, 7)
     inputs = collate_controls(torch.randn(7, 6).double(), torch.randn(6, 6).double(), controls)
     tokens, shifts = random_actions(2, 6)
@@ -190,8 +182,8 @@ def slots_along(captioner: ShowControlTell, inputs: ControlBatch, shifts: Tensor
 @settings(max_examples=25, deadline=None)
 @given(padding=paddings())
 def test_padding_changes_nothing(choices, padding):
-    captioner = random_model(padding.seed % 7, **choices)
-    inputs = random_batch(padding.seed % 101)
+    captioner = make_model(padding.seed % 7, **choices)
+    inputs = make_control_batch(padding.seed % 101)
     more = padded(inputs, padding)
     num_examples = len(inputs.image)
     own = slice(padding.mates_before, padding.mates_before + num_examples)
@@ -223,7 +215,7 @@ def gradients(captioner: ShowControlTell, inputs: ControlBatch, tokens: Tensor, 
 @pytest.mark.parametrize("choices", ALL_CONFIGS)
 def test_padding_changes_no_gradient(choices):
     padding = Padding(2, 1, 2, 1, mates_before=0, mates_after=0, garbage=1e30, seed=5)
-    captioner, inputs = random_model(2, **choices), random_batch(3)
+    captioner, inputs = make_model(2, **choices), make_control_batch(3)
     tokens, shifts = random_actions(4, 3)
     slots = slots_along(captioner, inputs, shifts)
     expected = gradients(captioner, inputs, tokens.T, slots.T)
@@ -235,8 +227,8 @@ def test_padding_changes_no_gradient(choices):
 @every_variant
 @every_mode
 def test_an_empty_set_gives_finite_numbers(variant, mode):
-    captioner = random_model(variant=variant, mode=mode)
-    inputs = random_batch(1)
+    captioner = make_model(variant=variant, mode=mode)
+    inputs = make_control_batch(1)
     inputs.set_mask[1] = False
     tokens, shifts = random_actions(0, 3)
     state = captioner.init_state(inputs)
@@ -263,7 +255,7 @@ def test_an_empty_set_gives_finite_numbers(variant, mode):
     ],
 )
 def test_the_pointer_walks_along_the_control(num_sets, shifts, pointers):
-    captioner = random_model()
+    captioner = make_model()
     longer = [[0], [1], [2], [3]]  # a longer neighbour: the clamp is each row's own
     inputs = collate_controls(torch.randn(4, 6), torch.randn(2, 6), [[[row] for row in range(num_sets)], longer])
     state, walked = captioner.init_state(inputs), []
@@ -276,7 +268,7 @@ def test_the_pointer_walks_along_the_control(num_sets, shifts, pointers):
 
 @every_mode
 def test_a_shift_changes_what_is_attended(mode):
-    captioner = random_model(mode=mode)
+    captioner = make_model(mode=mode)
     inputs = collate_controls(torch.randn(2, 6), torch.randn(1, 6).expand(2, 6), [[[0], [1]], [[1], [0]]])
     state = captioner.init_state(inputs)
     stayed = captioner.step(torch.tensor([5, 5]), torch.tensor([0, 0]), state)
@@ -287,7 +279,7 @@ def test_a_shift_changes_what_is_attended(mode):
 
 @every_mode
 def test_teacher_forcing_says_what_steps_say(mode):
-    captioner, inputs = random_model(mode=mode), random_batch()
+    captioner, inputs = make_model(mode=mode), make_control_batch()
     tokens, shifts = random_actions(1, 3)
     forced = captioner.teacher_forced(inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
     state = captioner.init_state(inputs)
@@ -300,7 +292,7 @@ def test_teacher_forcing_says_what_steps_say(mode):
 
 @pytest.mark.parametrize("chosen", [[], [2], [2, 0, 1], [1, 1, 0, 2, 2]], ids=str)
 def test_select_reorders_rows(chosen):
-    captioner, inputs = random_model(), random_batch()
+    captioner, inputs = make_model(), make_control_batch()
     tokens, shifts = random_actions(1, 3)
     state = captioner.step(tokens[0], shifts[0], captioner.init_state(inputs)).state
     rows = torch.tensor(chosen, dtype=torch.long)
@@ -315,7 +307,7 @@ def test_select_reorders_rows(chosen):
 
 
 def test_is_what_a_search_asks_for():
-    assert isinstance(random_model(), StepModel)
+    assert isinstance(make_model(), StepModel)
 
 
 # Parameters ---------------------------------------------------------------------------------------------------------
@@ -325,8 +317,8 @@ def test_is_what_a_search_asks_for():
 @every_mode
 @image_or_not
 def test_gradients_reach_every_parameter(variant, mode, image_in_language_lstm):
-    captioner = random_model(variant=variant, mode=mode, image_in_language_lstm=image_in_language_lstm)
-    inputs = random_batch()
+    captioner = make_model(variant=variant, mode=mode, image_in_language_lstm=image_in_language_lstm)
+    inputs = make_control_batch()
     tokens, shifts = random_actions(1, 3)
     found = gradients(captioner, inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
     assert set(found) == {name for name, _ in captioner.named_parameters()}

@@ -1,6 +1,6 @@
-"""Searching for captions: greedy, sampling and joint beam search, over any captioner that speaks step by step.
+"""Greedy, sampled and joint beam search over words and shifts, for any model that implements ``StepModel``.
 
-It knows no images, and of the rest of the project nothing but its error.
+The package knows nothing about images or vocabularies.
 """
 
 from sct.decoding.beam import beam_search
@@ -8,7 +8,7 @@ from sct.decoding.config import SearchConfig
 from sct.decoding.constraints import ConstraintConfig, Constraints
 from sct.decoding.interface import SHIFT, STAY, State, Step, StepModel
 from sct.decoding.output import Decoded
-from sct.decoding.sampling import greedy, sample
+from sct.decoding.sampling import greedy, rollout, sample
 
 __all__ = [
     "SHIFT",
@@ -22,5 +22,6 @@ __all__ = [
     "StepModel",
     "beam_search",
     "greedy",
+    "rollout",
     "sample",
 ]

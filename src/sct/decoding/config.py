@@ -1,72 +1,78 @@
-"""How a caption is searched for."""
+"""Config of a search."""
 
 from dataclasses import dataclass
 
 from sct.errors import InputError
 
 MAX_LENGTH_PENALTY = 10.0
-"""More than anybody needs; lengths to much higher powers are no numbers in single precision."""
+"""Lengths to much higher powers overflow in single precision."""
 
 
 def check_length_penalty(value: float, source: str = "length_penalty") -> None:
-    """Refuse a power that captions cannot be ranked by; also one that is not a number."""
+    """Raise if a length penalty is out of range or not a number."""
     if not 0 <= value <= MAX_LENGTH_PENALTY:
-        raise InputError(f"{source} is {value}: expected 0 (off) to {MAX_LENGTH_PENALTY:g}")
+        raise InputError(f"got {source} {value}, expected 0 (off) to {MAX_LENGTH_PENALTY:g}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchConfig:
-    """The paper's search with beam 5, unless said otherwise; greedy and sampling look at lengths and tokens alone.
+    """Search settings; the defaults are the paper's beam search of size 5.
 
-    Special words come as ids, so that a search needs no vocabulary; the defaults are those of ``sct.language``.
+    Greedy search and sampling use the lengths and token ids only. Special tokens are ids, so that a search needs no
+    vocabulary; the defaults are those of ``sct.language``.
 
     >>> SearchConfig(beam_size=3, n_best=3).max_length
     20
-    >>> SearchConfig.reference().freeze
+    >>> SearchConfig.reference().freeze_finished
     False
     """
 
     max_length: int = 20
-    """Most steps a caption may take, its end token included; one that has not ended by then is cut."""
+    """Maximum number of steps including EOS; captions without EOS are cut."""
     beam_size: int = 5
-    """Hypotheses kept for each example."""
+    """Hypotheses kept per example."""
     n_best: int = 1
-    """Hypotheses returned for each example, best first."""
+    """Hypotheses returned per example, best first."""
     length_penalty: float = 0.0
-    """Candidates and results are ranked by score / length ** this; 0 is the paper's plain sum."""
-    freeze: bool = True
-    """Keep what has ended as it is. False is the authors' search: every step is taken and scored, ended or not.
+    """Hypotheses are ranked by score / length ** length_penalty; 0 is the paper's plain sum."""
+    freeze_finished: bool = True
+    """Pad finished hypotheses at no cost. False is the authors' search, which goes on scoring words after EOS.
 
-    The log-probabilities that its beam search reports do not sum to the score, which is kept for their numbers: each
-    step's are those of the hypothesis that held the place then, and words after the end are reported as free.
+    Its reported log-probabilities then do not sum to the score: each step's are those of the hypothesis that held the
+    beam position at the time, and words after EOS are reported as free. This reproduces the authors' numbers.
     """
     count_end_shift: bool = False
-    """Whether an end token pays for its STAY. No gate is learned there, as nothing follows: it is free by default."""
+    """Whether EOS pays for its STAY. The gate is not trained there, as nothing follows, so the default is free."""
     early_stop: bool = True
-    """Stop when every hypothesis has ended. False takes all steps and never waits: fit for a CUDA graph."""
+    """Stop when all hypotheses are finished. False takes all steps without synchronising, as CUDA graphs require."""
     pad: int = 1
-    """Id of the word that fills up what has ended."""
+    """Id of the padding token."""
     bos: int = 2
-    """Id of the word that stands before the first."""
+    """Id of the token before the first word."""
     eos: int = 3
-    """Id of the word that ends a caption."""
+    """Id of the token that ends a caption."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be searched."""
+        """Check values and combinations."""
         for name in ("max_length", "beam_size", "n_best"):
             if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}: expected at least 1")
+                raise InputError(f"got {name} {getattr(self, name)}, expected at least 1")
         if self.n_best > self.beam_size:
             raise InputError(
-                f"n_best is {self.n_best} but a beam holds {self.beam_size}: ask for fewer, or raise beam_size"
+                f"got n_best {self.n_best} with beam_size {self.beam_size}, expected at most the beam size: lower "
+                "n_best or raise beam_size"
             )
         check_length_penalty(self.length_penalty)
         if len({self.pad, self.bos, self.eos}) < 3 or min(self.pad, self.bos, self.eos) < 0:
-            raise InputError(f"pad, bos and eos are {self.pad}, {self.bos}, {self.eos}: expected three ids, 0 or more")
-        if not self.freeze and self.length_penalty:
-            raise InputError("freeze=False goes on after the end, so a caption has no length: set length_penalty to 0")
+            raise InputError(
+                f"got pad, bos and eos {self.pad}, {self.bos}, {self.eos}, expected three different ids, 0 or more"
+            )
+        if not self.freeze_finished and self.length_penalty:
+            raise InputError(
+                "got a length_penalty with freeze_finished=False, where captions have no length: set it to 0"
+            )
 
     @classmethod
     def reference(cls) -> "SearchConfig":
-        """The search of the authors' released code: beam 5, always 20 steps, a plain sum that goes on after the end."""
-        return cls(freeze=False, early_stop=False)
+        """Search of the authors' released code: beam 5, always 20 steps, a plain sum that goes on after EOS."""
+        return cls(freeze_finished=False, early_stop=False)

@@ -1,4 +1,4 @@
-"""What a search sees of a captioner: one step at a time, and no images."""
+"""Interface between search and model: one step at a time."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -6,42 +6,41 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 STAY, SHIFT = 0, 1
-"""The two actions of the gate: keep the pointer, or move it on to the next region set after this word."""
+"""Actions of the chunk-shifting gate: keep the pointer, or move it to the next region set after this word."""
 
 
 @runtime_checkable
 class State(Protocol):
-    """What a captioner remembers of each row between steps; a search only ever reorders it."""
+    """Recurrent state of a batch of hypotheses, one row each; a search only reorders rows."""
 
     @property
     def example(self) -> Int[Tensor, " rows"]:
-        """Which example of the batch each row speaks for; a search begins with one row for each, in order."""
+        """Example that each row belongs to; an initial state has one row per example, in order."""
         ...
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "State":
-        """The state of the chosen rows, in their order; a row may be chosen several times, or never."""
+        """State of the chosen rows, in their order; rows may be repeated or left out."""
         ...
 
 
 class Step(NamedTuple):
-    """What a captioner thinks comes next, per row."""
+    """Predictions of one step, per row."""
 
     word_log_probs: Float[Tensor, "rows words"]
     shift_log_probs: Float[Tensor, "rows 2"] | None
-    """Of STAY and SHIFT, decided together with the word; None from a captioner that has no gate."""
+    """Of STAY and SHIFT, decided together with the word; None for a model without a gate."""
     state: Any
-    """A ``State``; captioners name their own kind."""
+    """A ``State``; models have their own classes."""
 
 
 @runtime_checkable
 class StepModel(Protocol):
-    """A captioner as a search sees it."""
+    """A caption model as a search sees it."""
 
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
-        """Take the previous word and the previous shift of each row, and say what comes next.
+        """Predict the next word and shift from the previous ones.
 
-        A row's pointer moves by its ``shifts`` before the next word is thought of, and never past its last region set,
-        or past an empty one after it for who sees where a control is over.
-        A row that has ended goes on being asked, with padding for its word; what comes of it is not looked at.
+        The pointer of a row moves by its ``shifts`` before the prediction, and stops at the last region set, or at the
+        end slot of a model that has one. Finished rows are stepped too, with padding; their predictions are ignored.
         """
         ...

@@ -97,8 +97,8 @@ def check_state_dict(weights: Mapping[str, object], expected: Shapes, source: ob
             raise InputError(f"the weight {name} of {source} is of type {kind}, expected a dense floating-point tensor")
         if tuple(weight.shape) != shape:
             raise InputError(
-                f"the weight {name} of {source} has shape {tuple(weight.shape)}, expected {shape}: check that the files "
-                "belong together"
+                f"the weight {name} of {source} has shape {tuple(weight.shape)}, expected {shape}: check that "
+                "the files belong together"
             )
         if weight.is_meta or not _is_finite(weight):
             raise InputError(

@@ -14,7 +14,8 @@ from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.models.config import CaptionerConfig
 from sct.regions import Box, Control, Region, RegionSet
-from tests.models.factories import BASELINE_WORDS, BASELINES, CONTROLS, batch_of_one_image, random_baseline
+from tests.factories import CONTROLS, VOCABULARY_SIZE, make_control_batch, make_model
+from tests.models.variants import BASELINES
 
 TOKENS = torch.tensor([[2, 4, 5, 6, 3], [2, 7, 8, 3, 1], [2, 6, 6, 4, 5]])
 VOCABULARY = Vocabulary.from_counts({word: 20 - place for place, word in enumerate(("a", "dog", "cat", "on", "it"))})
@@ -33,18 +34,18 @@ def stepped(model, inputs, words=TOKENS):
 @pytest.mark.parametrize("image_in_language_lstm", [False, True], ids=["", "image in language LSTM"])
 @pytest.mark.parametrize("variant", BASELINES)
 def test_steps_have_words_and_no_shifts(variant, image_in_language_lstm):
-    model = random_baseline(variant, image_in_language_lstm=image_in_language_lstm)
-    state = model.init_state(batch_of_one_image(CONTROLS))
+    model = make_model(variant=variant, image_in_language_lstm=image_in_language_lstm)
+    state = model.init_state(make_control_batch(controls=CONTROLS))
     assert state.example.tolist() == [0, 1, 2]
     step = model.step(torch.tensor([2, 2, 2]), torch.tensor([0, 1, 0]), state)
     assert step.shift_log_probs is None
-    assert step.word_log_probs.shape == (3, BASELINE_WORDS)
+    assert step.word_log_probs.shape == (3, VOCABULARY_SIZE)
     torch.testing.assert_close(step.word_log_probs.exp().sum(1), torch.ones(3))
 
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_teacher_forcing_agrees_with_steps_and_reaches_every_weight(variant):
-    model, inputs = random_baseline(variant), batch_of_one_image(CONTROLS)
+    model, inputs = make_model(variant=variant), make_control_batch(controls=CONTROLS)
     forced = model.teacher_force(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long))
     assert forced.shift_log_probs is None
     torch.testing.assert_close(forced.word_log_probs, stepped(model, inputs))
@@ -56,7 +57,7 @@ def test_teacher_forcing_agrees_with_steps_and_reaches_every_weight(variant):
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_select_reorders_rows(variant):
-    model, inputs = random_baseline(variant), batch_of_one_image(CONTROLS)
+    model, inputs = make_model(variant=variant), make_control_batch(controls=CONTROLS)
     step = model.step(TOKENS[:, 0], torch.zeros(3, dtype=torch.long), model.init_state(inputs))
     rows = torch.tensor([2, 0, 2])
     straight = model.step(TOKENS[:, 1], torch.zeros(3, dtype=torch.long), step.state)
@@ -67,7 +68,7 @@ def test_select_reorders_rows(variant):
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_inference_copy_has_its_own_weights(variant):
-    model, inputs = random_baseline(variant), batch_of_one_image(CONTROLS)
+    model, inputs = make_model(variant=variant), make_control_batch(controls=CONTROLS)
     before, decoder = stepped(model, inputs), model.for_inference()
     coarse = stepped(model.for_inference(dtype=torch.float16), inputs)
     with torch.no_grad():
@@ -80,7 +81,7 @@ def test_inference_copy_has_its_own_weights(variant):
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_teacher_forcing_under_autocast_is_close(variant):
-    model, inputs = random_baseline(variant), batch_of_one_image(CONTROLS)
+    model, inputs = make_model(variant=variant), make_control_batch(controls=CONTROLS)
     slots = torch.zeros(3, 4, dtype=torch.long)
     with torch.autocast("cpu", dtype=torch.float16):
         found = model.teacher_force(inputs, TOKENS, slots).word_log_probs
@@ -91,16 +92,16 @@ def test_teacher_forcing_under_autocast_is_close(variant):
 @pytest.mark.parametrize("variant", BASELINES)
 def test_empty_control_is_finite(variant):
     """A captured search is padded with these."""
-    model, inputs = random_baseline(variant), batch_of_one_image(CONTROLS)
+    model, inputs = make_model(variant=variant), make_control_batch(controls=CONTROLS)
     inputs.set_mask[1] = False
     assert stepped(model, inputs).isfinite().all()
 
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_padding_changes_nothing(variant):
-    model = random_baseline(variant)
-    alone = stepped(model, batch_of_one_image([[[3]]]), TOKENS[1:2])
-    torch.testing.assert_close(stepped(model, batch_of_one_image(CONTROLS))[1:2], alone)
+    model = make_model(variant=variant)
+    alone = stepped(model, make_control_batch(controls=[[[3]]]), TOKENS[1:2])
+    torch.testing.assert_close(stepped(model, make_control_batch(controls=CONTROLS))[1:2], alone)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +115,9 @@ def test_padding_changes_nothing(variant):
     ],
 )
 def test_depends_on_order_and_regions_as_its_paper_says(variant, depends_on_order, depends_on_regions):
-    model = random_baseline(variant)
+    model = make_model(variant=variant)
     one, turned, other = (
-        stepped(model, batch_of_one_image([control]), TOKENS[:1])
+        stepped(model, make_control_batch(controls=[control]), TOKENS[:1])
         for control in ([[0, 1], [2]], [[2], [1, 0]], [[5], [6]])
     )
     assert torch.allclose(one, turned, atol=1e-5) is not depends_on_order
@@ -125,15 +126,15 @@ def test_depends_on_order_and_regions_as_its_paper_says(variant, depends_on_orde
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_exhaustive_beam_finds_the_best_caption(variant):
-    model, inputs = random_baseline(variant, seed=4), batch_of_one_image(CONTROLS[:1])
-    settings = SearchConfig(max_length=3, beam_size=BASELINE_WORDS**3, n_best=1)
+    model, inputs = make_model(variant=variant, seed=4), make_control_batch(controls=CONTROLS[:1])
+    settings = SearchConfig(max_length=3, beam_size=VOCABULARY_SIZE**3, n_best=1)
     found = beam_search(model.for_inference(), model.for_inference().init_state(inputs), settings)
     best = (-torch.inf, ())
-    for words in product(range(BASELINE_WORDS), repeat=3):
+    for words in product(range(VOCABULARY_SIZE), repeat=3):
         if 3 in words[:-1]:
             continue  # shorter captions follow below
         best = max(best, (stepped(model, inputs, torch.tensor([[2, *words]])).sum().item(), words))
-    for words in [(3,), *((word, 3) for word in range(BASELINE_WORDS) if word != 3)]:
+    for words in [(3,), *((word, 3) for word in range(VOCABULARY_SIZE) if word != 3)]:
         best = max(best, (stepped(model, inputs, torch.tensor([[2, *words]])).sum().item(), words))
     score, words = best
     assert found.scores.item() == pytest.approx(score, abs=1e-4)
@@ -142,7 +143,7 @@ def test_exhaustive_beam_finds_the_best_caption(variant):
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_beam_of_one_is_greedy_and_sample_scores_are_log_probabilities(variant):
-    model, inputs = random_baseline(variant), batch_of_one_image(CONTROLS)
+    model, inputs = make_model(variant=variant), make_control_batch(controls=CONTROLS)
     settings = SearchConfig(max_length=6, beam_size=1)
     narrow = beam_search(model, model.init_state(inputs), settings)
     assert torch.equal(narrow.words, greedy(model, model.init_state(inputs), settings).words)
@@ -156,7 +157,7 @@ def test_beam_of_one_is_greedy_and_sample_scores_are_log_probabilities(variant):
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_bundle_round_trip(variant, tmp_path):
-    model, inputs = random_baseline(variant), batch_of_one_image(CONTROLS)
+    model, inputs = make_model(variant=variant), make_control_batch(controls=CONTROLS)
     save_bundle(tmp_path / "bundle", model, VOCABULARY)
     loaded = load_bundle(tmp_path / "bundle").model
     assert loaded.config == model.config
@@ -166,8 +167,10 @@ def test_bundle_round_trip(variant, tmp_path):
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_captions_have_no_chunks(variant):
-    captioner = Captioner(random_baseline(variant), VOCABULARY)
-    found = captioner.caption_inputs(batch_of_one_image(CONTROLS), CaptionOptions(beam_size=3, n_best=2, max_length=5))
+    captioner = Captioner(make_model(variant=variant), VOCABULARY)
+    found = captioner.caption_inputs(
+        make_control_batch(controls=CONTROLS), CaptionOptions(beam_size=3, n_best=2, max_length=5)
+    )
     assert [len(captions) for captions in found] == [2, 2, 2]
     assert all(caption.chunks == () for captions in found for caption in captions)
     assert all(word.text in VOCABULARY.words for word in found[0][0].words)
@@ -182,7 +185,7 @@ def region(seed: int) -> Region:
     [pytest.param("up_down", False, id="whole image"), pytest.param("controllable_up_down", True, id="control")],
 )
 def test_variants_that_ignore_the_control_see_all_detections(variant, uses_control):
-    model = random_baseline(variant)
+    model = make_model(variant=variant)
     detections = tuple(map(region, range(5)))
     requests = [
         RegionRequest(Control((RegionSet((detections[place],)),), ordered=True), detections) for place in (0, 4)
@@ -192,13 +195,13 @@ def test_variants_that_ignore_the_control_see_all_detections(variant, uses_contr
 
 
 def test_rejects_cover():
-    captioner = Captioner(random_baseline("up_down"), VOCABULARY)
+    captioner = Captioner(make_model(variant="up_down"), VOCABULARY)
     with pytest.raises(InputError, match="gate"):
-        captioner.caption_inputs(batch_of_one_image(CONTROLS), CaptionOptions(cover=True))
+        captioner.caption_inputs(make_control_batch(controls=CONTROLS), CaptionOptions(cover=True))
 
 
 def test_rejects_int8_and_reference_mode():
     with pytest.raises(InputError, match="got int8 weights"):
-        Captioner(random_baseline("fc_2k"), VOCABULARY, precision="int8")
+        Captioner(make_model(variant="fc_2k"), VOCABULARY, precision="int8")
     with pytest.raises(InputError, match="authors released no others"):
         CaptionerConfig(vocabulary_size=9, variant="fc_2k", mode="reference")

@@ -8,7 +8,7 @@ from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.models.baselines.ag_cvae import kl_divergence
 from sct.models.baselines.pos import POSConfig
-from tests.models.factories import CONTROLS, batch_of_one_image, random_baseline
+from tests.factories import CONTROLS, make_control_batch, make_model
 
 SLOTS = torch.zeros(3, 4, dtype=torch.long)
 TOKENS = torch.tensor([[2, 4, 5, 6, 3], [2, 5, 3, 1, 1], [2, 8, 5, 6, 7]])
@@ -18,14 +18,14 @@ VOCABULARY = Vocabulary.from_counts(
 
 
 def first_words(model, latents):
-    inputs = batch_of_one_image(CONTROLS)
+    inputs = make_control_batch(controls=CONTROLS)
     state = model.init_state(inputs, None if latents is None else torch.tensor(latents))
     return model.step(TOKENS[:, 0], SLOTS[:, 0], state).word_log_probs
 
 
 @pytest.mark.parametrize("variant", ["ag_cvae", "pos"])
 def test_latent_0_is_the_most_likely_and_others_differ(variant):
-    model = random_baseline(variant)
+    model = make_model(variant=variant)
     most_likely = first_words(model, None)
     torch.testing.assert_close(first_words(model, [0, 0, 0]), most_likely)
     other = first_words(model, [0, 1, 0])
@@ -36,17 +36,17 @@ def test_latent_0_is_the_most_likely_and_others_differ(variant):
 
 @pytest.mark.parametrize("variant", ["ag_cvae", "pos"])
 def test_latent_cost_is_at_the_first_step(variant):
-    model = random_baseline(variant)
-    forced = model.teacher_force(batch_of_one_image(CONTROLS), TOKENS, SLOTS, is_ground_truth=True)
+    model = make_model(variant=variant)
+    forced = model.teacher_force(make_control_batch(controls=CONTROLS), TOKENS, SLOTS, is_ground_truth=True)
     [cost] = forced.costs.values()
     assert (cost[:, 0] > 0).all()
     assert not cost[:, 1:].any()
-    assert not model.teacher_force(batch_of_one_image(CONTROLS), TOKENS, SLOTS).costs
+    assert not model.teacher_force(make_control_batch(controls=CONTROLS), TOKENS, SLOTS).costs
 
 
 def test_class_shares_are_equal_over_present_classes():
-    model = random_baseline("ag_cvae")
-    inputs = batch_of_one_image([[[0, 1], [2]], [[3]]])
+    model = make_model(variant="ag_cvae")
+    inputs = make_control_batch(controls=[[[0, 1], [2]], [[3]]])
     classes = model.region_classifier(inputs.regions).tolist()
     shares = model.class_shares(inputs)
     for row, regions in enumerate(([0, 1, 2], [3])):
@@ -63,14 +63,14 @@ def test_kl_divergence_agrees_with_torch():
 
 
 def test_nearest_template():
-    model = random_baseline("pos")  # templates: DNV DNVPDN N
+    model = make_model(variant="pos")  # templates: DNV DNVPDN N
     # a dog sleeps | dog | the dog sleeps on
     assert model.nearest_template(TOKENS).tolist() == [0, 2, 0]
 
 
 def test_steps_beyond_the_template_have_no_tag():
-    model = random_baseline("pos")
-    state = model.init_state(batch_of_one_image(CONTROLS))
+    model = make_model(variant="pos")
+    state = model.init_state(make_control_batch(controls=CONTROLS))
     for _ in range(8):  # longer than the longest template
         step = model.step(TOKENS[:, 1], SLOTS[:, 0], state)
         state = step.state
@@ -93,7 +93,7 @@ def test_rejects_tags_that_do_not_fit(changes, message):
 
 @pytest.mark.parametrize("variant", ["up_down", "fc_2k"])
 def test_rejects_latents_for_models_without(variant):
-    captioner = Captioner(random_baseline(variant), VOCABULARY)
+    captioner = Captioner(make_model(variant=variant), VOCABULARY)
     assert not captioner.has_latents
     with pytest.raises(InputError, match="has none"):
-        captioner.search(batch_of_one_image(CONTROLS), latents=torch.tensor([0, 1, 2]))
+        captioner.search(make_control_batch(controls=CONTROLS), latents=torch.tensor([0, 1, 2]))

@@ -6,14 +6,14 @@ import torch
 from sct.errors import InputError
 from sct.models.baselines.neural_baby_talk import NeuralBabyTalkConfig
 from sct.models.baselines.region_classifier import RegionClassifier
-from tests.models.factories import CONTROLS, batch_of_one_image, random_baseline
+from tests.factories import CONTROLS, make_control_batch, make_model
 
 TOKENS = torch.tensor([[2, 4, 6, 0, 3]] * 3)
 
 
 def pointing_model(vocab_score: float):
     """Model whose regions are all of class 0, with fillers 4 and 5; ``vocab_score`` is the score of the vocabulary."""
-    model = random_baseline("neural_baby_talk")
+    model = make_model(variant="neural_baby_talk")
     with torch.no_grad():
         model.region_classifier.weight.zero_()
         model.region_classifier.bias.copy_(torch.tensor([1.0, 0, 0, 0]))
@@ -30,15 +30,17 @@ def pointing_model(vocab_score: float):
 )
 def test_words_come_from_the_vocabulary_or_from_slot_fillers(vocab_score, slot_share):
     model = pointing_model(vocab_score)
-    step = model.step(TOKENS[:, 0], torch.zeros(3, dtype=torch.long), model.init_state(batch_of_one_image(CONTROLS)))
-    mixture = model.mixture_step(TOKENS[:, 0], model.init_state(batch_of_one_image(CONTROLS)))
+    step = model.step(
+        TOKENS[:, 0], torch.zeros(3, dtype=torch.long), model.init_state(make_control_batch(controls=CONTROLS))
+    )
+    mixture = model.mixture_step(TOKENS[:, 0], model.init_state(make_control_batch(controls=CONTROLS)))
     torch.testing.assert_close(mixture.filler_probs.sum((1, 2)), torch.full((3,), slot_share))
     filler_prob = step.word_log_probs.exp()[:, [4, 5]].sum(1)
     assert (filler_prob > 0.999).all() if slot_share else (filler_prob < 0.999).all()
 
 
 def test_slot_cost_is_that_of_not_filling_a_slot():
-    model, inputs = pointing_model(1.0), batch_of_one_image(CONTROLS)
+    model, inputs = pointing_model(1.0), make_control_batch(controls=CONTROLS)
     forced = model.teacher_force(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long))
     mixture = model.mixture_step(TOKENS[:, 0], model.init_state(inputs))
     filled = torch.where(mixture.context.filler_words == 4, mixture.filler_probs, 0.0).sum((1, 2))
@@ -51,7 +53,7 @@ def test_slot_cost_is_that_of_not_filling_a_slot():
 def test_regions_without_slot_fillers_are_never_chosen():
     model = pointing_model(-5.0)
     model.region_classifier.bias.copy_(torch.tensor([0, 0, 1.0, 0]))  # the third class has no fillers
-    mixture = model.mixture_step(TOKENS[:, 0], model.init_state(batch_of_one_image(CONTROLS)))
+    mixture = model.mixture_step(TOKENS[:, 0], model.init_state(make_control_batch(controls=CONTROLS)))
     assert not mixture.filler_probs.any()
     torch.testing.assert_close(mixture.vocab_log_prob, torch.zeros(3))
 
@@ -77,8 +79,8 @@ def test_rejects_bad_arguments():
     with pytest.raises(InputError, match="expected word ids"):
         NeuralBabyTalkConfig(vocabulary_size=9, variant="neural_baby_talk", slot_fillers="dog;cat")
     with pytest.raises(InputError, match="label smoothing"):
-        random_baseline("neural_baby_talk").teacher_force(
-            batch_of_one_image(CONTROLS), TOKENS, torch.zeros(3, 4, dtype=torch.long), label_smoothing=0.1
+        make_model(variant="neural_baby_talk").teacher_force(
+            make_control_batch(controls=CONTROLS), TOKENS, torch.zeros(3, 4, dtype=torch.long), label_smoothing=0.1
         )
     with pytest.raises(InputError, match="got 0 regions for 5 classes"):
         RegionClassifier(5, 3).fit(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long))

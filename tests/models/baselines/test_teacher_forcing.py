@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from sct.models.baselines.base import DeferredLSTM, LSTMLayer, LSTMState, zero_state
-from tests.models.factories import BASELINES, CONTROLS, batch_of_one_image, random_baseline
+from tests.factories import CONTROLS, make_control_batch, make_model
+from tests.models.variants import BASELINES
 
 WORDS = torch.tensor([[2, 4, 5, 6, 3, 1, 1, 1], [2, 7, 8, 3, 1, 1, 1, 1], [2, 6, 6, 4, 5, 7, 8, 3]])
 """Longer than the longest template of parts of speech."""
@@ -31,8 +32,8 @@ def stepped(model, inputs, words):
 def test_teacher_forcing_agrees_with_steps_in_values_and_gradients(
     variant, image_in_language_lstm, words, with_empty_control
 ):
-    model = random_baseline(variant, image_in_language_lstm=image_in_language_lstm).double()
-    inputs = batch_of_one_image(CONTROLS).to("cpu", torch.float64)
+    model = make_model(variant=variant, image_in_language_lstm=image_in_language_lstm).double()
+    inputs = make_control_batch(controls=CONTROLS).to("cpu", torch.float64)
     if with_empty_control:
         inputs.set_mask[1] = False
     forced = model.teacher_force(inputs, words, torch.zeros_like(words[:, 1:])).word_log_probs
@@ -50,7 +51,11 @@ def test_teacher_forcing_agrees_with_steps_in_values_and_gradients(
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_gradients_in_half_precision_are_close(variant):
-    model, inputs, slots = random_baseline(variant), batch_of_one_image(CONTROLS), torch.zeros_like(WORDS[:, 1:])
+    model, inputs, slots = (
+        make_model(variant=variant),
+        make_control_batch(controls=CONTROLS),
+        torch.zeros_like(WORDS[:, 1:]),
+    )
     exact = torch.autograd.grad(
         model.teacher_force(inputs, WORDS, slots).word_log_probs.sum(), model.vocab_projection.weight
     )[0]
@@ -66,9 +71,9 @@ def test_gradients_in_half_precision_are_close(variant):
 
 @pytest.mark.parametrize("variant", ["up_down", "neural_baby_talk", "pos"])
 def test_regions_are_gathered_once_while_rows_stay_the_same(variant):
-    model = random_baseline(variant)
+    model = make_model(variant=variant)
     tokens = torch.tensor([2, 2, 2])
-    first = model.step(tokens, torch.zeros_like(tokens), model.init_state(batch_of_one_image(CONTROLS))).state
+    first = model.step(tokens, torch.zeros_like(tokens), model.init_state(make_control_batch(controls=CONTROLS))).state
     assert first.rows is first.examples
     chosen = first.select(torch.tensor([1, 1, 0]))
     one = model.step(tokens, torch.zeros_like(tokens), chosen).state
@@ -78,8 +83,8 @@ def test_regions_are_gathered_once_while_rows_stay_the_same(variant):
 
 
 def test_encode_control_ignores_padding():
-    model = random_baseline("controllable_lstm").double()
-    inputs = batch_of_one_image(CONTROLS).to("cpu", torch.float64)
+    model = make_model(variant="controllable_lstm").double()
+    inputs = make_control_batch(controls=CONTROLS).to("cpu", torch.float64)
     inputs.set_mask[1] = False
     found = model.encode_control(inputs)
     assert not found[1].any()
@@ -91,7 +96,7 @@ def test_encode_control_ignores_padding():
 
 
 def test_padding_rows_do_not_affect_the_encoded_control():
-    model, inputs = random_baseline("controllable_lstm"), batch_of_one_image([[[0, 1], [2]], [[3]]])
+    model, inputs = make_model(variant="controllable_lstm"), make_control_batch(controls=[[[0, 1], [2]], [[3]]])
     expected = model.encode_control(inputs)
     inputs.regions[6] = torch.inf
     inputs.set_rows[~inputs.set_mask] = 6

@@ -1,4 +1,4 @@
-"""Tiny captioners made of random tables, and the simplest searches there are, to hold the real ones against."""
+"""Step models of random tables, and naive searches to compare with."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -23,9 +23,9 @@ class TableState:
 
 @dataclass(frozen=True)
 class TableModel:
-    """What comes next depends on the example, the region set pointed at, the previous word, and the time.
+    """Predictions depend on the example, the region set, the previous word and the time.
 
-    Without the time, captions that go round a circle of words in another order would score the same.
+    Without the time, permutations of a cycle of words would tie.
     """
 
     words: Tensor  # examples slots words words
@@ -44,15 +44,15 @@ class TableModel:
         words = self.words[place] + clock[:, :-2]
         return Step(words.log_softmax(-1), shift_log_probs, replace(state, pointer=pointer, time=state.time + 1))
 
-    def of(self, example):
-        """The model of one example alone."""
+    def of_example(self, example):
+        """Model of one example."""
         chosen = slice(example, example + 1)
         shifts = None if self.shifts is None else self.shifts[chosen]
         return TableModel(self.words[chosen], shifts, self.num_slots[chosen], self.clock[chosen])
 
 
 def random_model(seed, *, examples=3, slots=3, words=7, gate=True, spread=2.0, end_bias=0.0):
-    """Examples have between 1 and ``slots`` region sets; some like to shift and others to stay."""
+    """Model of examples with 1 to ``slots`` region sets and different preferences for shifting."""
     generator = torch.Generator().manual_seed(seed)
     tables = spread * torch.randn(examples, slots, words, words, generator=generator)
     tables[..., EOS] += end_bias
@@ -68,16 +68,16 @@ class Hypothesis:
     words: tuple[int, ...]
     shifts: tuple[int, ...]
     score: float
-    ended: bool
+    finished: bool
     state: TableState
 
-    def rank(self, settings):
-        return self.score / max(len(self.words), 1) ** settings.length_penalty
+    def rank(self, config):
+        return self.score / max(len(self.words), 1) ** config.length_penalty
 
 
-def ways_on(model, hypothesis, settings: SearchConfig):
-    """Every pair that may follow, in the order of word * 2 + shift."""
-    if hypothesis.ended and settings.freeze:
+def continuations(model, hypothesis, config: SearchConfig):
+    """All next pairs, in the order of word * 2 + shift."""
+    if hypothesis.finished and config.freeze_finished:
         return [hypothesis]
     token = hypothesis.words[-1] if hypothesis.words else BOS
     shift = hypothesis.shifts[-1] if hypothesis.shifts else STAY
@@ -86,10 +86,10 @@ def ways_on(model, hypothesis, settings: SearchConfig):
     shift_log_probs = [0.0] if step.shift_log_probs is None else step.shift_log_probs[0].tolist()
     found = []
     for word, action in product(range(len(word_log_probs)), range(len(shift_log_probs))):
-        if word == EOS and settings.freeze:
+        if word == EOS and config.freeze_finished:
             if action != STAY:
                 continue
-            cost = shift_log_probs[STAY] if settings.count_end_shift else 0.0
+            cost = shift_log_probs[STAY] if config.count_end_shift else 0.0
         else:
             cost = shift_log_probs[action]
         found.append(
@@ -97,42 +97,42 @@ def ways_on(model, hypothesis, settings: SearchConfig):
                 (*hypothesis.words, word),
                 (*hypothesis.shifts, action),
                 hypothesis.score + word_log_probs[word] + cost,
-                hypothesis.ended or word == EOS,
+                hypothesis.finished or word == EOS,
                 step.state,
             )
         )
     return found
 
 
-def naive_beam(model, settings: SearchConfig):
+def naive_beam(model, config: SearchConfig):
     """Joint beam search for a model of one example: all pairs of all hypotheses, sorted."""
     beam = [Hypothesis((), (), 0.0, False, model.init_state())]
-    for _ in range(settings.max_length):
-        candidates = [candidate for hypothesis in beam for candidate in ways_on(model, hypothesis, settings)]
-        beam = sorted(candidates, key=lambda hypothesis: -hypothesis.rank(settings))[: settings.beam_size]
+    for _ in range(config.max_length):
+        candidates = [candidate for hypothesis in beam for candidate in continuations(model, hypothesis, config)]
+        beam = sorted(candidates, key=lambda hypothesis: -hypothesis.rank(config))[: config.beam_size]
     return beam
 
 
-def every_caption(model, settings: SearchConfig):
-    """All captions there are, best first."""
+def all_captions(model, config: SearchConfig):
+    """All captions, best first."""
     captions = [Hypothesis((), (), 0.0, False, model.init_state())]
-    for _ in range(settings.max_length):
-        captions = [longer for caption in captions for longer in ways_on(model, caption, settings)]
-    return sorted(captions, key=lambda caption: -caption.rank(settings))
+    for _ in range(config.max_length):
+        captions = [longer for caption in captions for longer in continuations(model, caption, config)]
+    return sorted(captions, key=lambda caption: -caption.rank(config))
 
 
-def strip_special_tokens(found, example, place):
-    """The caption's words before its end token, as a list."""
+def caption_words(found, example, place):
+    """Words of a caption before EOS."""
     words = found.words[example, place][found.token_mask[example, place]].tolist()
     return words[:-1] if words and words[-1] == EOS else words
 
 
 def sets_with_words(words, shifts, num_slots):
-    """The region sets on which each word was said; the pointer moves after the word."""
-    pointer, said_on = 0, []
+    """Slot of each word; the pointer moves after the word."""
+    pointer, slots_of_words = 0, []
     for word, shift in zip(words, shifts, strict=True):
         if word == EOS:
             break
-        said_on.append(pointer)
+        slots_of_words.append(pointer)
         pointer = min(pointer + shift, num_slots - 1)
-    return said_on
+    return slots_of_words

@@ -1,0 +1,17 @@
+"""Model variants, modes and configs that tests are parametrised with."""
+
+import pytest
+
+VARIANTS = ["show_control_tell", "single_sentinel", "no_visual_sentinel"]
+MODES = ["paper", "reference"]
+ALL_CONFIGS = [
+    pytest.param({"variant": variant, "mode": mode, **more}, id=f"{variant}-{mode}{name}")
+    for variant in VARIANTS
+    for mode in MODES
+    for name, more in (
+        ("", {}),
+        ("-image in language LSTM", {"image_in_language_lstm": True}),
+        *([("-end slot", {"end_slot": True})] if mode == "paper" else []),
+    )
+]
+BASELINES = ["controllable_lstm", "controllable_up_down", "fc_2k", "up_down", "neural_baby_talk", "ag_cvae", "pos"]
