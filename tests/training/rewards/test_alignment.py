@@ -13,8 +13,8 @@ from sct.language.vocabulary import Vocabulary
 from sct.metrics.captions import pair_words
 from sct.metrics.noun_alignment import noun_alignment
 from sct.training.rewards import AlignmentReward, TokenSequences, strip_special_tokens
-from tests.training.rewards import plain_rewards
-from tests.training.rewards.plain_rewards import score
+from tests.training.rewards import reference_rewards
+from tests.training.rewards.reference_rewards import score
 
 MAN, BOY, DOG, RUNS = 4, 5, 6, 7
 VECTORS = {MAN: (1.0, 0.0), BOY: (0.8, 0.6), DOG: (0.0, -2.0)}
@@ -26,27 +26,27 @@ WORDS = st.lists(st.integers(0, NUM_WORDS - 1), max_size=9)
 @pytest.mark.parametrize(
     ("candidate", "reference", "expected"),
     [
-        pytest.param([], [], 0.0, id="no words at all"),
+        pytest.param([], [], 0.0, id="empty"),
         pytest.param([RUNS], [RUNS, RUNS], 0.0, id="no nouns"),
-        pytest.param([RUNS], [MAN, DOG], -1.0, id="a candidate without nouns"),
-        pytest.param([MAN], [RUNS], -1.0, id="a reference without nouns"),
-        pytest.param([MAN, RUNS, DOG], [MAN, DOG], 1.0, id="the same nouns"),
-        pytest.param([BOY], [MAN], 0.8, id="alike"),
-        pytest.param([BOY, DOG], [RUNS, MAN, DOG], (0.8 + 1) / 2, id="one alike and one the same"),
-        pytest.param([BOY], [DOG], -0.6, id="unlike, but better than two gaps"),
-        pytest.param([MAN, BOY], [BOY], (1 - 1) / 2, id="a gap and the same"),
-        pytest.param([MAN, MAN], [MAN], (1 - 1) / 2, id="a noun serves once"),
-        pytest.param([DOG, MAN], [MAN, DOG], 0.0, id="the wrong order: two cosines of 0"),
+        pytest.param([RUNS], [MAN, DOG], -1.0, id="candidate without nouns"),
+        pytest.param([MAN], [RUNS], -1.0, id="reference without nouns"),
+        pytest.param([MAN, RUNS, DOG], [MAN, DOG], 1.0, id="equal nouns"),
+        pytest.param([BOY], [MAN], 0.8, id="similar nouns"),
+        pytest.param([BOY, DOG], [RUNS, MAN, DOG], (0.8 + 1) / 2, id="one similar, one equal"),
+        pytest.param([BOY], [DOG], -0.6, id="dissimilar, but better than two gaps"),
+        pytest.param([MAN, BOY], [BOY], (1 - 1) / 2, id="gap and match"),
+        pytest.param([MAN, MAN], [MAN], (1 - 1) / 2, id="nouns match once"),
+        pytest.param([DOG, MAN], [MAN, DOG], 0.0, id="wrong order: two cosines of 0"),
     ],
 )
-def test_arithmetic(candidate, reference, expected):
+def test_alignment_reward(candidate, reference, expected):
     assert score(REWARD, [candidate], [[reference]]).tolist() == pytest.approx([expected], abs=1e-6)
     assert score(REWARD, [candidate], [[reference]], from_zero=True).tolist() == pytest.approx(
         [(1 + expected) / 2], abs=1e-6
     )
 
 
-def test_a_noun_without_vector_is_like_itself_alone():
+def test_noun_with_zero_vector_matches_itself_only():
     reward = AlignmentReward.from_vectors(torch.tensor([4, 5]), torch.tensor([[0.0, 0.0], [1.0, 0.0]]), NUM_WORDS)
     assert score(reward, [[4], [4]], [[[4]], [[5]]]).tolist() == [1.0, 0.0]
 
@@ -57,15 +57,16 @@ def test_no_nouns_at_all():
 
 
 @given(st.data(), st.lists(WORDS, min_size=1, max_size=4))
-def test_equals_a_plain_loop(data, candidates):
+def test_equals_the_definition(data, candidates):
     groups = [data.draw(st.lists(WORDS, min_size=1, max_size=3)) for _ in candidates]
     expected = [
-        plain_rewards.alignment(candidate, group, VECTORS) for candidate, group in zip(candidates, groups, strict=True)
+        reference_rewards.alignment(candidate, group, VECTORS)
+        for candidate, group in zip(candidates, groups, strict=True)
     ]
     assert score(REWARD, candidates, groups).tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_equals_the_exact_metric_on_10000_random_pairs():
+def test_equals_the_metric_on_10000_random_pairs():
     generator = random.Random(0)
     words = [f"w{number:02}" for number in range(40)]
     vocabulary = Vocabulary.from_counts({word: 100 - number for number, word in enumerate(words)}, min_count=1)
@@ -92,11 +93,11 @@ def test_equals_the_exact_metric_on_10000_random_pairs():
 
 
 @given(st.lists(WORDS, min_size=2, max_size=4), st.integers(0, 2**31))
-def test_neither_padding_nor_neighbours_matter(captions, seed):
-    plain_rewards.check_padding_and_neighbours(REWARD, captions, seed)
+def test_padding_and_batching_change_nothing(captions, seed):
+    reference_rewards.check_padding_and_batching(REWARD, captions, seed)
 
 
-def test_a_step_never_looks_at_the_data():
+def test_scoring_does_not_synchronise_with_the_device():
     references = REWARD.prepare(TokenSequences.from_lists([[MAN, DOG], [BOY]]))
     with FakeTensorMode(allow_non_fake_inputs=True):
         found = REWARD(
@@ -108,16 +109,16 @@ def test_a_step_never_looks_at_the_data():
 @pytest.mark.parametrize(
     ("words", "vectors", "message"),
     [
-        pytest.param([1], [[1.0]], "ids 1 to 1: expected 4 to 8", id="a special word"),
-        pytest.param([4, 9], [[1.0], [1.0]], "ids 4 to 9: expected 4 to 8", id="beyond the words"),
-        pytest.param([4], [[float("nan")]], "NaN", id="no number"),
+        pytest.param([1], [[1.0]], "noun ids from 1 to 1, expected 4 to 8", id="special token"),
+        pytest.param([4, 9], [[1.0], [1.0]], "noun ids from 4 to 9, expected 4 to 8", id="id out of range"),
+        pytest.param([4], [[float("nan")]], "NaN", id="NaN vector"),
     ],
 )
-def test_refuses_bad_nouns(words, vectors, message):
+def test_rejects_bad_nouns(words, vectors, message):
     with pytest.raises(InputError, match=message):
         AlignmentReward.from_vectors(torch.tensor(words), torch.tensor(vectors), NUM_WORDS)
 
 
-def test_refuses_references_beyond_the_table():
-    with pytest.raises(InputError, match="word id 9: expected 0 to 8"):
+def test_rejects_reference_ids_out_of_range():
+    with pytest.raises(InputError, match="word id 9, expected 0 to 8"):
         REWARD.prepare(TokenSequences.from_lists([[9]]))

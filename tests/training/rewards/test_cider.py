@@ -13,8 +13,8 @@ from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.training.rewards import CiderReward, InverseDocumentFrequencies, TokenSequences, strip_special_tokens
 from sct.training.rewards.ngrams import MAX_WORDS
-from tests.training.rewards import plain_rewards
-from tests.training.rewards.plain_rewards import score
+from tests.training.rewards import reference_rewards
+from tests.training.rewards.reference_rewards import score
 
 WORDS = st.lists(st.integers(4, 9), max_size=9)
 WORDS_OR_UNKNOWN = st.lists(st.sampled_from([UNK, 4, 5, 6, 7]), max_size=9)
@@ -27,39 +27,39 @@ def close(expected):
 @pytest.mark.parametrize(
     ("candidate", "reference", "expected"),
     [
-        pytest.param([], [], 0.0, id="no words at all"),
-        pytest.param([], [4, 5], 0.0, id="nothing said"),
-        pytest.param([4, 5], [], 0.0, id="nothing to say"),
-        pytest.param([4], [4], 2.5, id="one word: the same in one of four sizes"),
-        pytest.param([4, 5], [4, 5], 5.0, id="two words: the same in two of four"),
-        pytest.param([4, 5, 6, 7], [4, 5, 6, 7], 10.0, id="the same"),
-        pytest.param([7, 6, 5, 4], [4, 5, 6, 7], 2.5, id="the same words backwards"),
+        pytest.param([], [], 0.0, id="empty"),
+        pytest.param([], [4, 5], 0.0, id="empty candidate"),
+        pytest.param([4, 5], [], 0.0, id="empty reference"),
+        pytest.param([4], [4], 2.5, id="one word: equal in one of four sizes"),
+        pytest.param([4, 5], [4, 5], 5.0, id="two words: equal in two of four sizes"),
+        pytest.param([4, 5, 6, 7], [4, 5, 6, 7], 10.0, id="equal"),
+        pytest.param([7, 6, 5, 4], [4, 5, 6, 7], 2.5, id="reversed"),
         pytest.param([8, 9], [4, 5], 0.0, id="nothing in common"),
-        pytest.param([UNK], [UNK], 0.0, id="an unknown word is not another one"),
-        pytest.param([99], [99], 2.5, id="a word that no document has"),
+        pytest.param([UNK], [UNK], 0.0, id="unknown words do not match"),
+        pytest.param([99], [99], 2.5, id="word of no document"),
     ],
 )
-def test_arithmetic(candidate, reference, expected):
+def test_cider_reward(candidate, reference, expected):
     documents = [[4, 5, 6, 7], [8, 9]]  # each word is in one of the two, so all n-grams weigh log 2
     reward = CiderReward(InverseDocumentFrequencies.from_captions(TokenSequences.from_lists(documents)))
     assert score(reward, [candidate], [[reference]]).tolist() == close([expected])
 
 
-def test_a_word_of_all_documents_weighs_nothing():
+def test_words_of_all_documents_have_weight_zero():
     reward = CiderReward(InverseDocumentFrequencies.from_captions(TokenSequences.from_lists([[4, 5], [4, 6]])))
     assert score(reward, [[4]], [[[4]]]).tolist() == [0.0]
 
 
 @given(st.data(), st.lists(WORDS_OR_UNKNOWN, min_size=1, max_size=8))
-def test_equals_a_plain_loop(data, documents):
+def test_equals_the_definition(data, documents):
     owners = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(documents), max_size=len(documents)))
     candidates = data.draw(st.lists(WORDS_OR_UNKNOWN, min_size=1, max_size=4))
     groups = [data.draw(st.lists(WORDS_OR_UNKNOWN, min_size=1, max_size=3)) for _ in candidates]
     numbers = None if owners is None else torch.tensor(owners)
     reward = CiderReward(InverseDocumentFrequencies.from_captions(TokenSequences.from_lists(documents), numbers))
-    frequencies, count = plain_rewards.document_frequencies(documents, owners)
+    frequencies, count = reference_rewards.document_frequencies(documents, owners)
     expected = [
-        plain_rewards.cider_d(candidate, group, frequencies, count)
+        reference_rewards.cider_d(candidate, group, frequencies, count)
         for candidate, group in zip(candidates, groups, strict=True)
     ]
     assert score(reward, candidates, groups).tolist() == close(expected)
@@ -73,7 +73,7 @@ def random_captions(generator, count, longest=20):
     ]
 
 
-def test_equals_the_exact_metric_on_10000_random_pairs():
+def test_equals_the_metric_on_10000_random_pairs():
     generator = random.Random(0)
     groups = [random_captions(generator, generator.randint(1, 3)) for _ in range(10_000)]
     candidates = [
@@ -96,24 +96,24 @@ def test_equals_the_exact_metric_on_10000_random_pairs():
     torch.testing.assert_close(counted_here, found, atol=1e-6, rtol=0)
 
 
-def test_a_table_of_other_words_leaves_out_what_the_vocabulary_lacks():
+def test_ngrams_outside_the_vocabulary_are_dropped():
     frequencies = DocumentFrequencies.from_captions(["a dog runs", "a dog", "a cat", "the okapi", "an okapi"])
     vocabulary = Vocabulary.from_counts({"a": 3, "dog": 2}, min_count=1)
     reward = CiderReward.from_document_frequencies(frequencies, vocabulary)
-    assert len(reward.weights.ngrams) - 1 == 3  # a, dog, a dog
-    weights = reward.weights.look_up(torch.tensor([4 + 1, 5 + 1, 99]))
+    assert len(reward.idf.ngrams) - 1 == 3  # a, dog, a dog
+    weights = reward.idf.look_up(torch.tensor([4 + 1, 5 + 1, 99]))
     assert weights.exp().tolist() == pytest.approx([5 / 3, 5 / 2, 5])
 
 
 @given(st.lists(WORDS, min_size=2, max_size=4), st.integers(0, 2**31))
-def test_neither_padding_nor_neighbours_matter(captions, seed):
+def test_padding_and_batching_change_nothing(captions, seed):
     reward = CiderReward(
         InverseDocumentFrequencies.from_captions(TokenSequences.from_lists([[4, 5, 6], [4, 7, 8], [9]]))
     )
-    plain_rewards.check_padding_and_neighbours(reward, captions, seed)
+    reference_rewards.check_padding_and_batching(reward, captions, seed)
 
 
-def test_samples_share_a_row():
+def test_samples_may_share_a_reference_row():
     reward = CiderReward(InverseDocumentFrequencies.from_captions(TokenSequences.from_lists([[4, 5, 6], [7, 8]])))
     references = reward.prepare(TokenSequences.from_lists([[4, 5, 6], [7, 8]]))
     found = reward(TokenSequences.from_lists([[4, 5], [4, 6], [7, 8]]), references, torch.tensor([[0], [0], [1]]))
@@ -122,7 +122,7 @@ def test_samples_share_a_row():
     )
 
 
-def test_a_step_never_looks_at_the_data():
+def test_scoring_does_not_synchronise_with_the_device():
     captions = TokenSequences.from_lists([[4, 5, 6], [7, 8]])
     reward = CiderReward(InverseDocumentFrequencies.from_captions(captions))
     references = reward.prepare(captions)
@@ -134,17 +134,17 @@ def test_a_step_never_looks_at_the_data():
 @pytest.mark.parametrize(
     ("captions", "message"),
     [
-        pytest.param([], "no documents", id="no captions"),
-        pytest.param([[-1]], "word id -1: expected 0", id="below 0"),
-        pytest.param([[MAX_WORDS]], f"word id {MAX_WORDS}", id="too many words"),
-        pytest.param([[4] * 1000], "1000 words long: expected at most", id="too long"),
+        pytest.param([], "got no caption", id="no captions"),
+        pytest.param([[-1]], "word id -1, expected 0", id="negative id"),
+        pytest.param([[MAX_WORDS]], f"word id {MAX_WORDS}", id="id out of range"),
+        pytest.param([[4] * 1000], "captions of 1000 words, expected at most", id="too long"),
     ],
 )
-def test_refuses_captions_that_cannot_be_packed(captions, message):
+def test_rejects_captions_that_cannot_be_packed(captions, message):
     with pytest.raises(InputError, match=message):
         InverseDocumentFrequencies.from_captions(TokenSequences.from_lists(captions))
 
 
-def test_refuses_more_documents_than_there_are():
+def test_rejects_counts_above_the_number_of_documents():
     with pytest.raises(InputError, match="in 3 of 2 documents"):
         InverseDocumentFrequencies.from_counts(torch.tensor([5]), torch.tensor([3]), 2)

@@ -1,4 +1,4 @@
-"""Rewards of 10,000 real captions, each by another of its image, as training gives them."""
+"""Torch rewards equal the numpy metrics on 10,000 COCO captions, each scored against another of its image."""
 
 from pathlib import Path
 
@@ -15,18 +15,24 @@ from sct.metrics.captions import pair_words
 from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.metrics.noun_alignment import noun_alignment
-from sct.training.rewards import CiderReward, InverseDocumentFrequencies, TokenSequences, strip_special_tokens
+from sct.training.rewards import (
+    AlignmentReward,
+    CiderReward,
+    InverseDocumentFrequencies,
+    TokenSequences,
+    strip_special_tokens,
+)
 
 COCO = Path(__file__).parents[4] / "shared" / "data" / "coco-layout" / "val.parquet"
 NUM_PAIRS = 10_000
-LONGEST = 20
+MAX_LENGTH = 20
 
 
 @pytest.fixture(scope="module")
 def captions():
-    """Words of five captions an image, one image after the other."""
+    """Words of five captions per image."""
     if not COCO.is_file():
-        pytest.skip("there are no COCO captions beside the project: expected ../shared/data/coco-layout/val.parquet")
+        pytest.skip("no COCO captions: expected ../shared/data/coco-layout/val.parquet")
     parquet = pytest.importorskip("pyarrow.parquet")
     texts = parquet.read_table(COCO, columns=["captions"]).column("captions").to_pylist()
     return [tokenize(text) for group in texts for text in group[:5]]
@@ -42,39 +48,39 @@ def vocabulary(captions):
 
 
 @pytest.fixture(scope="module")
-def said(captions, vocabulary):
-    """What a captioner of frequent words would have to say for each caption, and its ids."""
+def candidates(captions, vocabulary):
+    """Captions restricted to frequent words, as ids and as words."""
     frequent = vocabulary.with_min_count(5)
-    ids = [frequent.encode(words)[:LONGEST] for words in captions[:NUM_PAIRS]]
+    ids = [frequent.encode(words)[:MAX_LENGTH] for words in captions[:NUM_PAIRS]]
     assert sum(UNK in row for row in ids) > 100
-    tokens = torch.full((NUM_PAIRS, LONGEST + 1), EOS)
+    tokens = torch.full((NUM_PAIRS, MAX_LENGTH + 1), EOS)
     for row, words in enumerate(ids):
         tokens[row, : len(words)] = torch.tensor(words, dtype=torch.long)
-    sentences = strip_special_tokens(tokens, collapse=False)
+    sequences = strip_special_tokens(tokens, collapse=False)
     texts = [[SPECIAL_TOKENS[UNK] if word == UNK else frequent.words[word] for word in row] for row in ids]
-    return sentences, texts
+    return sequences, texts
 
 
-def rows_of_others():
-    """The next caption of the same five."""
+def reference_rows():
+    """The next caption of the same image."""
     rows = torch.arange(NUM_PAIRS)
     return (rows - rows % 5 + (rows + 1) % 5)[:, None]
 
 
-def check(reward, metric, captions, vocabulary, said):
-    sentences, texts = said
-    rows = rows_of_others()
+def check(reward, metric, captions, vocabulary, candidates):
+    sequences, texts = candidates
+    rows = reference_rows()
     references = reward.prepare(TokenSequences.from_lists([vocabulary.encode(words) for words in captions[:NUM_PAIRS]]))
     pairs = pair_words(texts, [[captions[row]] for row in rows[:, 0].tolist()])
     expected = torch.from_numpy(metric(pairs).per_caption)
     assert expected.std() > 0.1
     for start in range(0, NUM_PAIRS, 500):
         part = slice(start, start + 500)
-        found = reward(TokenSequences(sentences.words[part], sentences.lengths[part]), references, rows[part])
+        found = reward(TokenSequences(sequences.words[part], sequences.lengths[part]), references, rows[part])
         torch.testing.assert_close(found.double(), expected[part], atol=1e-4, rtol=0)
 
 
-def test_cider_with_each_caption_a_document(captions, vocabulary, said):
+def test_cider_with_captions_as_documents(captions, vocabulary, candidates):
     frequencies = DocumentFrequencies.from_words(captions)
     counted = CiderReward(
         InverseDocumentFrequencies.from_captions(
@@ -82,12 +88,12 @@ def test_cider_with_each_caption_a_document(captions, vocabulary, said):
         )
     )
     reward = CiderReward.from_document_frequencies(frequencies, vocabulary)
-    assert torch.equal(counted.weights.ngrams, reward.weights.ngrams)
-    torch.testing.assert_close(counted.weights.weights, reward.weights.weights)
-    check(reward, lambda pairs: cider_d(pairs, frequencies), captions, vocabulary, said)
+    assert torch.equal(counted.idf.ngrams, reward.idf.ngrams)
+    torch.testing.assert_close(counted.idf.idf, reward.idf.idf)
+    check(reward, lambda pairs: cider_d(pairs, frequencies), captions, vocabulary, candidates)
 
 
-def test_cider_with_each_image_a_document(captions, vocabulary, said):
+def test_cider_with_images_as_documents(captions, vocabulary, candidates):
     groups = [captions[start : start + 5] for start in range(0, len(captions), 5)]
     frequencies = DocumentFrequencies.from_references(pair_words([[]] * len(groups), groups))
     check(
@@ -95,11 +101,11 @@ def test_cider_with_each_image_a_document(captions, vocabulary, said):
         lambda pairs: cider_d(pairs, frequencies),
         captions,
         vocabulary,
-        said,
+        candidates,
     )
 
 
-def test_alignment(captions, vocabulary, said):
+def test_alignment(captions, vocabulary, candidates):
     try:
         table = NounTable.from_nouns(majority_nouns(captions[:2000]), load_vectors())
     except InputError as error:
@@ -110,5 +116,5 @@ def test_alignment(captions, vocabulary, said):
         lambda pairs: noun_alignment(pairs, table),
         captions,
         vocabulary,
-        said,
+        candidates,
     )
