@@ -1,4 +1,4 @@
-"""A small vision encoder for tests, with real features: the mean colour of a box and its position."""
+"""Vision encoder for tests that encodes the mean colour and the geometry of a box."""
 
 import json
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class ColourVision:
 
 
 class ColourImage(EncodedImage):
-    """Keeps the pixels and computes colours of boxes when asked."""
+    """Keeps the pixels and computes colours of boxes on demand."""
 
     def __init__(self, image: LoadedImage, feature_size: int) -> None:
         self._image = image
@@ -80,11 +80,11 @@ class ColourImage(EncodedImage):
         return part.reshape(-1, 3).mean(axis=0) / 255
 
 
-def quartered(*colours: tuple[int, int, int], width: int = 40, height: int = 20) -> np.ndarray:
-    """An image whose quarters, row by row, have these colours."""
+def paint_quarters(*colours: tuple[int, int, int], width: int = 40, height: int = 20) -> np.ndarray:
+    """Pixels of an image whose quarters, row by row, have these colours."""
     pixels = np.full((height, width, 3), 128, np.uint8)
-    for place, colour in enumerate(colours):
-        row, column = divmod(place, 2)
+    for index, colour in enumerate(colours):
+        row, column = divmod(index, 2)
         rows = slice(row * height // 2, (row + 1) * height // 2)
         pixels[rows, column * width // 2 : (column + 1) * width // 2] = colour
     return pixels

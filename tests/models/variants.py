@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.factories import BASELINE_CONFIGS
+
 VARIANTS = ["show_control_tell", "single_sentinel", "no_visual_sentinel"]
 MODES = ["paper", "reference"]
 ALL_CONFIGS = [
@@ -14,4 +16,4 @@ ALL_CONFIGS = [
         *([("-end slot", {"end_slot": True})] if mode == "paper" else []),
     )
 ]
-BASELINES = ["controllable_lstm", "controllable_up_down", "fc_2k", "up_down", "neural_baby_talk", "ag_cvae", "pos"]
+BASELINES = list(BASELINE_CONFIGS)

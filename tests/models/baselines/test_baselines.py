@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from sct.captioner.bundle import load_bundle, save_bundle
-from sct.captioner.captioner import Captioner, CaptionOptions, RegionRequest
+from sct.captioner.captioner import Captioner
 from sct.captioner.collate import collate_requests
+from sct.captioner.requests import CaptionOptions, RegionRequest
 from sct.decoding import SearchConfig, beam_search, greedy, sample
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.models.config import CaptionerConfig
 from sct.regions import Box, Control, Region, RegionSet
-from tests.factories import CONTROLS, VOCABULARY_SIZE, make_control_batch, make_model
+from tests.factories import BASELINE_VOCABULARY_SIZE, CONTROLS, make_control_batch, make_model
 from tests.models.variants import BASELINES
 
 TOKENS = torch.tensor([[2, 4, 5, 6, 3], [2, 7, 8, 3, 1], [2, 6, 6, 4, 5]])
@@ -39,7 +40,7 @@ def test_steps_have_words_and_no_shifts(variant, image_in_language_lstm):
     assert state.example.tolist() == [0, 1, 2]
     step = model.step(torch.tensor([2, 2, 2]), torch.tensor([0, 1, 0]), state)
     assert step.shift_log_probs is None
-    assert step.word_log_probs.shape == (3, VOCABULARY_SIZE)
+    assert step.word_log_probs.shape == (3, BASELINE_VOCABULARY_SIZE)
     torch.testing.assert_close(step.word_log_probs.exp().sum(1), torch.ones(3))
 
 
@@ -127,14 +128,14 @@ def test_depends_on_order_and_regions_as_its_paper_says(variant, depends_on_orde
 @pytest.mark.parametrize("variant", BASELINES)
 def test_exhaustive_beam_finds_the_best_caption(variant):
     model, inputs = make_model(variant=variant, seed=4), make_control_batch(controls=CONTROLS[:1])
-    settings = SearchConfig(max_length=3, beam_size=VOCABULARY_SIZE**3, n_best=1)
+    settings = SearchConfig(max_length=3, beam_size=BASELINE_VOCABULARY_SIZE**3, n_best=1)
     found = beam_search(model.for_inference(), model.for_inference().init_state(inputs), settings)
     best = (-torch.inf, ())
-    for words in product(range(VOCABULARY_SIZE), repeat=3):
+    for words in product(range(BASELINE_VOCABULARY_SIZE), repeat=3):
         if 3 in words[:-1]:
             continue  # shorter captions follow below
         best = max(best, (stepped(model, inputs, torch.tensor([[2, *words]])).sum().item(), words))
-    for words in [(3,), *((word, 3) for word in range(VOCABULARY_SIZE) if word != 3)]:
+    for words in [(3,), *((word, 3) for word in range(BASELINE_VOCABULARY_SIZE) if word != 3)]:
         best = max(best, (stepped(model, inputs, torch.tensor([[2, *words]])).sum().item(), words))
     score, words = best
     assert found.scores.item() == pytest.approx(score, abs=1e-4)

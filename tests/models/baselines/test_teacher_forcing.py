@@ -32,7 +32,7 @@ def stepped(model, inputs, words):
 def test_teacher_forcing_agrees_with_steps_in_values_and_gradients(
     variant, image_in_language_lstm, words, with_empty_control
 ):
-    model = make_model(variant=variant, image_in_language_lstm=image_in_language_lstm).double()
+    model = make_model(variant=variant, image_in_language_lstm=image_in_language_lstm).double().requires_grad_()
     inputs = make_control_batch(controls=CONTROLS).to("cpu", torch.float64)
     if with_empty_control:
         inputs.set_mask[1] = False
@@ -51,11 +51,8 @@ def test_teacher_forcing_agrees_with_steps_in_values_and_gradients(
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_gradients_in_half_precision_are_close(variant):
-    model, inputs, slots = (
-        make_model(variant=variant),
-        make_control_batch(controls=CONTROLS),
-        torch.zeros_like(WORDS[:, 1:]),
-    )
+    model, inputs = make_model(variant=variant).requires_grad_(), make_control_batch(controls=CONTROLS)
+    slots = torch.zeros_like(WORDS[:, 1:])
     exact = torch.autograd.grad(
         model.teacher_force(inputs, WORDS, slots).word_log_probs.sum(), model.vocab_projection.weight
     )[0]

@@ -16,8 +16,8 @@ from sct.training.captioner.config import CaptionerRecipe, ModelConfig, Optimize
 from sct.training.captioner.model_init import new_model
 from sct.training.captioner.trainer import train_captioner
 from sct.training.metric_logger import read_metrics
-from tests.models.variants import BASELINES
 from tests.factories import make_noun_dataset, make_recipe
+from tests.models.variants import BASELINES
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 SIZES = {"word_size": 24, "hidden_size": 24, "attention_size": 12, "feature_size": 32, "min_count": 1}
