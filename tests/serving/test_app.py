@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sct.captioner.captioner import CaptionOptions
+from sct.captioner.requests import CaptionOptions
 from sct.regions.images import load_image
 from sct.serving.multipart import image_id
 from tests.serving.helpers import (
@@ -60,7 +60,7 @@ def test_captions_equal_those_of_the_library(client, captioner):
 
 
 def _request(data, regions, *, ordered=True):
-    from sct.captioner.captioner import ImageRequest
+    from sct.captioner.requests import ImageRequest
     from sct.regions.parsing import as_control
 
     return ImageRequest(load_image(data), as_control(regions, ordered=ordered))

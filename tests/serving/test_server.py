@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sct.captioner.captioner import CaptionOptions
+from sct.captioner.requests import CaptionOptions
 from sct.errors import InputError
 from sct.regions import Box, Region
 from sct.serving.app import make_app
