@@ -129,7 +129,7 @@ def test_default_output_folder(tiny, bundle, tmp_path, capsys, monkeypatch):
         pytest.param(["--oracle", "0"], "--oracle", id="no captions"),
         pytest.param(["--control", "none", "--length-penalty", "-1"], "--length-penalty", id="negative length penalty"),
         pytest.param(
-            ["--control", "none", "--length-penalty", "inf"], "length_penalty is inf", id="infinite length penalty"
+            ["--control", "none", "--length-penalty", "inf"], "got length_penalty inf", id="infinite length penalty"
         ),
         pytest.param(
             ["--control", "none", "--length-penalty", "1", "--reference"],

@@ -133,7 +133,7 @@ def test_reference_mode_cleans_references(captioner, tmp_path, source, expected)
     [
         pytest.param({"metrics": ("B4", "x")}, "got unknown metric 'x'", id="metric"),
         pytest.param({"batch_size": 0}, "got batch_size 0", id="batch size"),
-        pytest.param({"length_penalty": -1.0}, "length_penalty is -1.0: expected 0", id="negative length penalty"),
+        pytest.param({"length_penalty": -1.0}, "got length_penalty -1.0, expected 0", id="negative length penalty"),
         pytest.param(
             {"length_penalty": 1.0, "reference": True},
             "authors' search has none",

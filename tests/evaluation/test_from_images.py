@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sct.captioner.captioner import CaptionOptions
+from sct.captioner.requests import CaptionOptions
 from sct.errors import InputError
 from sct.evaluation.config import EvaluationConfig
 from sct.evaluation.evaluate import Evaluator

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sct.captioner.captioner import CaptionOptions
+from sct.captioner.requests import CaptionOptions
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
 from sct.evaluation.oracle import make_image_samples, oracle_captions

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sct.captioner.captioner import CaptionOptions
 from sct.captioner.collate import collate_samples
+from sct.captioner.requests import CaptionOptions
 from sct.data.samples import Sample, make_samples
 from sct.errors import InputError
 from sct.evaluation.predict import DatasetSorter, length_buckets, predict, sort_samples
