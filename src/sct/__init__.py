@@ -1,14 +1,15 @@
-"""Show, Control and Tell: captions whose noun chunks are each grounded on a region you point at."""
+"""Show, Control and Tell: captions whose noun chunks are each grounded on a region of the user's choice."""
 
 from typing import TYPE_CHECKING, Any
 
 from sct._version import __version__ as __version__
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.errors import InputError
-from sct.regions import Control, Region, RegionSet
+from sct.regions.records import Control, Region, RegionSet
 
 if TYPE_CHECKING:
-    from sct.captioner.captioner import Captioner, CaptionOptions, ImageRequest, RegionRequest, load
+    from sct.captioner.captioner import Captioner, load
+    from sct.captioner.requests import CaptionOptions, ImageRequest, ProposalSelection, RegionRequest
     from sct.drawing.notebook import show
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "GroundedCaption",
     "ImageRequest",
     "InputError",
+    "ProposalSelection",
     "Region",
     "RegionRequest",
     "RegionSet",
@@ -27,11 +29,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch only when it is asked for: reading and making datasets does without."""
-    if name in ("CaptionOptions", "RegionRequest", "Captioner", "ImageRequest", "load"):
+    """Import lazily what needs torch or Pillow, which preparing datasets does without."""
+    if name in ("Captioner", "load"):
         from sct.captioner import captioner  # noqa: PLC0415
 
         return getattr(captioner, name)
+    if name in ("CaptionOptions", "ImageRequest", "ProposalSelection", "RegionRequest"):
+        from sct.captioner import requests  # noqa: PLC0415
+
+        return getattr(requests, name)
     if name == "show":
         from sct.drawing.notebook import show  # noqa: PLC0415
 

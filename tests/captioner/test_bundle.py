@@ -330,9 +330,9 @@ def test_length_penalty_may_be_a_whole_number(tmp_path):
 @pytest.mark.parametrize(
     ("mode", "power", "message"),
     [
-        pytest.param("paper", -1.0, "length_penalty is -1.0: expected 0 (off) to 10", id="negative"),
-        pytest.param("paper", float("nan"), "length_penalty is nan", id="not a number"),
-        pytest.param("paper", float("inf"), "length_penalty is inf", id="infinite"),
+        pytest.param("paper", -1.0, "got length_penalty -1.0, expected 0 (off) to 10", id="negative"),
+        pytest.param("paper", float("nan"), "got length_penalty nan", id="not a number"),
+        pytest.param("paper", float("inf"), "got length_penalty inf", id="infinite"),
         pytest.param("reference", 1.0, "expected 0 in reference mode", id="the authors' search"),
     ],
 )
@@ -348,10 +348,10 @@ def test_save_refuses_bad_length_penalties(mode, power, message, tmp_path):
     [
         pytest.param("paper", "[decoding]", "'length_penalty' is missing", id="empty"),
         pytest.param(
-            "paper", "[decoding]\nlength_penalty = -0.5", "length_penalty is -0.5: expected 0 (off)", id="negative"
+            "paper", "[decoding]\nlength_penalty = -0.5", "got length_penalty -0.5, expected 0 (off)", id="negative"
         ),
-        pytest.param("paper", "[decoding]\nlength_penalty = nan", "length_penalty is nan", id="not a number"),
-        pytest.param("paper", "[decoding]\nlength_penalty = inf", "length_penalty is inf", id="infinite"),
+        pytest.param("paper", "[decoding]\nlength_penalty = nan", "got length_penalty nan", id="not a number"),
+        pytest.param("paper", "[decoding]\nlength_penalty = inf", "got length_penalty inf", id="infinite"),
         pytest.param(
             "paper", f"[decoding]\nlength_penalty = 1{'0' * 400}", "expected 0 (off) to 10", id="past all floats"
         ),

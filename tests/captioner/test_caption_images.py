@@ -9,8 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from sct.captioner.captioner import Captioner, CaptionOptions, ImageRequest, RegionRequest
-from sct.captioner.requests import ProposalSelection
+from sct.captioner.captioner import Captioner
+from sct.captioner.requests import CaptionOptions, ImageRequest, ProposalSelection, RegionRequest
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.language.word_vectors import WordVectors

@@ -11,8 +11,8 @@ import torch
 
 import sct
 from sct.captioner.bundle import load_bundle, save_bundle
-from sct.captioner.captioner import CaptionOptions, RegionRequest
 from sct.captioner.collate import collate_requests
+from sct.captioner.requests import CaptionOptions, RegionRequest
 from sct.decoding import SearchConfig, beam_search
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary

@@ -8,7 +8,7 @@ import torch
 
 import sct
 from sct.captioner.bundle import add_sorter, load_bundle, save_bundle
-from sct.captioner.captioner import CaptionOptions, RegionRequest
+from sct.captioner.requests import CaptionOptions, RegionRequest
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.language.word_vectors import WordVectors

@@ -283,7 +283,10 @@ def _parse_length_penalty(content: Mapping[str, Any], config: CaptionerConfig, p
 
 
 def _check_length_penalty(value: float, config: CaptionerConfig, source: object) -> None:
-    check_length_penalty(value, f"{source}: length_penalty")
+    try:
+        check_length_penalty(value)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
     if value and config.mode == "reference":
         raise InputError(
             f"{source}: length_penalty is {value}, expected 0 in reference mode: the authors' search has none"

@@ -1,4 +1,4 @@
-"""The command line: one file per verb, each a thin shell over an importable function."""
+"""The command line: one module per command, each a thin shell over importable functions."""
 
 import sys
 from collections.abc import Sequence

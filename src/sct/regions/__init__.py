@@ -1,4 +1,4 @@
-"""Where in an image: boxes, regions, controls, and the store of region features."""
+"""Boxes, regions, controls and stored region features; numpy only."""
 
 from sct.regions.records import Box, Control, Region, RegionSet
 from sct.regions.store import RegionBatch, RegionStore, StoredRegions
