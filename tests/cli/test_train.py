@@ -1,4 +1,4 @@
-"""``sct train`` as a person meets it: what it says and writes, how it is stopped and goes on."""
+"""``sct train``: output, errors, signals and resuming."""
 
 import io
 import json
@@ -13,9 +13,9 @@ import pytest
 
 from sct.captioner.bundle import load_bundle
 from sct.cli.main import run
-from sct.training.captioner.config import load_recipe
-from sct.training.captioner.trainer import TrainingReport
-from sct.training.metric_logger import Progress, read_journal
+from sct.training.captioner.config import CaptionerRecipe
+from sct.training.captioner.trainer import CaptionerReport
+from sct.training.metric_logger import Progress, read_metrics
 
 ROOT = Path(__file__).parents[2]
 TINY_RECIPE = ROOT / "recipes" / "tiny.toml"
@@ -33,20 +33,20 @@ def arguments(tiny, tmp_path):
     return ["train", str(TINY_RECIPE), f"data={tiny}", f"out={tmp_path / 'run'}", "device.accelerator=cpu"]
 
 
-def test_a_run_reports_in_words_and_goes_on_in_json(arguments, tmp_path, capsys):
+def test_train_reports_and_resumes(arguments, tmp_path, capsys):
     assert run([*arguments, "max_steps=2"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith(f"{tmp_path / 'run'}: 2 steps, 0.67 epochs, ")  # 30 captions, 10 a step
+    assert out.startswith(f"{tmp_path / 'run'}: 2 steps, 0.67 epochs, ")  # 30 captions, 10 per step
     assert f"best validation CIDEr {json.loads(_last_line(tmp_path))['C']:.1f}: {tmp_path / 'run'}/best\n" in out
     assert " step 2, epoch 0.67, " in err
     assert run([*arguments, "max_steps=3", "--resume", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["step"], report["epochs"], report["finished"]) == (3, 1.0, True)
-    steps = [line["step"] for line in read_journal(tmp_path / "run") if line["kind"] == "validation"]
+    steps = [line["step"] for line in read_metrics(tmp_path / "run") if line["kind"] == "validation"]
     assert steps == [2, 3]
-    assert load_recipe(tmp_path / "run" / "recipe.toml").max_steps == 3
+    assert CaptionerRecipe.load(tmp_path / "run" / "recipe.toml").max_steps == 3
     for name in ("best", "last"):
-        assert load_bundle(tmp_path / "run" / name).captioner.config.hidden_size == 64
+        assert load_bundle(tmp_path / "run" / name).model.config.hidden_size == 64
 
 
 def _last_line(tmp_path: Path) -> str:
@@ -54,17 +54,17 @@ def _last_line(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("overrides", "message"),
     [
-        pytest.param(["batchsize=5"], "did you mean batch_size?", id="an unknown setting"),
-        pytest.param(["batch_size"], "'batch_size' sets nothing: expected key=value", id="a word without a value"),
-        pytest.param(["objective.stage=cider"], "name the bundle to start from", id="nothing to start from"),
-        pytest.param(["--resume"], "there is no run to go on with: leave --resume out", id="nothing to go on with"),
-        pytest.param(["data=nowhere"], "nowhere is not there", id="no dataset"),
+        pytest.param(["batchsize=5"], "did you mean batch_size?", id="unknown setting"),
+        pytest.param(["batch_size"], "got 'batch_size', expected key=value", id="override without a value"),
+        pytest.param(["objective.stage=cider"], "name the bundle to start from", id="self-critical from scratch"),
+        pytest.param(["--resume"], "there is no run to resume: leave out --resume", id="nothing to resume"),
+        pytest.param(["data=nowhere"], "nowhere does not exist", id="no dataset"),
     ],
 )
-def test_an_error_is_one_line(arguments, words, message, capsys):
-    assert run([*arguments, *words]) == 2
+def test_errors_are_one_line(arguments, overrides, message, capsys):
+    assert run([*arguments, *overrides]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("sct: ")
@@ -72,39 +72,39 @@ def test_an_error_is_one_line(arguments, words, message, capsys):
     assert message in err
 
 
-def test_a_missing_recipe_is_one_line(capsys):
+def test_missing_recipe(capsys):
     assert run(["train", "nowhere.toml"]) == 2
     assert capsys.readouterr().err.startswith("sct: nowhere.toml does not exist")
 
 
-def test_a_run_that_is_there_is_not_written_over(arguments, tmp_path, capsys):
+def test_existing_run_is_not_overwritten(arguments, tmp_path, capsys):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "metrics.jsonl").write_text("{}\n")
     assert run(arguments) == 2
-    assert "go on with --resume" in capsys.readouterr().err
+    assert "resume it with --resume" in capsys.readouterr().err
 
 
-def test_a_process_that_is_not_the_first_says_nothing(arguments, monkeypatch, capsys):
+def test_other_ranks_print_nothing(arguments, monkeypatch, capsys):
     monkeypatch.setenv("RANK", "1")
-    monkeypatch.setattr("sct.training.captioner.trainer.train", lambda *_, show, **__: show(None))
+    monkeypatch.setattr("sct.training.run.train_recipe", lambda *_, on_progress, **__: on_progress(None))
     assert run(arguments) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_terminal_shows_one_line_that_is_written_over(arguments, monkeypatch):
+def test_terminal_shows_one_progress_line(arguments, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    def train(*_, show, **__) -> TrainingReport:
-        show(Progress(step=1, epoch=0.5))
+    def train_recipe(*_, on_progress, **__) -> CaptionerReport:
+        on_progress(Progress(step=1, epoch=0.5))
         logging.getLogger("sct.training").info("validated")
-        show(Progress(step=2, epoch=1.0))
-        return TrainingReport(
-            out="o", step=2, epochs=1.0, seconds=61.0, best_score=None, finished=True, reason="it has reached its end"
+        on_progress(Progress(step=2, epoch=1.0))
+        return CaptionerReport(
+            out="o", step=2, epochs=1.0, seconds=61.0, best_score=None, finished=True, reason="the recipe is complete"
         )
 
-    monkeypatch.setattr("sct.training.captioner.trainer.train", train)
+    monkeypatch.setattr("sct.training.run.train_recipe", train_recipe)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     assert run(arguments) == 0
@@ -114,7 +114,7 @@ def test_a_terminal_shows_one_line_that_is_written_over(arguments, monkeypatch):
     assert "step 1, epoch 0.50" in terminal.getvalue()
 
 
-def test_sigterm_saves_and_resume_goes_on(arguments, tmp_path, capsys):
+def test_sigterm_saves_and_resume_continues(arguments, tmp_path, capsys):
     command = [sys.executable, "-c", "import sct.cli; sct.cli.main()", *arguments, "max_epochs=100000", "patience=0"]
     child = subprocess.Popen(
         command,
@@ -124,14 +124,14 @@ def test_sigterm_saves_and_resume_goes_on(arguments, tmp_path, capsys):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert child.stderr is not None
-    while "step" not in (line := child.stderr.readline()):  # it has begun
-        assert line, "it ended by itself"
+    while "step" not in (line := child.stderr.readline()):  # training has started
+        assert line, "training ended by itself"
     child.send_signal(signal.SIGTERM)
     out, err = child.communicate()
     assert child.returncode == 0, err
-    assert "go on with --resume" in out
+    assert "continue with --resume" in out
     step = int(out.split(": ")[1].split(" steps")[0].replace(",", ""))
     assert run([*arguments, "patience=0", f"max_steps={step + 1}", "--resume", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["step"] == step + 1
-    steps = [line["step"] for line in read_journal(tmp_path / "run") if line["kind"] == "train"]
+    steps = [line["step"] for line in read_metrics(tmp_path / "run") if line["kind"] == "train"]
     assert steps == sorted(set(steps))

@@ -185,8 +185,8 @@ def test_help_names_the_multi_seed_systems(capsys):
 @pytest.mark.parametrize(
     ("folder", "message"),
     [
-        pytest.param("nowhere", "nowhere is not there: ", id="no folder"),
-        pytest.param("empty", "empty holds no whole dataset", id="an empty folder"),
+        pytest.param("nowhere", "nowhere does not exist: ", id="no folder"),
+        pytest.param("empty", "empty has no complete dataset", id="an empty folder"),
     ],
 )
 def test_missing_dataset(table, folder, message, tmp_path, capsys):
