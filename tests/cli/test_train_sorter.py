@@ -1,4 +1,4 @@
-"""A sorter as a person meets it: trained by ``sct train``, put into a bundle, asked by ``sct evaluate``."""
+"""Sorters on the command line: ``sct train`` with and without a bundle, and ``sct evaluate --control set``."""
 
 import json
 from pathlib import Path
@@ -27,30 +27,30 @@ def tiny(tmp_path_factory):
 @pytest.fixture(scope="module")
 def bundle(tiny):
     dataset = Dataset.open(tiny)
-    vocabulary = dataset.vocabulary.cut(2)
+    vocabulary = dataset.vocabulary.with_min_count(2)
     torch.manual_seed(1)
     sizes = {"feature_size": 6, "word_size": 5, "hidden_size": 7, "attention_size": 4}
     network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))
-    save_bundle(tiny.parent / "bare", network, vocabulary, encoder=LayoutEncoder(dataset.table.classes, 6))
-    return tiny.parent / "bare"
+    save_bundle(tiny.parent / "without_sorter", network, vocabulary, encoder=LayoutEncoder(dataset.table.classes, 6))
+    return tiny.parent / "without_sorter"
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=[path.stem for path in RECIPES])
-def test_every_recipe_trains(recipe, tiny, tmp_path, capsys):
-    words = [f"data={tiny}", f"out={tmp_path / 'run'}", "max_epochs=1"]
-    assert run(["train", str(recipe), *words]) == 0
+def test_recipe_files_train(recipe, tiny, tmp_path, capsys):
+    overrides = [f"data={tiny}", f"out={tmp_path / 'run'}", "max_epochs=1"]
+    assert run(["train", str(recipe), *overrides]) == 0
     out, _ = capsys.readouterr()
     assert out.startswith(f"{tmp_path / 'run'}: ")
     assert "  val          accuracy " in out
-    assert run(["train", str(recipe), *words, "--resume", "--json"]) == 0
+    assert run(["train", str(recipe), *overrides, "--resume", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["finished"]
     assert report["val"]["controls"] > 0
 
 
-def test_a_set_is_evaluated_with_the_sorter_of_the_bundle_or_another(tiny, bundle, tmp_path, capsys):
-    words = [f"data={tiny}", f"out={tmp_path / 'run'}", f"from={bundle}", "kind=class_order"]
-    assert run(["train", str(RECIPES[0]), *words]) == 0
+def test_evaluate_uses_the_bundles_or_another_sorter(tiny, bundle, tmp_path, capsys):
+    overrides = [f"data={tiny}", f"out={tmp_path / 'run'}", f"from={bundle}", "kind=class_order"]
+    assert run(["train", str(RECIPES[0]), *overrides]) == 0
     best = tmp_path / "run" / "best"
     assert load_bundle(best).sorter is not None
     capsys.readouterr()
@@ -66,18 +66,18 @@ def test_a_set_is_evaluated_with_the_sorter_of_the_bundle_or_another(tiny, bundl
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("overrides", "message"),
     [
         pytest.param(["kind=bubble"], "kind is 'bubble'", id="unknown kind"),
-        pytest.param(["kind=probability"], "the regions have no scores", id="no scores"),
-        pytest.param(["objective.stage=cross_entropy"], "unknown setting 'objective.stage'", id="a captioner's setting"),
+        pytest.param(["kind=detection_probability"], "the regions have no detection scores", id="no scores"),
+        pytest.param(["objective.stage=cross_entropy"], "unknown setting 'objective.stage'", id="captioner setting"),
         pytest.param(["features=nowhere"], "nowhere", id="no store"),
         pytest.param(["vectors=nowhere.txt"], "nowhere.txt does not exist", id="no vectors"),
         pytest.param(["from=nowhere", "kind=class_order"], "nowhere does not exist", id="no bundle"),
     ],
 )
-def test_bad_recipes_are_one_line_and_exit_code_2(words, message, tiny, tmp_path, capsys):
-    assert run(["train", str(RECIPES[0]), f"data={tiny}", f"out={tmp_path / 'run'}", *words]) == 2
+def test_bad_recipes_exit_with_code_2(overrides, message, tiny, tmp_path, capsys):
+    assert run(["train", str(RECIPES[0]), f"data={tiny}", f"out={tmp_path / 'run'}", *overrides]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err.splitlines()[-1]

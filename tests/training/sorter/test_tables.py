@@ -1,4 +1,4 @@
-"""From captions to the controls that a sorter learns from."""
+"""Controls of a dataset's captions as sorter inputs."""
 
 import numpy as np
 import pytest
@@ -10,41 +10,41 @@ from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.regions import Box, Region
 from sct.sorting.batches import extract_caption_controls, table_from_dataset
-from tests.training.sorter.sorter_runs import annotated, write_images
+from tests.training.sorter.sorter_datasets import make_annotated_image, write_images
 
 REGIONS = [Region(Box(1, 2, 3, 6), "dog"), Region(Box(0, 0, 10, 20)), Region(Box(5, 5, 6, 6), "traffic light", 0.5)]
 VECTORS = WordVectors("two numbers", {"dog": 0, "traffic": 1, "light": 2}, np.array([[1, 0], [0, 1], [2, 1]], "f4"))
 
 
 def dataset(tmp_path, *captions, split="train"):
-    return Dataset.open(write_images(tmp_path / "data", [annotated("1", split, captions, REGIONS)])).table
+    return Dataset.open(write_images(tmp_path / "data", [make_annotated_image("1", split, captions, REGIONS)])).table
 
 
 @pytest.mark.parametrize(
     ("captions", "split", "controls"),
     [
         pytest.param([], "train", [], id="no captions"),
-        pytest.param([[[0]]], "train", [], id="one set is always in order"),
-        pytest.param([[[2], [0, 1]]], "train", [((2,), (0, 1))], id="in the order of mention"),
-        pytest.param([[[2], [0], [2], [1]]], "train", [((2,), (0,), (1,))], id="named twice: where it is named first"),
-        pytest.param([[[2], [], [0]]], "train", [((2,), (0,))], id="training passes over a chunk without a region"),
-        pytest.param([[[2], [], [0]]], "val", [], id="val leaves such a caption out"),
-        pytest.param([[[0], [1], [2], [0, 1]]], "train", [], id="more sets than there are places"),
-        pytest.param([[[0], [1]], [[1], [0]]], "val", [((0,), (1,)), ((1,), (0,))], id="every caption counts"),
+        pytest.param([[[0]]], "train", [], id="single sets are skipped"),
+        pytest.param([[[2], [0, 1]]], "train", [((2,), (0, 1))], id="order of mention"),
+        pytest.param([[[2], [0], [2], [1]]], "train", [((2,), (0,), (1,))], id="first of two mentions"),
+        pytest.param([[[2], [], [0]]], "train", [((2,), (0,))], id="training skips chunks without a region"),
+        pytest.param([[[2], [], [0]]], "val", [], id="val skips their captions"),
+        pytest.param([[[0], [1], [2], [0, 1]]], "train", [], id="too many sets"),
+        pytest.param([[[0], [1]], [[1], [0]]], "val", [((0,), (1,)), ((1,), (0,))], id="all captions"),
     ],
 )
-def test_controls_of_captions(captions, split, controls, tmp_path):
-    found = extract_caption_controls(dataset(tmp_path, *captions, split=split), split, max_sets=3)
-    assert list(found.controls) == controls
-    assert len(found) == len(controls)
+def test_extract_caption_controls(captions, split, controls, tmp_path):
+    extracted = extract_caption_controls(dataset(tmp_path, *captions, split=split), split, max_sets=3)
+    assert list(extracted.controls) == controls
+    assert len(extracted) == len(controls)
 
 
-def test_refuses_an_unknown_split(tmp_path):
+def test_rejects_an_unknown_split(tmp_path):
     with pytest.raises(InputError, match="no split 'test'"):
         extract_caption_controls(dataset(tmp_path, [[0], [1]]), "test")
 
 
-def test_lays_controls_out(tmp_path):
+def test_table_from_dataset(tmp_path):
     table = table_from_dataset(dataset(tmp_path, [[0], [1]]), [0, 0], [((2,), (0, 1)), ((1,),)], VECTORS)
     assert len(table) == 2
     inputs = table.batch(np.arange(2)).inputs
@@ -54,17 +54,17 @@ def test_lays_controls_out(tmp_path):
     np.testing.assert_allclose(inputs.positions[0], [0.2, 0.2, 0.2, 0.2])  # (1 + 3) / 2 / 10, (2 + 6) / 2 / 20, ...
     assert inputs.set_rows[0].tolist() == [[2, 2], [0, 1]]
     assert inputs.set_mask[0].tolist() == [[True, False], [True, True]]
-    assert inputs.scores is None, "only one of them has a score"
+    assert inputs.scores is None, "not all regions have a score"
 
 
-def test_takes_features_of_the_right_regions(tmp_path):
-    images = [annotated(name, "train", [[[0], [1]]], REGIONS) for name in ("1", "2")]
+def test_table_from_dataset_selects_features(tmp_path):
+    images = [make_annotated_image(name, "train", [[[0], [1]]], REGIONS) for name in ("1", "2")]
     table = Dataset.open(write_images(tmp_path / "data", images)).table
 
-    def features(expected):
-        assert list(expected) == [1]
-        return ImageFeatures(torch.arange(5.0)[:, None], np.array([2]), torch.zeros(1, 1))  # other rows before them
+    def features(images):
+        assert list(images) == [1]
+        return ImageFeatures(torch.arange(5.0)[:, None], np.array([2]), torch.zeros(1, 1))  # preceded by other rows
 
-    found = table_from_dataset(table, [1], [((2,), (0,))], VECTORS, features=features)
-    inputs = found.batch(np.arange(1)).inputs
+    control_table = table_from_dataset(table, [1], [((2,), (0,))], VECTORS, features=features)
+    inputs = control_table.batch(np.arange(1)).inputs
     assert inputs.features[inputs.set_rows[0, :, 0], 0].tolist() == [4, 2]

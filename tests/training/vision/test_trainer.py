@@ -9,6 +9,7 @@ from sct.data.dataset import Dataset
 from sct.errors import InputError
 from sct.regions.images import load_image
 from sct.training.metric_logger import read_metrics
+from sct.training.run_dir import RunDir
 from sct.training.vision.augment import augment, no_augmentation
 from sct.training.vision.config import VisionRecipe
 from sct.training.vision.targets import build_targets
@@ -24,38 +25,39 @@ def painted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _recipe(data: Path, out: Path, **changes) -> VisionRecipe:
     settings = {
-        "side": 84, "width": 48, "heads": 2, "depth": 2, "feature_size": 32, "epochs": 40, "batch_size": 10,
+        "image_size": 84, "width": 48, "heads": 2, "depth": 2, "feature_size": 32, "epochs": 40, "batch_size": 10,
         "min_class_count": 1, "min_word_count": 1, "validate_every": 40, "learning_rate": 4e-3,
         "backbone_learning_rate": 4e-3, "layer_decay": 1.0, "drop_path": 0.0, "device": "cpu",
     }  # fmt: skip
     return VisionRecipe(data=str(data), out=str(out), **(settings | changes))
 
 
-def test_targets_say_what_people_said(painted: Path) -> None:
+def test_build_targets(painted: Path) -> None:
     targets = build_targets(Dataset.open(painted).table, min_class_count=1, min_word_count=1)
-    assert set(targets.names) == {"ball", "box"}
-    assert set(targets.words) == {"ball", "box"}  # "a" and "near" say nothing of looks
+    assert set(targets.class_names) == {"ball", "box"}
+    assert set(targets.words) == {"ball", "box"}  # "a" and "near" are not visual
     assert targets.is_region.sum(1).tolist() == [2] * 40
-    assert (targets.region_names.sum(1) == 1).all()
+    assert (targets.region_classes.sum(1) == 1).all()
     assert (targets.region_words.sum(1) == 1).all()
     assert (targets.boxes[targets.is_region] <= 1).all()
 
 
-def test_it_learns_to_name_and_find_what_it_never_saw(painted: Path, tmp_path: Path) -> None:
+def test_learns_to_classify_and_detect_unseen_images(painted: Path, tmp_path: Path) -> None:
     report = train_vision(_recipe(painted, tmp_path / "run"))
     assert report.val is not None
-    assert report.val["right_names"] > 0.9  # by chance it is half
-    assert report.val["found_10"] > 0.8
+    assert report.val["class_accuracy"] > 0.9  # chance level 0.5
+    assert report.val["proposal_recall_10"] > 0.8
     kinds = [line["kind"] for line in read_metrics(tmp_path / "run")]
     assert {"train", "validation"} == set(kinds)
-    eye = load_vision(tmp_path / "run" / "vision.safetensors")
+    encoder = load_vision(tmp_path / "run" / "vision.safetensors")
     dataset = Dataset.open(painted)
     image = next(image for image in dataset if image.split == "val")
-    [sight] = eye.look([load_image(dataset.image_path(image))], [[region.box for region in image.regions]])
-    assert [region.class_name for region in sight.regions] == [region.class_name for region in image.regions]
+    [encoded] = encoder.encode([load_image(dataset.image_path(image))])
+    regions = encoded.regions([region.box for region in image.regions])
+    assert [region.class_name for region in regions] == [region.class_name for region in image.regions]
 
 
-def test_a_run_is_not_written_over(painted: Path, tmp_path: Path) -> None:
+def test_rejects_a_directory_with_a_run(painted: Path, tmp_path: Path) -> None:
     train_vision(_recipe(painted, tmp_path, epochs=1))
     with pytest.raises(InputError, match="holds a run already"):
         train_vision(_recipe(painted, tmp_path))
@@ -64,50 +66,51 @@ def test_a_run_is_not_written_over(painted: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"images": "nowhere"}, "images of the dataset are not in 'nowhere'"),
+        ({"image_folder": "nowhere"}, "images of the dataset are not in 'nowhere'"),
         ({"backbone": "nowhere.safetensors"}, "does not exist"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0"),
-        ({"device": "tpu"}, "device is 'tpu'"),
         ({"heads": 0}, "heads is 0"),
-        ({"heads": 5}, "width is 48, for heads=5"),
-        ({"side": 28}, "side is 28: expected 42 or more"),
+        ({"heads": 5}, "width is 48 and heads is 5"),
+        ({"image_size": 28}, "image_size is 28: expected 42 or more"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0"),
         ({"min_class_count": 1000}, "lower min_class_count"),
     ],
-    ids=["images", "backbone", "rate", "device", "no heads", "heads", "side", "decay", "no names"],
+    ids=["images", "backbone", "learning rate", "no heads", "heads", "image size", "decay", "no classes"],
 )
-def test_bad_settings_are_refused(painted: Path, tmp_path: Path, changes: dict, message: str) -> None:
+def test_rejects_bad_settings(painted: Path, tmp_path: Path, changes: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         train_vision(_recipe(painted, tmp_path, **changes))
-    assert not (tmp_path / "recipe.toml").exists()  # so that it can be begun there once it is mended
+    RunDir.create(tmp_path, _recipe(painted, tmp_path)).close()  # a corrected recipe may use the directory
 
 
-def test_a_backbone_that_does_not_fit_is_refused(painted: Path, tmp_path: Path) -> None:
+def test_rejects_a_backbone_of_another_size(painted: Path, tmp_path: Path) -> None:
     save_file({"class_token": torch.zeros(3)}, tmp_path / "other.safetensors")
-    with pytest.raises(InputError, match="does not fit the transformer"):
+    with pytest.raises(InputError, match="does not fit the ViT"):
         train_vision(_recipe(painted, tmp_path / "run", backbone=str(tmp_path / "other.safetensors")))
 
 
-def test_the_recipe_of_the_default_model_loads() -> None:
-    recipe = VisionRecipe.load(Path(__file__).parents[3] / "recipes" / "vision" / "flickr8k.toml")
-    assert recipe.task == "sight"
+def test_recipe_file_loads() -> None:
+    path = Path(__file__).parents[3] / "recipes" / "vision" / "flickr8k.toml"
+    assert VisionRecipe.load(path).task == "vision"
+    with pytest.raises(InputError, match="device is 'tpu': expected 'auto', 'cpu' or 'cuda'"):
+        VisionRecipe.load(path, ["device=tpu"])
 
 
 def _squares(count: int = 64) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Black images with a white box each."""
+    """Black images with one white box."""
     boxes = torch.tensor([[[0.25, 0.5, 0.5, 0.75]]]).repeat(count, 1, 1)
     pixels = torch.zeros(count, 3, 64, 64, dtype=torch.uint8)
     pixels[:, :, 32:48, 16:32] = 255
     return pixels, boxes, torch.ones(count, 1, dtype=torch.bool)
 
 
-def test_boxes_follow_what_is_done_to_the_image() -> None:
+def test_augment_moves_boxes_with_pixels() -> None:
     torch.manual_seed(1)
     pixels, boxes, is_region = _squares()
-    view = augment(pixels, boxes, is_region)
-    assert view.is_seen.any()
-    for image, box, is_seen in zip(view.pixels, view.boxes[:, 0], view.is_seen[:, 0], strict=True):
-        if not is_seen:
+    batch = augment(pixels, boxes, is_region)
+    assert batch.visible.any()
+    for image, box, visible in zip(batch.pixels, batch.boxes[:, 0], batch.visible[:, 0], strict=True):
+        if not visible:
             continue
         bright = image.mean(0)
         bright = bright > (bright.min() + bright.max()) / 2
@@ -116,7 +119,7 @@ def test_boxes_follow_what_is_done_to_the_image() -> None:
         torch.testing.assert_close(found.float(), box, atol=0.035, rtol=0)
 
 
-def test_some_are_mirrored_and_none_that_may_not_be() -> None:
+def test_augment_flips_only_images_that_may_be_flipped() -> None:
     torch.manual_seed(1)
     pixels, boxes, is_region = _squares()
     assert set(augment(pixels, boxes, is_region, crop=False).boxes[:, 0, 0].tolist()) == {0.25, 0.5}
@@ -127,8 +130,8 @@ def test_some_are_mirrored_and_none_that_may_not_be() -> None:
     ) == {0.25}
 
 
-def test_a_plain_view_changes_nothing() -> None:
+def test_no_augmentation_changes_nothing() -> None:
     pixels, boxes, is_region = _squares(2)
-    view = no_augmentation(pixels, boxes, is_region)
-    assert torch.equal(view.boxes, boxes)
-    assert len(view.pixels.unique()) == 6  # black and white, each in three channels
+    batch = no_augmentation(pixels, boxes, is_region)
+    assert torch.equal(batch.boxes, boxes)
+    assert len(batch.pixels.unique()) == 6  # black and white, each in three channels

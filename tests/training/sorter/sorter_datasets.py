@@ -1,4 +1,4 @@
-"""A dataset whose captions name what is larger first, and sorter recipes that learn it in a moment."""
+"""Datasets for sorters: captions given as region sets, and one that mentions wider regions first."""
 
 from pathlib import Path
 
@@ -9,20 +9,19 @@ from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.table import build_table, merge_tables
 from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
-from sct.training.sorter.config import SorterRecipe
 
 NAMES = ("boy", "dog", "ball", "traffic light")
 
 
-def annotated(image_id, split, captions, regions) -> AnnotatedImage:
-    """A caption is a list of the region sets that its chunks name; an empty one is a chunk without a region."""
-    said = []
+def make_annotated_image(image_id, split, captions, regions) -> AnnotatedImage:
+    """Image with captions given as lists of region sets; an empty set is a chunk without a region."""
+    records = []
     for sets in captions:
         words = tuple(f"word{number}" for number in range(len(sets)))
         chunks = tuple(Chunk(None, tuple(members)) for members in sets)
-        said.append(Caption(" ".join(words), words, tuple(range(len(sets))), chunks))
+        records.append(Caption(" ".join(words), words, tuple(range(len(sets))), chunks))
     return AnnotatedImage(
-        image_id=image_id, split=split, width=10, height=20, regions=tuple(regions), captions=tuple(said)
+        image_id=image_id, split=split, width=10, height=20, regions=tuple(regions), captions=tuple(records)
     )
 
 
@@ -38,18 +37,13 @@ def write_images(folder: Path, images) -> Path:
     return folder
 
 
-def write_by_size(folder: Path) -> Path:
-    """Three regions an image; the caption names them from the widest to the narrowest."""
+def write_width_dataset(folder: Path) -> Path:
+    """Three regions per image, mentioned from the widest to the narrowest."""
     random = np.random.default_rng(0)
     images = []
     for number in range(100):
         widths = random.permutation([1.0, 4.0, 8.0])
         regions = [Region(Box(0.5, 1, 0.5 + width, 9), str(random.choice(NAMES))) for width in widths]
         order = [[int(place)] for place in np.argsort(-widths)]
-        images.append(annotated(f"{number}", "val" if number % 5 == 4 else "train", [order], regions))
+        images.append(make_annotated_image(f"{number}", "val" if number % 5 == 4 else "train", [order], regions))
     return write_images(folder, images)
-
-
-def sorter_recipe(data: Path, out: Path, **changes) -> SorterRecipe:
-    settings = {"max_epochs": 3, "batch_size": 10, "learning_rate": 0.01, "patience": 0} | changes
-    return SorterRecipe(data=str(data), out=str(out), **settings)
