@@ -109,7 +109,9 @@ def test_cached_features_of_some_images(table):
 
 
 def test_cached_features_from_regions():
-    regions = [[Region(Box(0, 0, 1, 1), feature=np.full(SIZE, float(value))) for value in image] for image in ([1, 2], [3])]
+    regions = [
+        [Region(Box(0, 0, 1, 1), feature=np.full(SIZE, float(value))) for value in image] for image in ([1, 2], [3])
+    ]
     found = CachedFeatures.from_regions(regions, [np.full(SIZE, 5.0), np.full(SIZE, 6.0)])([1, 0])
     assert found.first_row.tolist() == [2, 0]
     assert found.regions[:, 0].tolist() == [1, 2, 3]

@@ -101,9 +101,7 @@ BAD = [
     pytest.param(with_mention(phrase="A girl"), "is 'A boy', but the phrase is 'A girl'", id="another phrase"),
     pytest.param(with_mention(phrase=5), "got phrase '5'", id="a phrase that is a number"),
     pytest.param(with_mention(boxes=[[1, 2, 10**400, 40]]), "not made of numbers", id="a corner of 400 digits"),
-    pytest.param(
-        with_mention(boxes=[[5, 2, 5.0000001, 40]]), "inverted or empty", id="empty in single precision"
-    ),
+    pytest.param(with_mention(boxes=[[5, 2, 5.0000001, 40]]), "inverted or empty", id="empty in single precision"),
     pytest.param(with_mention(boxes=[]), "has no boxes", id="a mention without boxes"),
     pytest.param(with_mention(boxes=[[30, 2, 1, 40]]), "inverted", id="an inverted box"),
     pytest.param(with_mention(boxes=[[1, 2, 30]]), "has 3 numbers", id="a missing corner"),
