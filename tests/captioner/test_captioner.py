@@ -150,12 +150,12 @@ def test_bad_controls_are_refused(captioner, make, message):
             {"banned_words": ("okapi",)}, "'okapi' is not among the 12 words of the vocabulary", id="an unknown word"
         ),
         pytest.param({"cover": True, "max_length": 2}, "region sets", id="too short to cover"),
-        pytest.param({"beam_size": 0}, "beam_size is 0", id="no beam"),
-        pytest.param({"n_best": 9}, "n_best is 9", id="more than a beam holds"),
-        pytest.param({"length_penalty": float("nan")}, "length_penalty is nan", id="not a number"),
-        pytest.param({"length_penalty": -1.0}, "length_penalty is -1.0: expected 0", id="a negative power"),
+        pytest.param({"beam_size": 0}, "got beam_size 0", id="no beam"),
+        pytest.param({"n_best": 9}, "got n_best 9", id="more than the beam"),
+        pytest.param({"length_penalty": float("nan")}, "got length_penalty nan", id="not a number"),
+        pytest.param({"length_penalty": -1.0}, "got length_penalty -1.0, expected 0", id="negative"),
         pytest.param(
-            {"length_penalty": 60.0}, r"length_penalty is 60.0: expected 0 \(off\) to 10", id="no number any more"
+            {"length_penalty": 60.0}, r"got length_penalty 60.0, expected 0 \(off\) to 10", id="too large"
         ),
         pytest.param(
             {"length_penalty": 1.0, "reference_search": True},
