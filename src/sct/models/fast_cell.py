@@ -438,7 +438,8 @@ def _unroll(model: ShowControlTell, batch: ControlBatch, words: Tensor, slots: T
 
 def _stack(outputs: list[CellOutput]) -> CellOutput:
     """Outputs of all steps as rows, all captions at the first step first."""
-    first, states = outputs[0], [output.state for output in outputs]
+    states = [output.state for output in outputs]
+    visual_scores = [output.visual_score for output in outputs if output.visual_score is not None]
     return CellOutput(
         RecurrentState(
             torch.cat([state.attention_hidden for state in states]),
@@ -448,9 +449,9 @@ def _stack(outputs: list[CellOutput]) -> CellOutput:
         ),
         torch.cat([output.query for output in outputs]),
         torch.cat([output.region_scores for output in outputs]),
-        None if first.visual_score is None else torch.cat([output.visual_score for output in outputs]),
+        torch.cat(visual_scores) if visual_scores else None,
         None,
-        first.attention_weights,
+        outputs[-1].attention_weights,  # not needed of all
     )
 
 

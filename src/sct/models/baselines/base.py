@@ -1,7 +1,7 @@
 """Base classes of the baselines: captioners without a gate, built from LSTM layers."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -200,16 +200,17 @@ class InferenceCopy:
         weights = {name: weight.detach().to(dtype, copy=True) for name, weight in model.state_dict().items()}
         self._model.load_state_dict(weights, assign=True)
         self._model.eval()
+        self._init_state: Callable[..., Any] = self._model.init_state
 
     @torch.inference_mode()
     def init_state(self, batch: ControlBatch, latents: Int[Tensor, " examples"] | None = None) -> Any:
         """State before the first word, one row per example."""
         batch = batch.to(batch.image.device, self.dtype)
         if latents is None:
-            return self._model.init_state(batch)
+            return self._init_state(batch)
         if not self.has_latents:
             raise InputError(f"got latents for variant {self.config.variant!r}, which has none: leave them out")
-        return self._model.init_state(batch, latents)
+        return self._init_state(batch, latents)
 
     @torch.inference_mode()
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
