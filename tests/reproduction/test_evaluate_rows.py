@@ -110,7 +110,7 @@ def test_a_damaged_bundle_fails_its_row(copy, data):
     shutil.rmtree(copy / "runs" / OURS / "evaluation")
     (copy / "runs" / OURS / "best" / "weights.safetensors").write_bytes(b"nothing")
     made = reproduce(TABLE, make_config(copy, data), discard)
-    assert "weights.safetensors is cut short" in made.failures()[OURS]
+    assert "weights.safetensors is damaged" in made.failures()[OURS]
     assert first_figures(made)["controllable_up_down"]["C"] is not None
 
 
