@@ -13,8 +13,8 @@ from sct.vision.hub_backbone import HubBackbone
 from sct.vision.hub_loading import load_backbone
 from sct.vision.preprocess import normalize
 from tests.tiny_hub import (
-    IMAGENET_STD,
-    MEAN,
+    IMAGE_MEAN,
+    IMAGE_STD,
     save_backbone,
     save_convolutions,
     save_detector,
@@ -73,7 +73,7 @@ def test_feature_map_equals_that_of_the_model_after_its_own_normalisation(tmp_pa
     folder = save_backbone(tmp_path / "dino")
     pixels = _pixels(56)
     model = library.Dinov2Backbone.from_pretrained(folder).eval()
-    normalized = (pixels / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(IMAGENET_STD).view(3, 1, 1)
+    normalized = (pixels / 255 - torch.tensor(IMAGE_MEAN).view(3, 1, 1)) / torch.tensor(IMAGE_STD).view(3, 1, 1)
     with torch.no_grad():
         expected = model(normalized).feature_maps[-1]
     torch.testing.assert_close(_network(folder).encode_pixels(normalize(pixels)), expected, atol=1e-4, rtol=1e-4)

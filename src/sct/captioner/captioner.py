@@ -154,7 +154,7 @@ class Captioner:
         if not requests:
             return []
         ordered, orders = sort_requests(requests, self.sorter)
-        captions = self.caption_inputs(collate_requests(ordered, self.config), options)
+        captions = self.caption_control_batch(collate_requests(ordered, self.config), options)
         return [
             [
                 replace(caption, control=request.control)
@@ -165,7 +165,9 @@ class Captioner:
             for request, found, order in zip(requests, captions, orders, strict=True)
         ]
 
-    def caption_inputs(self, batch: ControlBatch, options: CaptionOptions | None = None) -> list[list[GroundedCaption]]:
+    def caption_control_batch(
+        self, batch: ControlBatch, options: CaptionOptions | None = None
+    ) -> list[list[GroundedCaption]]:
         """Return the ``n_best`` captions of each control of a collated batch, best first."""
         options = options or CaptionOptions()
         batch = batch.to(self.device)
