@@ -11,6 +11,7 @@ from sct.regions.images import LoadedImage
 from sct.vision.interface import EncodedImage
 
 COLOURS = ("red", "green", "blue")
+RED, GREEN, BLUE, GREY = (220, 0, 0), (0, 200, 0), (0, 0, 180), (128, 128, 128)
 
 
 class ColourVision:

@@ -28,7 +28,7 @@ from sct.vision.interface import VisionEncoder
 from sct.vision.layout import LayoutEncoder
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
 from sct.vision.vit import ViTConfig
-from tests.colour_vision import ColourVision, paint_quarters
+from tests.colour_vision import BLUE, GREEN, GREY, RED, ColourVision, paint_quarters
 
 if TYPE_CHECKING:
     from sct.training.captioner.config import CaptionerRecipe
@@ -114,7 +114,6 @@ def random_actions(seed: int, num_rows: int, num_steps: int = 5) -> tuple[torch.
 # Vision encoders -----------------------------------------------------------------------------------------------------
 
 CLASS_NAMES = ("dog", "man", "ball")
-RED, GREEN, BLUE, GREY = (220, 0, 0), (0, 200, 0), (0, 0, 180), (128, 128, 128)
 
 
 def make_region_network(seed: int = 1, *, class_embedding_size: int = 0) -> RegionEncoder:
@@ -250,14 +249,14 @@ def make_dataset(
     return folder
 
 
-def make_layout_dataset(folder: Path) -> Dataset:
+def make_layout_dataset(folder: Path) -> Path:
     """Three images of a dog, a horse and two men, one of them for training."""
     images = (
         make_image("1", ("man", "horse"), ("horse",), ("man", "horse")),
         make_image("2", ("dog", "man", "horse"), ("man", "dog")),
         make_image("3", ("dog",), split="train"),
     )
-    return Dataset.open(make_dataset(folder, images))
+    return make_dataset(folder, images)
 
 
 def make_layout_features(captioner: Captioner, dataset: Dataset) -> LayoutFeatures:

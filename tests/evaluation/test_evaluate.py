@@ -4,31 +4,39 @@ import json
 
 import pytest
 
+from sct.data.dataset import Dataset
 from sct.errors import InputError
 from sct.evaluation.config import EvaluationConfig
 from sct.evaluation.evaluate import Evaluator, evaluate
 from sct.evaluation.predictions import read_predictions
 from sct.evaluation.scoring import score_and_save
-from tests.evaluation.small_captioner import CLASSES, layout_features, make_image, small_captioner, small_dataset
+from tests.factories import (
+    LAYOUT_CLASSES,
+    make_dataset,
+    make_image,
+    make_layout_captioner,
+    make_layout_dataset,
+    make_layout_features,
+)
 
 METRICS = ("B4", "R", "C")
 
 
 @pytest.fixture(scope="module")
 def captioner():
-    return small_captioner()
+    return make_layout_captioner()
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    return small_dataset(tmp_path_factory.mktemp("protocol") / "data")
+    return Dataset.open(make_layout_dataset(tmp_path_factory.mktemp("protocol") / "data"))
 
 
 def make_evaluator(captioner, dataset, sorter=None, **config):
     return Evaluator(
         captioner,
         dataset,
-        layout_features(captioner, dataset),
+        make_layout_features(captioner, dataset),
         EvaluationConfig(**({"metrics": METRICS} | config)),
         sorter,
     )
@@ -121,7 +129,7 @@ def test_reference_mode_cleans_references(captioner, tmp_path, source, expected)
 
     image = make_image("1", ("dog",))
     image = replace(image, captions=(replace(image.captions[0], text="A man's t-shirt ."),))
-    dataset = small_dataset(tmp_path / "data", [image], source)
+    dataset = Dataset.open(make_dataset(tmp_path / "data", [image], source=source))
     [line] = make_evaluator(captioner, dataset, reference=True).caption()
     assert line.references == (expected,)
     [line] = make_evaluator(captioner, dataset).caption()
@@ -157,9 +165,9 @@ def test_invalid_config_is_rejected(config, message):
     ],
 )
 def test_length_penalty_is_applied_and_recorded(dataset, tmp_path, default, config, used):
-    captioner = small_captioner(13, length_penalty=default)
+    captioner = make_layout_captioner(13, length_penalty=default)
     evaluator = make_evaluator(captioner, dataset, **config)
-    plain = make_evaluator(small_captioner(13), dataset, **{**config, "length_penalty": used})
+    plain = make_evaluator(make_layout_captioner(13), dataset, **{**config, "length_penalty": used})
     lines = evaluator.caption()
     assert lines == plain.caption()
     assert evaluator.caption_n_times(2) == plain.caption_n_times(2)
@@ -175,7 +183,9 @@ def test_unknown_split(captioner, dataset):
 
 
 def test_split_without_controls_allows_only_the_oracle(captioner, tmp_path):
-    dataset = small_dataset(tmp_path / "data", [make_image("1", ()), make_image("2", CLASSES, split="train")])
+    dataset = Dataset.open(
+        make_dataset(tmp_path / "data", [make_image("1", ()), make_image("2", LAYOUT_CLASSES, split="train")])
+    )
     with pytest.raises(InputError, match="no caption of split 'val'"):
         make_evaluator(captioner, dataset).caption()
     [line] = make_evaluator(captioner, dataset).caption_n_times(2)
@@ -183,14 +193,16 @@ def test_split_without_controls_allows_only_the_oracle(captioner, tmp_path):
 
 
 def test_split_without_captions_is_rejected(captioner, tmp_path):
-    dataset = small_dataset(tmp_path / "data", [make_image("1"), make_image("2", CLASSES, split="train")])
+    dataset = Dataset.open(
+        make_dataset(tmp_path / "data", [make_image("1"), make_image("2", LAYOUT_CLASSES, split="train")])
+    )
     with pytest.raises(InputError, match="no image of split 'val' has a region and a caption"):
         make_evaluator(captioner, dataset).caption_n_times(2)
 
 
 def test_evaluate_end_to_end(captioner, dataset, tmp_path):
     data = tmp_path / "data"
-    small_dataset(data)
+    make_layout_dataset(data)
     result = evaluate(captioner, data, tmp_path / "out", EvaluationConfig(metrics=METRICS))
     assert [line.prediction for line in result.predictions] == [
         line.prediction for line in make_evaluator(captioner, dataset).caption()

@@ -3,21 +3,21 @@
 import pytest
 
 from sct.captioner.requests import CaptionOptions
-from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.data.dataset import Dataset
 from sct.errors import InputError
 from sct.evaluation.oracle import make_image_samples, oracle_captions
 from sct.regions import Box, Region
-from tests.evaluation.small_captioner import layout_features, make_image, small_captioner, small_dataset
+from tests.factories import make_dataset, make_image, make_layout_captioner, make_layout_dataset, make_layout_features
 
 
 @pytest.fixture(scope="module")
 def captioner():
-    return small_captioner()
+    return make_layout_captioner()
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    return small_dataset(tmp_path_factory.mktemp("oracle") / "data")
+    return Dataset.open(make_layout_dataset(tmp_path_factory.mktemp("oracle") / "data"))
 
 
 def test_image_samples_have_the_region_sets_of_all_captions(dataset):
@@ -29,7 +29,7 @@ def test_image_samples_have_the_region_sets_of_all_captions(dataset):
 
 
 def test_most_likely_distinct_captions_are_kept(captioner, dataset):
-    samples, features = make_image_samples(dataset.table, "val"), layout_features(captioner, dataset)
+    samples, features = make_image_samples(dataset.table, "val"), make_layout_features(captioner, dataset)
     calls = []
     found = oracle_captions(captioner, features, samples, 4, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(2, 2)]
@@ -43,7 +43,7 @@ def test_most_likely_distinct_captions_are_kept(captioner, dataset):
 
 
 def test_given_order_sampler(captioner, dataset):
-    samples, features = make_image_samples(dataset.table, "val"), layout_features(captioner, dataset)
+    samples, features = make_image_samples(dataset.table, "val"), make_layout_features(captioner, dataset)
     requested = []
 
     def reverse(sample, max_orders):
@@ -59,8 +59,8 @@ def test_given_order_sampler(captioner, dataset):
 
 
 def test_captions_are_ranked_with_the_length_penalty(dataset):
-    captioner = small_captioner(13, length_penalty=1.0)
-    samples, features = make_image_samples(dataset.table, "val"), layout_features(captioner, dataset)
+    captioner = make_layout_captioner(13, length_penalty=1.0)
+    samples, features = make_image_samples(dataset.table, "val"), make_layout_features(captioner, dataset)
     for captions in oracle_captions(captioner, features, samples, 4):
         scores = [caption.score for caption in captions]
         assert scores == sorted(scores, reverse=True)
@@ -71,7 +71,7 @@ def test_captions_are_ranked_with_the_length_penalty(dataset):
 
 
 def test_captions_are_independent_of_batches(captioner, dataset):
-    samples, features = make_image_samples(dataset.table, "val"), layout_features(captioner, dataset)
+    samples, features = make_image_samples(dataset.table, "val"), make_layout_features(captioner, dataset)
     together = oracle_captions(captioner, features, samples, 5)
     alone = [oracle_captions(captioner, features, [sample], 5, batch_size=3)[0] for sample in samples]
     assert [[caption.text for caption in captions] for captions in together] == [
@@ -80,8 +80,8 @@ def test_captions_are_independent_of_batches(captioner, dataset):
 
 
 def test_beam_is_widened_for_a_single_region_set(captioner, tmp_path):
-    dataset = small_dataset(tmp_path / "data", [make_image("1", ("dog",))])
-    samples, features = make_image_samples(dataset.table, "val"), layout_features(captioner, dataset)
+    dataset = Dataset.open(make_dataset(tmp_path / "data", [make_image("1", ("dog",))]))
+    samples, features = make_image_samples(dataset.table, "val"), make_layout_features(captioner, dataset)
     [captions] = oracle_captions(captioner, features, samples, 20, options=CaptionOptions(max_length=2))
     assert 10 < len(captions) <= 20, "a beam of 40, with duplicate texts of different shifts; a beam of 20 finds 7"
     assert len({caption.text for caption in captions}) == len(captions)
@@ -97,11 +97,9 @@ def test_beam_is_widened_for_a_single_region_set(captioner, tmp_path):
     ],
 )
 def test_number_of_orders_is_bounded(num_sets, orders, captioner, tmp_path, monkeypatch):
-    regions = tuple(Region(Box(place, 5, place + 9, 40), "dog") for place in range(num_sets))
-    chunks = tuple(Chunk("dog", (place,)) for place in range(num_sets))
-    caption = Caption("dog " * num_sets, ("dog",) * num_sets, tuple(range(num_sets)), chunks)
-    image = AnnotatedImage(image_id="1", split="val", width=50, height=50, regions=regions, captions=(caption,))
-    dataset = small_dataset(tmp_path / "data", [image])
+    regions = [Region(Box(index, 5, index + 9, 40), "dog") for index in range(num_sets)]
+    image = make_image("1", [(index,) for index in range(num_sets)], regions=regions)
+    dataset = Dataset.open(make_dataset(tmp_path / "data", [image]))
     searched, search = [], captioner.search
 
     def count_rows(inputs, *arguments, **options):
@@ -110,7 +108,7 @@ def test_number_of_orders_is_bounded(num_sets, orders, captioner, tmp_path, monk
 
     monkeypatch.setattr(captioner, "search", count_rows)
     [captions] = oracle_captions(
-        captioner, layout_features(captioner, dataset), make_image_samples(dataset.table, "val"), 20, batch_size=30
+        captioner, make_layout_features(captioner, dataset), make_image_samples(dataset.table, "val"), 20, batch_size=30
     )
     assert sum(searched) == orders
     assert max(searched) <= 30, "batches are bounded too"
@@ -119,4 +117,4 @@ def test_number_of_orders_is_bounded(num_sets, orders, captioner, tmp_path, monk
 
 def test_zero_captions_are_rejected(captioner, dataset):
     with pytest.raises(InputError, match="expected at least 1"):
-        oracle_captions(captioner, layout_features(captioner, dataset), [], 0)
+        oracle_captions(captioner, make_layout_features(captioner, dataset), [], 0)

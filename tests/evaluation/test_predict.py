@@ -8,6 +8,7 @@ import torch
 
 from sct.captioner.collate import collate_samples
 from sct.captioner.requests import CaptionOptions
+from sct.data.dataset import Dataset
 from sct.data.samples import Sample, make_samples
 from sct.errors import InputError
 from sct.evaluation.predict import DatasetSorter, length_buckets, predict, sort_samples
@@ -15,21 +16,21 @@ from sct.language.word_vectors import WordVectors
 from sct.regions import Control, RegionSet
 from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
 from sct.sorting.sorter import ControlSorter
-from tests.evaluation.small_captioner import FEATURES, layout_features, small_captioner, small_dataset
+from tests.factories import FEATURE_SIZE, make_layout_captioner, make_layout_dataset, make_layout_features
 
 
 @pytest.fixture(scope="module")
 def captioner():
-    return small_captioner()
+    return make_layout_captioner()
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    return small_dataset(tmp_path_factory.mktemp("predict") / "data")
+    return Dataset.open(make_layout_dataset(tmp_path_factory.mktemp("predict") / "data"))
 
 
 def test_captions_are_independent_of_batches(captioner, dataset):
-    features, samples = layout_features(captioner, dataset), make_samples(dataset.table, "val")
+    features, samples = make_layout_features(captioner, dataset), make_samples(dataset.table, "val")
     assert len(samples) == 4
     calls = []
     together = predict(captioner, features, samples, progress=lambda done, total: calls.append((done, total)))
@@ -41,19 +42,19 @@ def test_captions_are_independent_of_batches(captioner, dataset):
 
 
 def test_captions_depend_on_the_control(captioner, dataset):
-    features, samples = layout_features(captioner, dataset), make_samples(dataset.table, "val")
+    features, samples = make_layout_features(captioner, dataset), make_samples(dataset.table, "val")
     captions = predict(captioner, features, samples)
     for sample, caption in zip(samples, captions, strict=True):
         inputs = collate_samples(features, [sample.image], [sample.control])
-        [[alone, *_]] = captioner.caption_inputs(inputs)
+        [[alone, *_]] = captioner.caption_control_batch(inputs)
         assert alone.text == caption.text
         assert {word.region_set for word in caption.words} <= set(range(len(sample.control)))
     assert len({caption.text for caption in captions}) > 1
 
 
 def test_reference_search(dataset):
-    captioner = small_captioner(seed=13)
-    features, samples = layout_features(captioner, dataset), make_samples(dataset.table, "val")
+    captioner = make_layout_captioner(seed=13)
+    features, samples = make_layout_features(captioner, dataset), make_samples(dataset.table, "val")
     paper = predict(captioner, features, samples)
     authors = predict(captioner, features, samples, options=CaptionOptions(reference_search=True))
     assert [caption.log_prob for caption in paper] != [caption.log_prob for caption in authors]
@@ -68,9 +69,9 @@ def test_length_buckets():
 
 
 def test_features_of_another_size_are_rejected(dataset):
-    captioner = small_captioner(feature_size=9)
+    captioner = make_layout_captioner(feature_size=9)
     with pytest.raises(InputError, match="region features of size 6, the bundle expects 9"):
-        predict(captioner, layout_features(captioner, dataset), make_samples(dataset.table, "val"))
+        predict(captioner, make_layout_features(captioner, dataset), make_samples(dataset.table, "val"))
 
 
 def reverse(images, controls):
@@ -94,7 +95,7 @@ def test_sorter_that_drops_a_set_is_rejected():
         sort_samples([Sample(0, (A, B), (0,))], drop_sets)
 
 
-@pytest.mark.parametrize("visual_size", [None, FEATURES], ids=["class and geometry", "with features"])
+@pytest.mark.parametrize("visual_size", [None, FEATURE_SIZE], ids=["class and geometry", "with features"])
 @pytest.mark.parametrize("mode", ["paper", "reference"])
 def test_dataset_controls_are_sorted_like_user_controls(captioner, dataset, visual_size, mode):
     torch.manual_seed(5)
@@ -102,7 +103,7 @@ def test_dataset_controls_are_sorted_like_user_controls(captioner, dataset, visu
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
     vectors = WordVectors("two numbers", {"man": 0, "dog": 1}, np.array([[1, 0], [0, 1]], np.float32))
-    sorter, features = ControlSorter(SinkhornSorter(network), vectors), layout_features(captioner, dataset)
+    sorter, features = ControlSorter(SinkhornSorter(network), vectors), make_layout_features(captioner, dataset)
     samples = make_samples(dataset.table, "val", "set")
     images, controls = [sample.image for sample in samples], [sample.control for sample in samples]
     orders = DatasetSorter(sorter, dataset.table, features)(images, controls)

@@ -46,7 +46,7 @@ def test_steps_have_words_and_no_shifts(variant, image_in_language_lstm):
 
 @pytest.mark.parametrize("variant", BASELINES)
 def test_teacher_forcing_agrees_with_steps_and_reaches_every_weight(variant):
-    model, inputs = make_model(variant=variant), make_control_batch(controls=CONTROLS)
+    model, inputs = make_model(variant=variant).requires_grad_(), make_control_batch(controls=CONTROLS)
     forced = model.teacher_force(inputs, TOKENS, torch.zeros(3, 4, dtype=torch.long))
     assert forced.shift_log_probs is None
     torch.testing.assert_close(forced.word_log_probs, stepped(model, inputs))
@@ -169,7 +169,7 @@ def test_bundle_round_trip(variant, tmp_path):
 @pytest.mark.parametrize("variant", BASELINES)
 def test_captions_have_no_chunks(variant):
     captioner = Captioner(make_model(variant=variant), VOCABULARY)
-    found = captioner.caption_inputs(
+    found = captioner.caption_control_batch(
         make_control_batch(controls=CONTROLS), CaptionOptions(beam_size=3, n_best=2, max_length=5)
     )
     assert [len(captions) for captions in found] == [2, 2, 2]
@@ -198,7 +198,7 @@ def test_variants_that_ignore_the_control_see_all_detections(variant, uses_contr
 def test_rejects_cover():
     captioner = Captioner(make_model(variant="up_down"), VOCABULARY)
     with pytest.raises(InputError, match="gate"):
-        captioner.caption_inputs(make_control_batch(controls=CONTROLS), CaptionOptions(cover=True))
+        captioner.caption_control_batch(make_control_batch(controls=CONTROLS), CaptionOptions(cover=True))
 
 
 def test_rejects_int8_and_reference_mode():

@@ -93,7 +93,10 @@ def test_encode_control_ignores_padding():
 
 
 def test_padding_rows_do_not_affect_the_encoded_control():
-    model, inputs = make_model(variant="controllable_lstm"), make_control_batch(controls=[[[0, 1], [2]], [[3]]])
+    model, inputs = (
+        make_model(variant="controllable_lstm").requires_grad_(),
+        make_control_batch(controls=[[[0, 1], [2]], [[3]]]),
+    )
     expected = model.encode_control(inputs)
     inputs.regions[6] = torch.inf
     inputs.set_rows[~inputs.set_mask] = 6
