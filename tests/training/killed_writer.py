@@ -1,8 +1,8 @@
 """Runs that write as fast as they can, to be killed by a test.
 
-Each input line, ``N FOLDER``, starts a process that continues a run for N steps, 0 for no limit. It prints ``ready PID``
-when that process has started and ``done CODE`` when it has ended. Processes are forked, because importing torch in each
-would take longer than everything else.
+Each input line, ``N FOLDER``, starts a process that continues a run for N steps, 0 for no limit. It prints
+``ready PID`` at the start and ``done CODE`` at the end. Processes are forked, because importing torch in each would
+take longer than everything else.
 """
 
 import os

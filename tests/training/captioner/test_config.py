@@ -245,9 +245,10 @@ import json
 from sct.errors import InputError
 from sct.training.captioner.config import *
 found = []
-for make in (lambda: CaptionerRecipe(data=3, out="o"), lambda: ObjectiveConfig(stage="all"), lambda: ModelConfig(mode=None)):
+cases = ((CaptionerRecipe, {"data": 3, "out": "o"}), (ObjectiveConfig, {"stage": "all"}), (ModelConfig, {"mode": None}))
+for kind, values in cases:
     try:
-        make()
+        kind(**values)
     except InputError as error:
         found.append(str(error))
 print(json.dumps(found))

@@ -158,7 +158,7 @@ def test_rejects_a_teacher_of_another_vocabulary(trained, tmp_path):
     bundle = load_bundle(one)
     words = (*bundle.vocabulary.words[:-1], "unheard")
     teacher = _save_changed(bundle, tmp_path / "teacher", vocabulary=replace(bundle.vocabulary, words=words))
-    with pytest.raises(InputError, match="is not the student's .* expected the same vocabulary"):
+    with pytest.raises(InputError, match=r"is not the student's .* expected the same vocabulary"):
         _build(_distillation_recipe(data, tmp_path / "run", teacher))
 
 
