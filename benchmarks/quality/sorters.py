@@ -286,8 +286,8 @@ def main() -> None:
         human_grounded = controls.select(np.flatnonzero(controls.human_grounded))
         parts = {"all": controls, "human-grounded": human_grounded} if len(human_grounded) else {"all": controls}
         for name, chosen in parts.items():
-            scores = score_tie_orders(table, chosen, vectors)
-            print(f"detection_probability, mean over {NUM_TIE_ORDERS} random orders of ties, {name}: {scores}")
+            tie_scores = score_tie_orders(table, chosen, vectors)
+            print(f"detection_probability, mean over {NUM_TIE_ORDERS} random orders of ties, {name}: {tie_scores}")
     print("\n| human captions: sets | captions | agreement | ceiling | tau between two | tau ceiling |")
     print("| --- |" + " ---: |" * 5)
     for sets, part in agreement.items():

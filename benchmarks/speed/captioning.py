@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import sct
-from sct.captioner.captioner import CaptionOptions
+from sct.captioner.requests import CaptionOptions
 
 
 def measure(images: list[Path], model: str, repeats: int) -> None:

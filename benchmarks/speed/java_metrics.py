@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.compare:
         print_difference(ours, print_timed(partial(official_meteor, pairs), "METEOR of pycocoevalcap"))
     with tempfile.TemporaryDirectory() as folder:
-        run_spice = partial(spice, pairs, cache_folder=Path(folder) / "cache", memory=options.memory)
+        run_spice = partial(spice, pairs, cache_dir=Path(folder) / "cache", memory=options.memory)
         ours = print_timed(run_spice, "SPICE, empty cache, cold")
         print_timed(run_spice, "SPICE, cached parses, same process")
         close_shared_processes()

@@ -244,7 +244,7 @@ def main() -> None:
         "threads": torch.get_num_threads(),
         "batch": options.batch,
         "documents": options.documents,
-        "n-grams in the table": len(rewards.cider.weights.ngrams),
+        "n-grams in the table": len(rewards.cider.idf.ngrams),
         "maximum nouns of a reference": rewards.alignment_references.nouns.shape[1],
         "preparation, s": preparation,
         "largest difference, CIDEr-D": cider,
