@@ -1,4 +1,4 @@
-"""Tiny captioners, encoded images, and servers in process or on a port."""
+"""Encoded image files, and servers in this process or on a port."""
 
 import asyncio
 import io
@@ -10,66 +10,30 @@ from contextlib import contextmanager
 
 import httpx
 import numpy as np
-import torch
 from fastapi import FastAPI
 from PIL import Image
 
 from sct.captioner.captioner import Captioner
-from sct.language.vocabulary import Vocabulary
-from sct.language.word_vectors import WordVectors
-from sct.models.config import CaptionerConfig
-from sct.models.show_control_tell import build_show_control_tell
 from sct.serving.app import make_app
 from sct.serving.config import ServerConfig
 from sct.serving.server import StudioServer, listen
-from sct.sorting.baselines import ClassOrder
-from sct.sorting.sorter import ControlSorter
-from sct.vision.encoder import RegionVisionEncoder
-from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
-from sct.vision.vit import ViTConfig
-from tests.colour_vision import ColourVision, paint_quarters
+from tests.colour_vision import BLUE, GREEN, GREY, RED, ColourVision, paint_quarters
+from tests.factories import make_captioner
 
-FEATURES = 6
-WORDS = ("a", "the", "man", "dog", "rides", "on")
-RED, GREEN, BLUE, GREY = (220, 0, 0), (0, 200, 0), (0, 0, 180), (128, 128, 128)
-WORD_VECTORS = WordVectors("one number", {"red": 0, "green": 1, "blue": 2}, np.ones((3, 1), np.float32))
-COLOUR_SORTER = ControlSorter(ClassOrder({"green": 0.0, "blue": 0.5, "red": 1.0}), WORD_VECTORS)
 LEFT, RIGHT, SMALL = [0.0, 0.0, 20.0, 20.0], [20.0, 0.0, 40.0, 20.0], [5.0, 5.0, 9.0, 9.0]
 
 
 class BlockingVision(ColourVision):
     """Vision encoder that blocks until ``may_encode`` is set."""
 
-    def __init__(self, feature_size: int = FEATURES) -> None:
-        super().__init__(feature_size)
+    def __init__(self) -> None:
+        super().__init__()
         self.may_encode, self.encoding = threading.Event(), threading.Event()
 
     def encode(self, images):
         self.encoding.set()
         assert self.may_encode.wait(60)
         return super().encode(images)
-
-
-def tiny_captioner(
-    vision="colours", sorter=COLOUR_SORTER, features: int = FEATURES, mode="paper", seed: int = 3, **options
-) -> Captioner:
-    """Captioner with random weights, whose captions depend on the control."""
-    vocabulary = Vocabulary.from_counts({word: 50 - index for index, word in enumerate(WORDS)})
-    torch.manual_seed(seed)
-    sizes = {"feature_size": features, "word_size": 5, "hidden_size": 7, "attention_size": 4}
-    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), mode=mode, **sizes))
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.9)
-    encoder = ColourVision(features) if vision == "colours" else vision
-    return Captioner(network, vocabulary, vision=encoder, sorter=sorter, **options)
-
-
-def tiny_vision() -> RegionVisionEncoder:
-    """Vision encoder of a bundle with random weights and 16-d features."""
-    torch.manual_seed(1)
-    vit = ViTConfig(width=24, num_heads=2, depth=2, grid_size=5)
-    config = RegionEncoderConfig(num_classes=3, image_size=84, reduced_channels=8, feature_size=16, vit=vit)
-    return RegionVisionEncoder(RegionEncoder(config), ("dog", "man", "ball"))
 
 
 def encode_file(pixels: np.ndarray, image_format: str = "png", **options) -> bytes:
@@ -87,7 +51,7 @@ def photo(*colours, **size) -> bytes:
 def open_app(captioner: Captioner | None = None, *, page=None, **config) -> Iterator["AppClient"]:
     """Client of an application in this process."""
     extra = {} if page is None else {"page": page}
-    app = make_app(captioner or tiny_captioner(), ServerConfig(**config), **extra)
+    app = make_app(captioner or make_captioner(), ServerConfig(**config), **extra)
     try:
         yield AppClient(app)
     finally:

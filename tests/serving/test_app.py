@@ -7,19 +7,9 @@ import pytest
 from sct.captioner.requests import CaptionOptions
 from sct.regions.images import load_image
 from sct.serving.multipart import image_id
-from tests.serving.helpers import (
-    BLUE,
-    GREEN,
-    LEFT,
-    RED,
-    RIGHT,
-    SMALL,
-    encode_file,
-    open_app,
-    photo,
-    tiny_captioner,
-    tiny_vision,
-)
+from tests.colour_vision import BLUE, GREEN, RED
+from tests.factories import make_captioner, make_vision_encoder
+from tests.serving.helpers import LEFT, RIGHT, SMALL, encode_file, open_app, photo
 
 PHOTO = photo()
 ID = image_id(PHOTO)
@@ -34,7 +24,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def captioner():
-    return tiny_captioner()
+    return make_captioner()
 
 
 def captions(response):
@@ -78,7 +68,7 @@ def _request(data, regions, *, ordered=True):
     ],
 )
 def test_no_repeat_ngram_size(mode, request_, no_repeat_ngram_size):
-    captioner = tiny_captioner(mode=mode)
+    captioner = make_captioner(mode=mode)
     options = CaptionOptions(no_repeat_ngram_size=no_repeat_ngram_size)
     with open_app(captioner) as client:
         [caption] = captions(client.upload("/v1/caption", PHOTO, {"control": [[LEFT], [RIGHT]], **request_}))
@@ -104,7 +94,7 @@ def test_no_repeat_ngram_size(mode, request_, no_repeat_ngram_size):
     ],
 )
 def test_length_penalty(captioner, own, request_, used):
-    with open_app(tiny_captioner(length_penalty=own)) as client:
+    with open_app(make_captioner(length_penalty=own)) as client:
         [caption] = captions(client.upload("/v1/caption", PHOTO, {"control": [[LEFT]], **request_}))
         alternatives = captions(client.upload("/v1/alternatives", PHOTO, {"control": [[LEFT], [RIGHT]], **request_}))
     expected, other = (
@@ -166,12 +156,12 @@ def test_images_are_cached(client):
 
 
 def test_region_encoder_runs_once_per_image(monkeypatch):
-    vision, batches = tiny_vision(), []
+    vision, batches = make_vision_encoder(), []
     encode_pixels = vision.network.encode_pixels
     monkeypatch.setattr(
         vision.network, "encode_pixels", lambda images: batches.append(len(images)) or encode_pixels(images)
     )
-    with open_app(tiny_captioner(vision, None, 16)) as client:
+    with open_app(make_captioner(vision=vision, sorter=None, feature_size=16)) as client:
         first = captions(client.upload("/v1/caption", PHOTO, {"control": [[LEFT]]}))
         for control in ([[LEFT]], [[RIGHT], [SMALL]], None):
             captions(client.post("/v1/caption", json={"image": ID, "control": control}))
@@ -266,7 +256,7 @@ def test_health(client):
     assert response["limits"]["image_bytes"] == 10 * 2**20
     assert response["limits"]["region_sets"] == 10
     assert response["metrics"] == ["B1", "B2", "B3", "B4", "R", "C", "NW", "IoU"]
-    with open_app(tiny_captioner(None, None)) as no_vision:
+    with open_app(make_captioner(vision=None, sorter=None)) as no_vision:
         assert no_vision.get("/v1/health").json()["model"] == {
             "vocabulary_size": 10,
             "has_vision": False,
@@ -443,7 +433,7 @@ def test_invalid_fields(client, path, request_, message):
 
 
 def test_unordered_control_without_a_sorter_is_rejected():
-    with open_app(tiny_captioner(sorter=None)) as client:
+    with open_app(make_captioner(sorter=None)) as client:
         request = {"control": [[LEFT], [RIGHT]], "ordered": False}
         for path in ("/v1/caption", "/v1/alternatives"):
             response = client.upload(path, PHOTO, request)
@@ -519,7 +509,7 @@ def test_unknown_routes_and_methods(client):
 
 
 def test_internal_errors_hide_their_details(monkeypatch, caplog):
-    captioner = tiny_captioner()
+    captioner = make_captioner()
 
     def fail(requests, options):
         raise ZeroDivisionError("secret")
@@ -540,7 +530,7 @@ def test_an_error_within_a_batch_affects_its_task_only():
     from sct.serving.inference import BatchInference, CaptionTask
     from sct.serving.multipart import decode_image
 
-    inference = BatchInference(tiny_captioner(), ImageCache(10**6), Counters())
+    inference = BatchInference(make_captioner(), ImageCache(10**6), Counters())
     image = decode_image(PHOTO, ID, 1.0)
     good = CaptionTask(image, None, CaptionOptions())
     bad = CaptionTask(image, None, CaptionOptions(cover=True, max_length=2))

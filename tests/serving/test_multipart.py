@@ -13,8 +13,8 @@ from PIL import Image
 from sct.serving.client import encode_form
 from sct.serving.middleware import APIError
 from sct.serving.multipart import Body, decode_image, image_id, parse_form
-from tests.colour_vision import paint_quarters
-from tests.serving.helpers import BLUE, GREEN, GREY, RED, encode_file, photo
+from tests.colour_vision import BLUE, GREEN, GREY, RED, paint_quarters
+from tests.serving.helpers import encode_file, photo
 
 FORM = "multipart/form-data"
 

@@ -13,7 +13,9 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from sct.serving.app import make_app
 from sct.serving.config import ServerConfig
 from sct.serving.multipart import image_id
-from tests.serving.helpers import BLUE, AppClient, encode_file, photo, tiny_captioner
+from tests.colour_vision import BLUE
+from tests.factories import make_captioner
+from tests.serving.helpers import AppClient, encode_file, photo
 
 load_all_checks()
 POST_ROUTES = ("/v1/caption", "/v1/alternatives", "/v1/detect", "/v1/score")
@@ -24,7 +26,7 @@ openapi.format("binary", st.sampled_from(IMAGES) | st.binary(max_size=50))
 
 @pytest.fixture(scope="module")
 def app():
-    app = make_app(tiny_captioner(), ServerConfig(max_delay=0.0))
+    app = make_app(make_captioner(), ServerConfig(max_delay=0.0))
     yield app
     app.state.service.stop()
 

@@ -21,27 +21,16 @@ from sct.serving.app import make_app
 from sct.serving.client import Client, StudioError
 from sct.serving.config import ServerConfig
 from sct.serving.multipart import image_id
-from tests.colour_vision import ColourVision
-from tests.serving.helpers import (
-    BLUE,
-    GREEN,
-    LEFT,
-    RED,
-    RIGHT,
-    SMALL,
-    BlockingVision,
-    parse_metrics,
-    photo,
-    run_server,
-    tiny_captioner,
-)
+from tests.colour_vision import BLUE, GREEN, RED, ColourVision
+from tests.factories import make_captioner
+from tests.serving.helpers import LEFT, RIGHT, SMALL, BlockingVision, parse_metrics, photo, run_server
 
 PHOTO = photo()
 
 
 @pytest.fixture(scope="module")
 def address():
-    with run_server(make_app(tiny_captioner())) as found:
+    with run_server(make_app(make_captioner())) as found:
         yield found
 
 
@@ -54,7 +43,7 @@ def client(address):
 def blocked():
     """Blocked vision encoder, service and URL of a server that admits three requests."""
     vision = BlockingVision()
-    app = make_app(tiny_captioner(vision), ServerConfig(max_queue=3, max_delay=0.0))
+    app = make_app(make_captioner(vision=vision), ServerConfig(max_queue=3, max_delay=0.0))
     with run_server(app) as found:
         yield vision, app.state.service, found
         vision.may_encode.set()
@@ -86,7 +75,7 @@ def wait_until(condition):
 def test_client_returns_the_records_of_the_library(client):
     [ours] = client.caption(PHOTO, [LEFT, [RIGHT, SMALL]], cover=True)
     options = CaptionOptions(cover=True, no_repeat_ngram_size=2)
-    expected = tiny_captioner().caption(PHOTO, [LEFT, [RIGHT, SMALL]], options=options)
+    expected = make_captioner().caption(PHOTO, [LEFT, [RIGHT, SMALL]], options=options)
     assert ours.text == expected.text
     assert ours.chunks == expected.chunks
     assert [word.region_set for word in ours.words] == [word.region_set for word in expected.words]
@@ -104,7 +93,7 @@ def test_client_returns_the_records_of_the_library(client):
     [({}, 2), ({"no_repeat_ngram_size": None}, 2), ({"no_repeat_ngram_size": 0}, 0)],
 )
 def test_client_sends_no_repeat_ngram_size(client, options, no_repeat_ngram_size):
-    expected, alone = CaptionOptions(no_repeat_ngram_size=no_repeat_ngram_size), tiny_captioner()
+    expected, alone = CaptionOptions(no_repeat_ngram_size=no_repeat_ngram_size), make_captioner()
     [ours] = client.caption(PHOTO, [LEFT, RIGHT], **options)
     assert ours.text == alone.caption(PHOTO, [LEFT, RIGHT], options=expected).text
     boxes = [LEFT, RIGHT]
@@ -119,7 +108,7 @@ def test_client_sends_no_repeat_ngram_size(client, options, no_repeat_ngram_size
     ("options", "penalty"), [({}, 0.0), ({"length_penalty": None}, 0.0), ({"length_penalty": 1.0}, 1.0)]
 )
 def test_client_sends_length_penalty(client, options, penalty):
-    alone = tiny_captioner()
+    alone = make_captioner()
     expected, other = (
         alone.caption(PHOTO, [LEFT], options=CaptionOptions(no_repeat_ngram_size=2, length_penalty=each)).text
         for each in (penalty, 1.0 - penalty)
@@ -131,7 +120,7 @@ def test_client_sends_length_penalty(client, options, penalty):
 def test_requests_with_different_options_share_a_batch():
     vision = BlockingVision()
     with (
-        run_server(make_app(tiny_captioner(vision), ServerConfig(max_delay=0.0))) as address,
+        run_server(make_app(make_captioner(vision=vision), ServerConfig(max_delay=0.0))) as address,
         ThreadPoolExecutor(4) as users,
     ):
         first = users.submit(Client(address).detect, PHOTO)
@@ -145,7 +134,7 @@ def test_requests_with_different_options_share_a_batch():
         first.result(60)
         found = [future.result(60)[0].text for future in futures]
         assert metrics(address)["sct_batch_size_count"] == 2
-    alone = tiny_captioner()
+    alone = make_captioner()
     expected = [
         alone.caption(PHOTO, [LEFT, RIGHT], options=CaptionOptions(no_repeat_ngram_size=size)).text for size in sizes
     ]
@@ -220,7 +209,7 @@ def test_client_without_a_server():
 
 
 def test_client_sends_its_token():
-    with run_server(make_app(tiny_captioner(), ServerConfig(token="secret"))) as address:
+    with run_server(make_app(make_captioner(), ServerConfig(token="secret"))) as address:
         assert Client(address, token="secret").detect(PHOTO)
         with pytest.raises(StudioError, match="token is missing or wrong") as error:
             Client(address).detect(PHOTO)
@@ -230,7 +219,7 @@ def test_client_sends_its_token():
 def test_queued_requests_are_batched():
     vision = BlockingVision()
     with (
-        run_server(make_app(tiny_captioner(vision), ServerConfig(max_delay=0.0))) as address,
+        run_server(make_app(make_captioner(vision=vision), ServerConfig(max_delay=0.0))) as address,
         ThreadPoolExecutor(9) as users,
     ):
         futures = [users.submit(Client(address).caption, PHOTO, [LEFT])]
@@ -251,7 +240,7 @@ def test_queued_requests_are_batched():
     assert counts["sct_batch_size_sum"] == 9
     assert counts['sct_batch_size_bucket{le="1"}'] == 1
     assert counts["sct_images_encoded_total"] == 4, "an image of several requests is encoded once"
-    alone = tiny_captioner()
+    alone = make_captioner()
     for control, image, [caption] in zip(controls, images, found[1:7], strict=True):
         expected = alone.caption(image, control, options=CaptionOptions(no_repeat_ngram_size=2))
         assert caption.text == expected.text
@@ -296,7 +285,7 @@ def test_images_that_would_time_out_are_rejected_early(blocked):
 
 def test_warm_up():
     vision = ColourVision(6)
-    service = make_app(tiny_captioner(vision)).state.service
+    service = make_app(make_captioner(vision=vision)).state.service
     service.warm_up()
     assert service.counters.seconds_per_image() > 0
     assert len(service.cache) == 0
@@ -329,7 +318,7 @@ class FakeTime:
 def test_bytes_in_flight_are_limited():
     vision = BlockingVision()
     config = ServerConfig(max_image_bytes=1000, max_json_bytes=1000, max_queue_bytes=18_500)
-    with run_server(make_app(tiny_captioner(vision), config)) as address, ThreadPoolExecutor(1) as users:
+    with run_server(make_app(make_captioner(vision=vision), config)) as address, ThreadPoolExecutor(1) as users:
         first = users.submit(Client(address).detect, PHOTO)
         assert vision.encoding.wait(60)
         connection = socket.create_connection(urlsplit(address).netloc.split(":"), timeout=60)
@@ -363,7 +352,7 @@ def test_requests_of_disconnected_clients_are_cancelled(blocked):
 
 def test_timeout():
     vision = BlockingVision()
-    with run_server(make_app(tiny_captioner(vision), ServerConfig(request_timeout=0.2))) as address:
+    with run_server(make_app(make_captioner(vision=vision), ServerConfig(request_timeout=0.2))) as address:
         for _ in range(2):
             with pytest.raises(StudioError, match=r"no result within 0\.2 seconds") as error:
                 Client(address).detect(PHOTO)
@@ -374,7 +363,7 @@ def test_timeout():
 
 
 def test_slow_bodies_time_out():
-    with run_server(make_app(tiny_captioner(), ServerConfig(request_timeout=0.2))) as address:
+    with run_server(make_app(make_captioner(), ServerConfig(request_timeout=0.2))) as address:
         host_and_port = urlsplit(address).netloc.split(":")
         with socket.create_connection(host_and_port, timeout=60) as connection:
             head = "POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
@@ -384,7 +373,7 @@ def test_slow_bodies_time_out():
 
 def test_stop_answers_requests_in_flight():
     vision = BlockingVision()
-    app = make_app(tiny_captioner(vision))
+    app = make_app(make_captioner(vision=vision))
     with ThreadPoolExecutor(2) as users:
         with run_server(app) as address:
             futures = [users.submit(Client(address).detect, PHOTO)]
@@ -400,12 +389,13 @@ def test_stop_answers_requests_in_flight():
 SERVER = """
 import sys
 sys.path[:0] = sys.argv[1:3]
-from tests.serving.helpers import BlockingVision, tiny_captioner
+from tests.factories import make_captioner
+from tests.serving.helpers import BlockingVision
 import sct.captioner.captioner
 vision = BlockingVision()
 vision.encode = lambda images, encode=vision.encode: (print("encoding", flush=True), sys.stdin.readline(),
     vision.may_encode.set(), encode(images))[-1]
-sct.captioner.captioner.load = lambda *args, **kwargs: tiny_captioner(vision)
+sct.captioner.captioner.load = lambda *args, **kwargs: make_captioner(vision=vision)
 import sct.serving.service
 sct.serving.service.InferenceService.warm_up = lambda self: None
 from sct.cli.main import run

@@ -10,7 +10,7 @@ from sct.regions.records import Box
 from sct.vision.encoder import FORMAT, RegionVisionEncoder, load_vision
 from sct.vision.interface import VisionEncoder
 from tests.colour_vision import ColourVision, paint_quarters
-from tests.vision.tiny_encoder import CLASS_NAMES, tiny_encoder, tiny_network
+from tests.factories import CLASS_NAMES, make_region_network, make_vision_encoder
 
 BOXES = [Box(1.0, 2.0, 20.0, 33.5), Box(0.0, 0.0, 30.0, 60.0)]
 
@@ -20,19 +20,19 @@ def _image(seed: int, width: int = 120, height: int = 90) -> LoadedImage:
     return LoadedImage(pixels, width, height, f"image {seed}")
 
 
-@pytest.mark.parametrize("vision", [tiny_encoder(), ColourVision()], ids=["region encoder", "colours"])
+@pytest.mark.parametrize("vision", [make_vision_encoder(), ColourVision()], ids=["region encoder", "colours"])
 def test_implements_the_interface(vision: VisionEncoder) -> None:
     assert isinstance(vision, VisionEncoder)
     assert vision.encode([]) == []
 
 
 def test_keeps_name_and_size_of_the_image() -> None:
-    [encoded] = tiny_encoder().encode([_image(1)])
+    [encoded] = make_vision_encoder().encode([_image(1)])
     assert (encoded.name, encoded.width, encoded.height) == ("image 1", 120, 90)
 
 
 def test_proposals_without_boxes() -> None:
-    [encoded] = tiny_encoder().encode([_image(1)])
+    [encoded] = make_vision_encoder().encode([_image(1)])
     assert encoded.regions([]) == ()
     assert 0 < len(encoded.proposals) <= 30
     assert encoded.image_feature.shape == (16,)
@@ -40,7 +40,7 @@ def test_proposals_without_boxes() -> None:
 
 def test_regions_are_in_the_order_of_the_boxes_with_feature_and_class() -> None:
     boxes = [Box(0, 0, 120, 90), Box(10.5, 20, 60, 70)]
-    [encoded] = tiny_encoder().encode([_image(1)])
+    [encoded] = make_vision_encoder().encode([_image(1)])
     regions = encoded.regions(boxes)
     assert [region.box for region in regions] == boxes
     assert all(region.class_name in CLASS_NAMES and region.feature.shape == (16,) for region in regions)
@@ -50,7 +50,7 @@ def test_regions_are_in_the_order_of_the_boxes_with_feature_and_class() -> None:
 
 
 def test_proposals_are_inside_the_image_highest_score_first() -> None:
-    [encoded] = tiny_encoder().encode([_image(2, 300, 50)])
+    [encoded] = make_vision_encoder().encode([_image(2, 300, 50)])
     for region in encoded.proposals:
         region.box.check_inside(300, 50, overhang=1e-3)
     scores = [region.score for region in encoded.proposals]
@@ -58,7 +58,7 @@ def test_proposals_are_inside_the_image_highest_score_first() -> None:
 
 
 def test_a_batch_equals_single_images() -> None:
-    vision, images = tiny_encoder(), [_image(1), _image(2, 40, 200), _image(3)]
+    vision, images = make_vision_encoder(), [_image(1), _image(2, 40, 200), _image(3)]
     boxes = [[Box(1, 2, 30, 40)], [], [Box(5, 5, 50, 50), Box(0, 0, 10, 10)]]
     for image, asked, encoded in zip(images, boxes, vision.encode(images), strict=True):
         [alone] = vision.encode([image])
@@ -68,7 +68,7 @@ def test_a_batch_equals_single_images() -> None:
 
 
 def test_the_backbone_runs_once_per_image_whatever_boxes_are_asked_for(monkeypatch) -> None:
-    vision, calls = tiny_encoder(), []
+    vision, calls = make_vision_encoder(), []
     encode_pixels = vision.network.encode_pixels
     monkeypatch.setattr(
         vision.network, "encode_pixels", lambda pixels: calls.append(len(pixels)) or encode_pixels(pixels)
@@ -89,14 +89,14 @@ def test_the_backbone_runs_once_per_image_whatever_boxes_are_asked_for(monkeypat
 def test_boxes_are_in_pixels_of_the_original_image() -> None:
     small = _image(1)
     large = LoadedImage(small.pixels, 1200, 900, "ten times as large")
-    [first], [second] = tiny_encoder().encode([small]), tiny_encoder().encode([large])
+    [first], [second] = make_vision_encoder().encode([small]), make_vision_encoder().encode([large])
     [region], [scaled] = first.regions([Box(10, 20, 60, 70)]), second.regions([Box(100, 200, 600, 700)])
     np.testing.assert_allclose(region.feature, scaled.feature, atol=1e-6)
     assert second.proposals[0].box.x2 == pytest.approx(10 * first.proposals[0].box.x2, rel=1e-5)
 
 
 def test_saved_encoders_give_almost_the_same_features(tmp_path: Path) -> None:
-    vision = tiny_encoder()
+    vision = make_vision_encoder()
     vision.save(tmp_path / "vision.safetensors")
     loaded = load_vision(tmp_path / "vision.safetensors")
     assert loaded.class_names == CLASS_NAMES
@@ -109,7 +109,7 @@ def test_saved_encoders_give_almost_the_same_features(tmp_path: Path) -> None:
 def test_equal_encoders_are_equal_files(tmp_path: Path) -> None:
     contents = set()
     for number in range(4):
-        tiny_encoder().save(tmp_path / f"{number}")
+        make_vision_encoder().save(tmp_path / f"{number}")
         contents.add((tmp_path / f"{number}").read_bytes())
     assert len(contents) == 1
 
@@ -140,4 +140,4 @@ def test_files_with_another_config_are_refused(tmp_path: Path, config: str) -> N
 
 def test_class_names_must_fit_the_network() -> None:
     with pytest.raises(InputError, match="got 2 class names, expected 3"):
-        RegionVisionEncoder(tiny_network(), ("dog", "man"))
+        RegionVisionEncoder(make_region_network(), ("dog", "man"))

@@ -2,13 +2,13 @@ import pytest
 import torch
 
 from sct.vision.region_network import RegionEncoder
-from tests.vision.tiny_encoder import CLASS_NAMES, tiny_network
+from tests.factories import CLASS_NAMES, make_region_network
 
 BOXES = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [0.1, 0.2, 0.6, 0.5]]] * 2)
 
 
 def _with_class_embeddings() -> RegionEncoder:
-    network = tiny_network(class_embedding_size=2).eval()
+    network = make_region_network(class_embedding_size=2).eval()
     network.class_embeddings.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
     return network
 
@@ -19,7 +19,7 @@ def _pixels() -> torch.Tensor:
 
 @torch.no_grad()
 def test_without_class_embeddings_the_output_is_the_box_feature() -> None:
-    network = tiny_network().eval()
+    network = make_region_network().eval()
     maps = network.encode_pixels(_pixels())
     assert torch.equal(network.roi_features(maps, BOXES), network.box_features(maps, BOXES))
     assert "class_embeddings" not in network.state_dict()
@@ -43,7 +43,7 @@ def test_class_embeddings_are_weighted_by_class_probability(logits: list[float],
 
 @torch.no_grad()
 def test_class_embeddings_are_appended_to_unchanged_box_features() -> None:
-    plain, network = tiny_network().eval(), _with_class_embeddings()
+    plain, network = make_region_network().eval(), _with_class_embeddings()
     features = network.roi_features(network.encode_pixels(_pixels()), BOXES)
     assert features.shape == (2, 2, 16 + 2)
     box_features = plain.box_features(plain.encode_pixels(_pixels()), BOXES)

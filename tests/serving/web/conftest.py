@@ -12,9 +12,10 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 def address():
     """Address of a server that runs for the tests of a module."""
     pytest.importorskip("sct.serving.app", reason="the serve extra is not installed")
-    from tests.serving.helpers import make_app, run_server, tiny_captioner
+    from tests.factories import make_captioner
+    from tests.serving.helpers import make_app, run_server
 
-    with run_server(make_app(tiny_captioner(seed=25))) as url:
+    with run_server(make_app(make_captioner(seed=25))) as url:
         yield url
 
 
