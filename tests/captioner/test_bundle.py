@@ -50,8 +50,8 @@ def test_save_and_load(variant, mode, tmp_path):
     inputs = collate_controls(torch.randn(3, 6), torch.randn(1, 6), [[[0, 1], [2]]])
     tokens, slots = torch.tensor([[2, 4, 5]]), torch.tensor([[0, 0, 1]])
     for ours, theirs in zip(
-        captioner.teacher_forced(inputs, tokens, slots),
-        loaded.model.teacher_forced(inputs, tokens, slots),
+        captioner.teacher_forced_log_probs(inputs, tokens, slots),
+        loaded.model.teacher_forced_log_probs(inputs, tokens, slots),
         strict=True,
     ):
         assert torch.equal(ours, theirs)

@@ -1,4 +1,4 @@
-"""From pixels to a grounded caption, with a vision that sees colours: what is looked at, chosen, ordered, refused."""
+"""Captions of images, with a vision encoder that computes colours: encoding, proposal selection, ordering, errors."""
 
 import io
 import json
@@ -6,49 +6,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-from sct.captioner.captioner import Captioner
 from sct.captioner.requests import CaptionOptions, ImageRequest, ProposalSelection, RegionRequest
 from sct.errors import InputError
-from sct.language.vocabulary import Vocabulary
-from sct.language.word_vectors import WordVectors
-from sct.models.config import CaptionerConfig
-from sct.models.show_control_tell import build_show_control_tell
 from sct.regions import Box, Control, Region, RegionSet
 from sct.regions.images import LoadedImage, load_image
-from sct.sorting.baselines import ClassOrder
-from sct.sorting.sorter import ControlSorter
 from tests.colour_vision import ColourVision, paint_quarters
+from tests.factories import BLUE, FEATURE_SIZE, GREEN, GREY, RED, make_captioner
 
-FEATURES = 6
-WORDS = ("a", "the", "man", "dog", "rides", "on")
-RED, GREEN, BLUE, GREY, DARK_RED = (220, 0, 0), (0, 200, 0), (0, 0, 180), (128, 128, 128), (60, 0, 0)
-VECTORS = WordVectors("one number", {"red": 0, "green": 1, "blue": 2}, np.ones((3, 1), np.float32))
-BY_COLOUR = ControlSorter(ClassOrder({"green": 0.0, "blue": 0.5, "red": 1.0}), VECTORS)
+DARK_RED = (60, 0, 0)
 OPTIONS = CaptionOptions(cover=True, max_length=9)
 LEFT, RIGHT = (0, 0, 20, 20), (20, 0, 40, 20)
 
 
-def make_captioner(vision=None, sorter=None):
-    vocabulary = Vocabulary.from_counts({word: 50 - place for place, word in enumerate(WORDS)})
-    torch.manual_seed(3)
-    sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
-    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.9)
-    return Captioner(network, vocabulary, vision=vision, sorter=sorter)
-
-
 @pytest.fixture
 def captioner():
-    return make_captioner(ColourVision(FEATURES))
+    return make_captioner(sorter=None)
 
 
 @pytest.fixture
 def sorting():
-    return make_captioner(ColourVision(FEATURES), BY_COLOUR)
+    return make_captioner()
 
 
 def names(caption):
@@ -77,7 +56,7 @@ def test_chunks_are_grounded_on_the_control(captioner, photo):
 
 def test_features_are_those_of_the_vision_encoder(captioner, photo):
     image = load_image(photo)
-    [encoded] = ColourVision(FEATURES).encode([image])
+    [encoded] = ColourVision(FEATURE_SIZE).encode([image])
     control = Control(tuple(RegionSet((region,)) for region in encoded.regions([Box(*LEFT), Box(*RIGHT)])))
     request = RegionRequest(control, image_feature=encoded.image_feature)
     [[by_hand]] = captioner.caption_batch([request], OPTIONS)
@@ -124,7 +103,7 @@ def test_a_name_that_a_user_gives_is_kept(sorting, photo):
 
 
 def test_a_feature_that_came_with_a_region_is_not_believed(captioner, photo):
-    lie = Region(Box(*LEFT), feature=np.full(FEATURES, 9, np.float32))
+    lie = Region(Box(*LEFT), feature=np.full(FEATURE_SIZE, 9, np.float32))
     assert captioner.caption(photo, [lie]).log_prob == captioner.caption(photo, [LEFT]).log_prob
 
 
@@ -249,19 +228,19 @@ def test_files_that_are_no_images_are_refused(captioner, tmp_path):
 def test_a_bundle_without_a_vision_encoder_is_refused(photo):
     for call in (lambda blind: blind.caption(photo), lambda blind: blind.detect(photo)):
         with pytest.raises(InputError, match="the bundle has no vision encoder: use one that has"):
-            call(make_captioner())
+            call(make_captioner(vision=None))
 
 
 def test_a_vision_encoder_of_another_feature_size_is_refused():
     with pytest.raises(InputError, match="outputs 5-d features, the model expects 6-d"):
-        make_captioner(ColourVision(5))
+        make_captioner(vision=ColourVision(5))
 
 
 @pytest.mark.parametrize(
     ("image_feature", "message"),
     [
         pytest.param(np.zeros(5, np.float32), r"image_feature has shape \(5,\)", id="short"),
-        pytest.param(np.full(FEATURES, np.inf), "image_feature has values", id="infinite"),
+        pytest.param(np.full(FEATURE_SIZE, np.inf), "image_feature has values", id="infinite"),
     ],
 )
 def test_a_bad_image_feature_is_refused(captioner, photo, image_feature, message):

@@ -15,30 +15,16 @@ from sct.captioner.collate import collate_requests
 from sct.captioner.requests import CaptionOptions, RegionRequest
 from sct.decoding import SearchConfig, beam_search
 from sct.errors import InputError
-from sct.language.vocabulary import Vocabulary
-from sct.models.config import CaptionerConfig
 from sct.models.inputs import collate_controls
 from sct.models.show_control_tell import build_show_control_tell
 from sct.regions import Box, Control, Region, RegionSet
-
-FEATURES = 6
-WORDS = ("a", "the", "man", "horse", "dog", "rides", "on", "with")
+from tests.factories import FEATURE_SIZE, LAYOUT_WORDS, make_bundle, make_captioner_parts
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
-    vocabulary = Vocabulary.from_counts({word: 50 - place for place, word in enumerate(WORDS)})
-    torch.manual_seed(3)
-    network = build_show_control_tell(
-        CaptionerConfig(
-            vocabulary_size=len(vocabulary), feature_size=FEATURES, word_size=5, hidden_size=7, attention_size=4
-        )
-    )
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.7)
     folder = tmp_path_factory.mktemp("bundle") / "small"
-    save_bundle(folder, network, vocabulary)
-    return folder
+    return make_bundle(folder, words=LAYOUT_WORDS, std=0.7, vision=None, sorter=None)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +33,7 @@ def captioner(bundle):
 
 
 def region(seed):
-    feature = np.random.default_rng(seed).normal(size=FEATURES).astype(np.float32)
+    feature = np.random.default_rng(seed).normal(size=FEATURE_SIZE).astype(np.float32)
     return Region(Box(seed, 0, seed + 5, 9), feature=feature)
 
 
@@ -60,7 +46,7 @@ def control(*sizes, ordered=True):
 def test_captions_are_grounded(captioner):
     caption = captioner.caption_regions(control(1, 3), options=CaptionOptions(cover=True, max_length=9))
     assert caption.text == " ".join(word.text for word in caption.words)
-    assert set(caption.text.split()) <= {*WORDS, "<unk>"}
+    assert set(caption.text.split()) <= {*LAYOUT_WORDS, "<unk>"}
     assert [word.region_set for word in caption.words] == sorted(word.region_set for word in caption.words)
     assert {word.region_set for word in caption.words} == {0, 1}, "both sets are described"
     for word in caption.words:
@@ -154,9 +140,7 @@ def test_bad_controls_are_refused(captioner, make, message):
         pytest.param({"n_best": 9}, "got n_best 9", id="more than the beam"),
         pytest.param({"length_penalty": float("nan")}, "got length_penalty nan", id="not a number"),
         pytest.param({"length_penalty": -1.0}, "got length_penalty -1.0, expected 0", id="negative"),
-        pytest.param(
-            {"length_penalty": 60.0}, r"got length_penalty 60.0, expected 0 \(off\) to 10", id="too large"
-        ),
+        pytest.param({"length_penalty": 60.0}, r"got length_penalty 60.0, expected 0 \(off\) to 10", id="too large"),
         pytest.param(
             {"length_penalty": 1.0, "reference_search": True},
             "has no constraints and no length_penalty",
@@ -224,15 +208,11 @@ def test_the_package_has_no_other_names():
 
 def test_reference_mode_uses_the_authors_search(tmp_path):
     """Finished beams are not frozen, and zero rows do not count in the mean, as in the released code."""
-    vocabulary = Vocabulary.from_counts({word: 50 - place for place, word in enumerate(WORDS)})
-    torch.manual_seed(5)
-    sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
-    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), mode="reference", **sizes))
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.7)
+    parts = make_captioner_parts(5, words=LAYOUT_WORDS, std=0.7, vision=None, sorter=None, mode="reference")
+    network, vocabulary = parts["model"], parts["vocabulary"]
     save_bundle(tmp_path / "theirs", network, vocabulary)
     said = sct.load(tmp_path / "theirs").caption_regions(control(2, 1), [region(7), region(8)])
-    padded = [region(7), Region(Box(0, 0, 1, 1), feature=np.zeros(FEATURES)), region(8)]
+    padded = [region(7), Region(Box(0, 0, 1, 1), feature=np.zeros(FEATURE_SIZE)), region(8)]
     assert sct.load(tmp_path / "theirs").caption_regions(control(2, 1), padded) == said
     features = torch.from_numpy(np.stack([region(seed).feature for seed in range(3)]))
     image = torch.from_numpy(np.stack([region(7).feature, region(8).feature]).mean(0))[None]

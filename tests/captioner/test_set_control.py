@@ -10,16 +10,14 @@ import sct
 from sct.captioner.bundle import add_sorter, load_bundle, save_bundle
 from sct.captioner.requests import CaptionOptions, RegionRequest
 from sct.errors import InputError
-from sct.language.vocabulary import Vocabulary
 from sct.language.word_vectors import WordVectors
-from sct.models.config import CaptionerConfig
-from sct.models.show_control_tell import build_show_control_tell
 from sct.regions import Box, Control, Region, RegionSet
 from sct.sorting.baselines import ClassOrder
 from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
 from sct.sorting.sorter import ControlSorter
+from tests.factories import FEATURE_SIZE, make_bundle
 
-FEATURES, SIZE = 6, (100, 50)
+SIZE = (100, 50)
 VECTORS = WordVectors("two numbers", {"man": 0, "horse": 1, "dog": 2}, np.array([[1, 0], [0, 1], [1, 1]], np.float32))
 BY_CLASS = ControlSorter(ClassOrder({"man": 0.0, "horse": 0.5, "dog": 1.0}), VECTORS)
 OPTIONS = CaptionOptions(cover=True, max_length=9)
@@ -27,15 +25,8 @@ OPTIONS = CaptionOptions(cover=True, max_length=9)
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    vocabulary = Vocabulary.from_counts(dict.fromkeys(("a", "man", "horse", "dog", "on", "with"), 9))
-    torch.manual_seed(3)
-    sizes = {"feature_size": FEATURES, "word_size": 5, "hidden_size": 7, "attention_size": 4}
-    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.7)
-    folder = tmp_path_factory.mktemp("sets") / "bare"
-    save_bundle(folder, network, vocabulary)
-    return folder
+    words = ("a", "man", "horse", "dog", "on", "with")
+    return make_bundle(tmp_path_factory.mktemp("sets") / "bare", words=words, std=0.7, vision=None, sorter=None)
 
 
 def loaded(bare, tmp_path, sorter):
@@ -50,7 +41,7 @@ def network_sorter(max_sets=4):
 
 
 def region_set(name, seed=0):
-    feature = np.random.default_rng([len(name), seed]).normal(size=FEATURES).astype(np.float32)
+    feature = np.random.default_rng([len(name), seed]).normal(size=FEATURE_SIZE).astype(np.float32)
     return RegionSet((Region(Box(seed, 0, seed + 5, 9), name, feature=feature),))
 
 
@@ -119,7 +110,7 @@ def test_equal_sets_are_all_ordered(bare, tmp_path, sorter):
         pytest.param(BY_CLASS, a_set("dog", "man"), None, "its image_size is missing", id="no size"),
         pytest.param(BY_CLASS, a_set("dog", "man"), (0, 5), "expected positive sides", id="no image"),
         pytest.param(
-            network_sorter(), a_set(*["dog"] * 5), SIZE, "got a control of 5 region sets, expected at most 4", id="too many"
+            network_sorter(), a_set(*["dog"] * 5), SIZE, "control of 5 region sets, expected at most 4", id="too many"
         ),
     ],
 )

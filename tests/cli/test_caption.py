@@ -9,8 +9,8 @@ import sct
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.cli.main import run
 from sct.drawing.palette import set_colour
-from tests.cli.seeing_bundle import make_bundle, make_images
 from tests.colour_vision import ColourVision
+from tests.factories import make_bundle, make_image_files
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def bundle(tmp_path_factory):
 
 @pytest.fixture
 def images(tmp_path):
-    return make_images(tmp_path / "images")
+    return make_image_files(tmp_path / "images")
 
 
 @pytest.fixture(autouse=True)
@@ -243,7 +243,7 @@ def test_draw_one_image_into_a_file(bundle, images, tmp_path, capsys):
 
 
 def test_draw_several_images_into_a_folder(bundle, images, tmp_path, capsys):
-    make_images(tmp_path / "more")
+    make_image_files(tmp_path / "more")
     (images / "bad.png").write_text("no image at all")
     assert run_caption(bundle, images, tmp_path / "more" / "a.png", "--draw", tmp_path / "drawn") == 2
     drawn = ["a-2.grounded.png", "a.grounded.png", "b.grounded.png", "c.grounded.png"]
@@ -291,7 +291,7 @@ def test_usage_errors_are_one_line_and_exit_code_2(bundle, images, arguments, me
 
 
 def test_bundles_without_vision_encoder_or_sorter(images, tmp_path, capsys):
-    without_vision = make_bundle(tmp_path / "without_vision", vision=False)
+    without_vision = make_bundle(tmp_path / "without_vision", vision=None)
     for verb in ("caption", "detect"):
         assert run([verb, str(images / "a.png"), "--model", str(without_vision)]) == 2
         assert "the bundle has no vision encoder: use one that has" in capsys.readouterr().err

@@ -12,8 +12,8 @@ from sct.language.word_vectors import WordVectors
 from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSorter
 from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
 from sct.sorting.sorter import ControlSorter
-from tests.cli.seeing_bundle import FEATURES, make_bundle, make_images
 from tests.colour_vision import ColourVision
+from tests.factories import FEATURE_SIZE, make_bundle, make_image_files
 
 MAX_SETS = 3
 QUARTERS = ("0,0,20,10", "20,0,40,10", "0,10,20,20", "20,10,40,20")
@@ -22,13 +22,13 @@ VECTORS = WordVectors("three numbers", {"red": 0, "green": 1, "blue": 2}, np.eye
 
 def sinkhorn():
     torch.manual_seed(5)
-    network = SinkhornNetwork(SinkhornConfig(word_size=3, visual_size=FEATURES, max_sets=MAX_SETS))
+    network = SinkhornNetwork(SinkhornConfig(word_size=3, visual_size=FEATURE_SIZE, max_sets=MAX_SETS))
     return ControlSorter(SinkhornSorter(network.eval()), VECTORS)
 
 
 def pointer():
     torch.manual_seed(0)
-    network = PointerNetwork(PointerConfig(word_size=3, visual_size=FEATURES, hidden_size=8, num_heads=2))
+    network = PointerNetwork(PointerConfig(word_size=3, visual_size=FEATURE_SIZE, hidden_size=8, num_heads=2))
     return ControlSorter(PointerSorter(network.eval()), VECTORS)
 
 
@@ -39,7 +39,7 @@ def bundle(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    return make_images(tmp_path_factory.mktemp("unordered") / "images")
+    return make_image_files(tmp_path_factory.mktemp("unordered") / "images")
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from sct.cli.main import run
-from tests.cli.seeing_bundle import make_bundle
 from tests.colour_vision import ColourVision
+from tests.factories import make_bundle
 
 ROOT = Path(__file__).parents[2]
 

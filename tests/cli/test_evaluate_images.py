@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sct.cli.main import run
-from tests.cli.seeing_bundle import make_bundle
 from tests.colour_vision import ColourVision
+from tests.factories import make_bundle
 
 TINY = Path(__file__).parents[2] / "examples" / "tiny"
 

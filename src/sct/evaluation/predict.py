@@ -43,7 +43,7 @@ def predict(
     for indices in length_buckets([sample.control for sample in samples], batch_size):
         batch = [samples[index] for index in indices]
         inputs = collate(captioner, features, [sample.image for sample in batch], [sample.control for sample in batch])
-        n_best = captioner.caption_inputs(inputs, options)
+        n_best = captioner.caption_control_batch(inputs, options)
         captions |= {index: best for index, [best, *_] in zip(indices, n_best, strict=True)}
         if progress is not None:
             progress(len(captions), len(samples))
