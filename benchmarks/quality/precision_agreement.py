@@ -120,7 +120,7 @@ def train(data: Path, out: Path, seconds: float, batch: int, device: torch.devic
         chosen = training[torch.randint(len(training), (batch,), device=device)]
         tokens, targets = examples.tokens[chosen, :-1], examples.tokens[chosen, 1:]
         token_mask = targets != PAD
-        forced = captioner.teacher_forced(examples.inputs(chosen), tokens, examples.slot[chosen])
+        forced = captioner.teacher_forced_log_probs(examples.inputs(chosen), tokens, examples.slot[chosen])
         words = functional.nll_loss(forced.word_log_probs[token_mask], targets[token_mask])
         word_mask = token_mask & (targets != EOS)
         shifts = functional.nll_loss(forced.shift_log_probs[word_mask], examples.shift[chosen][word_mask])

@@ -135,7 +135,7 @@ def random_captions(seed: int, num_slots: torch.Tensor, num_steps: int = 6) -> t
 
 
 def step_by_step(network: ShowControlTell, inputs, words, slots) -> TeacherForcedOutput:
-    forced = network.teacher_forced(inputs, words[:, :-1], slots)
+    forced = network.teacher_forced_log_probs(inputs, words[:, :-1], slots)
     return TeacherForcedOutput(forced.word_log_probs.gather(2, words[:, 1:, None]).squeeze(2), forced.shift_log_probs)
 
 
@@ -173,7 +173,7 @@ def test_teacher_forcing_agrees_in_values_and_gradients(choices, with_empty_set,
 def test_teacher_forced_log_probs_agree(choices):
     network, inputs = make_model(**choices).double(), make_control_batch(1).to("cpu", torch.float64)
     words, slots = random_captions(1, inputs.num_slots + int(network.config.end_slot))
-    right = network.teacher_forced(inputs, words[:, :-1], slots)
+    right = network.teacher_forced_log_probs(inputs, words[:, :-1], slots)
     found = teacher_forced_log_probs(network, inputs, words, slots)
     torch.testing.assert_close(found.word_log_probs, right.word_log_probs)
     torch.testing.assert_close(found.shift_log_probs, right.shift_log_probs)
@@ -184,7 +184,7 @@ def test_soft_targets():
     words, slots = random_captions(1, inputs.num_slots)
     expected = torch.rand(*slots.shape, network.config.vocabulary_size, dtype=torch.float64).softmax(2)
     found = network.teacher_force(inputs, words, slots, soft_targets=expected)
-    right = (expected * network.teacher_forced(inputs, words[:, :-1], slots).word_log_probs).sum(2)
+    right = (expected * network.teacher_forced_log_probs(inputs, words[:, :-1], slots).word_log_probs).sum(2)
     torch.testing.assert_close(found.distillation_log_probs, right)
     weights = [network.word_embedding.weight, network.language_lstm.weight_hh, network.vocab_projection.weight]
     for fast, right_gradient in zip(

@@ -22,8 +22,8 @@ image_or_not = pytest.mark.parametrize("image_in_language_lstm", [False, True], 
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """What one row carries from step to step."""
+class RowState:
+    """Recurrent state of one row."""
 
     hidden_1: Tensor
     memory_1: Tensor
@@ -32,12 +32,12 @@ class Remembered:
 
 
 @dataclass(frozen=True)
-class Said:
+class PrintedStep:
     words: Tensor
     shift: float
     attention: list[float]
     sentinel_weight: float
-    remembered: Remembered
+    states: RowState
 
 
 def lstm(weights: dict[str, Tensor], layer: str, inputs: Tensor, hidden: Tensor, memory: Tensor):
@@ -49,9 +49,9 @@ def lstm(weights: dict[str, Tensor], layer: str, inputs: Tensor, hidden: Tensor,
 
 
 def step_as_printed(
-    captioner: ShowControlTell, word: int, image: Tensor, region_set: list[Tensor], before: Remembered
-) -> Said:
-    """Eq. 2-10, with the paper's symbols beside the weights they stand for."""
+    captioner: ShowControlTell, word: int, image: Tensor, region_set: list[Tensor], before: RowState
+) -> PrintedStep:
+    """Eq. 2-10 in the paper's symbols."""
     weights, variant = captioner.state_dict(), captioner.config.variant
     x = torch.cat([before.hidden_2, image, weights["word_embedding.weight"][word]])
     h, m = lstm(weights, "attention_lstm", x, before.hidden_1, before.memory_1)
@@ -69,7 +69,7 @@ def step_as_printed(
     if variant != "no_visual_sentinel":
         s_v = sentinel("visual_sentinel")
         z_v = z_of(weights["visual_score.key.weight"], s_v)
-        # Regions and sentinel differ in size: the sentinel is brought to theirs.
+        # The sentinel is projected to the size of the regions.
         value = weights["sentinel_projection.weight"] @ s_v + weights["sentinel_projection.bias"]
         weighed.append((math.exp(z_v), value))
     z_c = z_v if variant == "single_sentinel" else z_of(weights["chunk_score.key.weight"], sentinel("chunk_sentinel"))
@@ -81,12 +81,12 @@ def step_as_printed(
     into_top = [h, context] + ([image] if captioner.config.image_in_language_lstm else [])
     hidden_2, memory_2 = lstm(weights, "language_lstm", torch.cat(into_top), before.hidden_2, before.memory_2)
     logits = weights["vocab_projection.weight"] @ hidden_2 + weights["vocab_projection.bias"]
-    return Said(
+    return PrintedStep(
         words=logits - logits.exp().sum().log(),
         shift=shift,
         attention=alpha[: len(z_r)],
         sentinel_weight=sum(alpha[len(z_r) :]),
-        remembered=Remembered(h, m, hidden_2, memory_2),
+        states=RowState(h, m, hidden_2, memory_2),
     )
 
 
@@ -99,23 +99,25 @@ def test_paper_mode_is_the_equations_as_printed(variant, image_in_language_lstm)
     tokens, shifts = random_actions(2, 6)
     shifts[0] = 0
     state = captioner.init_state(inputs)
-    remembered = [Remembered(*torch.zeros(4, 8).double()) for _ in controls]
+    states = [RowState(*torch.zeros(4, 8).double()) for _ in controls]
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
-        thought = captioner.forward_step(tokens[time], replace(state, pointer=step.state.pointer))
+        output = captioner.forward_step(tokens[time], replace(state, pointer=step.state.pointer))
         state = step.state
         for row, control in enumerate(controls):
             # Eq. 1, where the last set is N: it has one fewer than there are sets.
             slot = min(int(shifts[: time + 1, row].sum()), len(control) - 1)
             region_set = [inputs.regions[index] for index in control[slot]]
-            said = step_as_printed(captioner, int(tokens[time, row]), inputs.image[row], region_set, remembered[row])
-            remembered[row] = said.remembered
-            assert torch.allclose(step.word_log_probs[row], said.words, atol=1e-9)
-            assert step.shift_log_probs[row].exp().tolist() == pytest.approx([1 - said.shift, said.shift], abs=1e-9)
-            weights = thought.attention.region_weights[row]
-            assert weights[: len(region_set)].tolist() == pytest.approx(said.attention, abs=1e-9)
+            printed = step_as_printed(captioner, int(tokens[time, row]), inputs.image[row], region_set, states[row])
+            states[row] = printed.states
+            assert torch.allclose(step.word_log_probs[row], printed.words, atol=1e-9)
+            assert step.shift_log_probs[row].exp().tolist() == pytest.approx(
+                [1 - printed.shift, printed.shift], abs=1e-9
+            )
+            weights = output.attention.region_weights[row]
+            assert weights[: len(region_set)].tolist() == pytest.approx(printed.attention, abs=1e-9)
             assert not weights[len(region_set) :].any()
-            assert thought.attention.sentinel_weight[row].item() == pytest.approx(said.sentinel_weight, abs=1e-9)
+            assert output.attention.sentinel_weight[row].item() == pytest.approx(printed.sentinel_weight, abs=1e-9)
 
 
 # Padding ------------------------------------------------------------------------------------------------------------
@@ -127,10 +129,10 @@ class Padding:
     slots: int
     rows_before: int
     rows_after: int
-    mates_before: int
-    mates_after: int
+    examples_before: int
+    examples_after: int
     garbage: float
-    """Size of the numbers in the rows that nothing real points at."""
+    """Magnitude of unused region features."""
     seed: int
 
 
@@ -141,11 +143,11 @@ def paddings() -> st.SearchStrategy[Padding]:
 
 
 def padded(inputs: ControlBatch, padding: Padding) -> ControlBatch:
-    """The same examples among others, with more of everything; what is padding points at any row, in any place."""
+    """The same examples between others, with padded slots, members and regions; padding refers to arbitrary rows."""
     generator = torch.Generator().manual_seed(padding.seed)
     num_rows, features = inputs.regions.shape
     num_examples, num_slots, num_members = inputs.set_rows.shape
-    before, after = padding.mates_before, padding.mates_after
+    before, after = padding.examples_before, padding.examples_after
     own = slice(before, before + num_examples)
     rows = padding.rows_before + num_rows + padding.rows_after
     shape = (before + num_examples + after, num_slots + padding.slots, num_members + padding.members)
@@ -155,7 +157,7 @@ def padded(inputs: ControlBatch, padding: Padding) -> ControlBatch:
     image = torch.randn(shape[0], features, generator=generator)
     image[own] = inputs.image
     set_rows = torch.randint(rows, shape, generator=generator)
-    # Mates may have anything, and sets past the end of a control are never looked at, so they may too.
+    # Other examples and sets beyond the end of a control may hold anything.
     set_mask = torch.randint(2, shape, generator=generator).bool()
     num_slots_of_all = torch.randint(1, shape[1] + 1, (shape[0],), generator=generator)
     num_slots_of_all[own] = inputs.num_slots
@@ -169,9 +171,9 @@ def padded(inputs: ControlBatch, padding: Padding) -> ControlBatch:
     return ControlBatch(regions, image, set_rows, set_mask, num_slots_of_all)
 
 
-def among_mates(values: Tensor, padding: Padding) -> Tensor:
-    """Words, shifts or slots of the examples, and zeros for those around them; examples come last."""
-    return torch.nn.functional.pad(values, (padding.mates_before, padding.mates_after))
+def pad_examples(values: Tensor, padding: Padding) -> Tensor:
+    """Pad the last dimension, that of examples, with zeros for the other examples."""
+    return torch.nn.functional.pad(values, (padding.examples_before, padding.examples_after))
 
 
 def slots_along(captioner: ShowControlTell, inputs: ControlBatch, shifts: Tensor) -> Tensor:
@@ -186,35 +188,37 @@ def test_padding_changes_nothing(choices, padding):
     inputs = make_control_batch(padding.seed % 101)
     more = padded(inputs, padding)
     num_examples = len(inputs.image)
-    own = slice(padding.mates_before, padding.mates_before + num_examples)
+    own = slice(padding.examples_before, padding.examples_before + num_examples)
 
     tokens, shifts = random_actions(padding.seed, num_examples, num_steps=4)
     state, more_state = captioner.init_state(inputs), captioner.init_state(more)
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
-        more_step = captioner.step(among_mates(tokens[time], padding), among_mates(shifts[time], padding), more_state)
+        more_step = captioner.step(pad_examples(tokens[time], padding), pad_examples(shifts[time], padding), more_state)
         state, more_state = step.state, more_step.state
         assert torch.equal(more_state.pointer[own], state.pointer)
         assert torch.allclose(more_step.word_log_probs[own], step.word_log_probs, atol=1e-5)
         assert torch.allclose(more_step.shift_log_probs[own], step.shift_log_probs, atol=1e-5)
 
     slots = slots_along(captioner, inputs, shifts)
-    forced = captioner.teacher_forced(inputs, tokens.T, slots.T)
-    more_forced = captioner.teacher_forced(more, among_mates(tokens, padding).T, among_mates(slots, padding).T)
+    forced = captioner.teacher_forced_log_probs(inputs, tokens.T, slots.T)
+    more_forced = captioner.teacher_forced_log_probs(
+        more, pad_examples(tokens, padding).T, pad_examples(slots, padding).T
+    )
     assert torch.allclose(more_forced.word_log_probs[own], forced.word_log_probs, atol=1e-5)
     assert torch.allclose(more_forced.shift_log_probs[own], forced.shift_log_probs, atol=1e-5)
 
 
 def gradients(captioner: ShowControlTell, inputs: ControlBatch, tokens: Tensor, slots: Tensor):
     captioner.requires_grad_(True).zero_grad()
-    forced = captioner.teacher_forced(inputs, tokens, slots)
+    forced = captioner.teacher_forced_log_probs(inputs, tokens, slots)
     (forced.word_log_probs[..., 4].sum() + forced.shift_log_probs[..., 1].sum()).backward()
     return {name: parameter.grad.clone() for name, parameter in captioner.named_parameters()}
 
 
 @pytest.mark.parametrize("choices", ALL_CONFIGS)
 def test_padding_changes_no_gradient(choices):
-    padding = Padding(2, 1, 2, 1, mates_before=0, mates_after=0, garbage=1e30, seed=5)
+    padding = Padding(2, 1, 2, 1, examples_before=0, examples_after=0, garbage=1e30, seed=5)
     captioner, inputs = make_model(2, **choices), make_control_batch(3)
     tokens, shifts = random_actions(4, 3)
     slots = slots_along(captioner, inputs, shifts)
@@ -226,7 +230,7 @@ def test_padding_changes_no_gradient(choices):
 
 @every_variant
 @every_mode
-def test_an_empty_set_gives_finite_numbers(variant, mode):
+def test_empty_set_is_finite(variant, mode):
     captioner = make_model(variant=variant, mode=mode)
     inputs = make_control_batch(1)
     inputs.set_mask[1] = False
@@ -248,26 +252,26 @@ def test_an_empty_set_gives_finite_numbers(variant, mode):
 @pytest.mark.parametrize(
     ("num_sets", "shifts", "pointers"),
     [
-        pytest.param(1, [0, 1, 1], [0, 0, 0], id="nowhere to go"),
-        pytest.param(3, [0, 0, 0], [0, 0, 0], id="never shifted"),
-        pytest.param(3, [0, 1, 0, 1, 0], [0, 1, 1, 2, 2], id="moves after each shift"),
-        pytest.param(2, [1, 1, 1, 0, 1], [1, 1, 1, 1, 1], id="clamped to the last"),
+        pytest.param(1, [0, 1, 1], [0, 0, 0], id="one set"),
+        pytest.param(3, [0, 0, 0], [0, 0, 0], id="no shift"),
+        pytest.param(3, [0, 1, 0, 1, 0], [0, 1, 1, 2, 2], id="moves by one per shift"),
+        pytest.param(2, [1, 1, 1, 0, 1], [1, 1, 1, 1, 1], id="stops at the last set"),
     ],
 )
-def test_the_pointer_walks_along_the_control(num_sets, shifts, pointers):
+def test_pointer_follows_the_shifts(num_sets, shifts, pointers):
     captioner = make_model()
-    longer = [[0], [1], [2], [3]]  # a longer neighbour: the clamp is each row's own
+    longer = [[0], [1], [2], [3]]  # a longer control: each row stops at its own last set
     inputs = collate_controls(torch.randn(4, 6), torch.randn(2, 6), [[[row] for row in range(num_sets)], longer])
-    state, walked = captioner.init_state(inputs), []
+    state, visited = captioner.init_state(inputs), []
     for shift in shifts:
         state = captioner.step(torch.tensor([5, 5]), torch.tensor([shift, 1]), state).state
-        walked.append(int(state.pointer[0]))
-    assert walked == pointers
+        visited.append(int(state.pointer[0]))
+    assert visited == pointers
     assert int(state.pointer[1]) == min(len(shifts), 3)
 
 
 @every_mode
-def test_a_shift_changes_what_is_attended(mode):
+def test_shift_changes_the_attended_set(mode):
     captioner = make_model(mode=mode)
     inputs = collate_controls(torch.randn(2, 6), torch.randn(1, 6).expand(2, 6), [[[0], [1]], [[1], [0]]])
     state = captioner.init_state(inputs)
@@ -278,10 +282,10 @@ def test_a_shift_changes_what_is_attended(mode):
 
 
 @every_mode
-def test_teacher_forcing_says_what_steps_say(mode):
+def test_teacher_forcing_agrees_with_steps(mode):
     captioner, inputs = make_model(mode=mode), make_control_batch()
     tokens, shifts = random_actions(1, 3)
-    forced = captioner.teacher_forced(inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
+    forced = captioner.teacher_forced_log_probs(inputs, tokens.T, slots_along(captioner, inputs, shifts).T)
     state = captioner.init_state(inputs)
     for time in range(len(tokens)):
         step = captioner.step(tokens[time], shifts[time], state)
@@ -306,7 +310,7 @@ def test_select_reorders_rows(chosen):
     assert torch.allclose(after.shift_log_probs, before.shift_log_probs[rows], atol=1e-6)
 
 
-def test_is_what_a_search_asks_for():
+def test_is_a_step_model():
     assert isinstance(make_model(), StepModel)
 
 
@@ -326,7 +330,7 @@ def test_gradients_reach_every_parameter(variant, mode, image_in_language_lstm):
 
 
 @every_mode
-def test_starts_as_documented(mode):
+def test_initial_weights(mode):
     torch.manual_seed(0)
     captioner = build_show_control_tell(CaptionerConfig(**(SIZES | {"hidden_size": 40, "feature_size": 60}), mode=mode))
     for name, parameter in captioner.named_parameters():
@@ -337,7 +341,7 @@ def test_starts_as_documented(mode):
             assert not parameter.any(), name
         else:
             expected = math.sqrt(2 / sum(parameter.shape))
-            # Of n numbers the deviation is off by about 1 / sqrt(2 n): five times that never happens.
+            # The standard error of a standard deviation of n values is about 1 / sqrt(2 n).
             assert parameter.std().item() == pytest.approx(expected, rel=5 / math.sqrt(2 * parameter.numel())), name
     assert {name.split(".")[0] for name, _ in captioner.named_parameters() if "bias" in name} == (
         {"attention_lstm", "language_lstm", "vocab_projection", "sentinel_projection"}
@@ -345,7 +349,7 @@ def test_starts_as_documented(mode):
     )
 
 
-def test_the_same_seed_gives_the_same_captioner():
+def test_seed_determines_the_initial_weights():
     def weights(seed: int) -> dict[str, Tensor]:
         torch.manual_seed(seed)
         return build_show_control_tell(CaptionerConfig(**SIZES)).state_dict()
@@ -356,7 +360,7 @@ def test_the_same_seed_gives_the_same_captioner():
 
 
 @every_variant
-def test_has_the_papers_sizes_by_default(variant):
+def test_default_sizes_are_the_papers(variant):
     with torch.device("meta"):
         captioner = build_show_control_tell(CaptionerConfig(vocabulary_size=10_000, variant=variant))
     shapes = {name: tuple(parameter.shape) for name, parameter in captioner.named_parameters()}

@@ -95,9 +95,9 @@ def control_inputs(control: np.ndarray, num_slots: np.ndarray) -> ControlBatch:
 
 
 @torch.no_grad()
-def teacher_forced(golden: Golden) -> TeacherForcedLogProbs:
+def forced_log_probs(golden: Golden) -> TeacherForcedLogProbs:
     slots = torch.arange(golden.num_steps).expand(len(golden.captions), -1)
-    return golden.captioner.teacher_forced(golden.at_training, golden.captions, slots)
+    return golden.captioner.teacher_forced_log_probs(golden.at_training, golden.captions, slots)
 
 
 def assert_close(golden: Golden, name: str, ours: torch.Tensor) -> None:
@@ -120,14 +120,14 @@ def assert_same(golden: Golden, name: str, ours: torch.Tensor) -> None:
 
 
 def test_teacher_forced_log_probabilities(golden):
-    ours = teacher_forced(golden)
+    ours = forced_log_probs(golden)
     assert_close(golden, "word_logp", ours.word_log_probs)
     assert_close(golden, "gate_logp", ours.shift_log_probs)
 
 
 def test_losses(golden):
     """Padding words count, gates of -1 do not; a gate weighs four times a word (point 26)."""
-    ours = teacher_forced(golden)
+    ours = forced_log_probs(golden)
     nll = torch.nn.functional.nll_loss
     words = nll(ours.word_log_probs[:, :-1].flatten(0, 1), golden.captions[:, 1:].flatten())
     gates = nll(ours.shift_log_probs.flatten(0, 1), golden.gates.flatten(), ignore_index=-1)

@@ -391,7 +391,7 @@ def teacher_forced_log_probs(
     words: Int[Tensor, "captions time_and_one"],
     slots: Int[Tensor, "captions time"],
 ) -> TeacherForcedLogProbs:
-    """``ShowControlTell.teacher_forced``, but fast; the last of ``words`` is not read."""
+    """Fast ``ShowControlTell.teacher_forced_log_probs``; the last of ``words`` is not read."""
     dtype = compute_dtype(model.vocab_projection.weight)
     with torch.autocast(words.device.type, enabled=False):
         unrolled = _unroll(model, batch, words, slots, dtype)

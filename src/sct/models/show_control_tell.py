@@ -158,7 +158,7 @@ class ShowControlTell(CaptionModel):
         new_state = replace(state, attention_lstm=(hidden, cell), language_lstm=language_lstm)
         return StepOutput(word_log_probs, shift_log_probs, attention, new_state)
 
-    def teacher_forced(
+    def teacher_forced_log_probs(
         self, batch: ControlBatch, tokens: Int[Tensor, "captions time"], slots: Int[Tensor, "captions time"]
     ) -> TeacherForcedLogProbs:
         """Log-probabilities after each of the given tokens with the pointer on ``slots``, one step after the other."""

@@ -53,8 +53,8 @@ def test_loss_mixes_ground_truth_and_soft_targets(trained, tmp_path, weight):
     parts, rows = _build(recipe), torch.tensor([0, 5, 7])
     student, batch = parts.bundle.model, parts.loader.batch(rows)
     inputs = (batch.controls, batch.words[:, :-1], batch.slots)
-    student_output = student.teacher_forced(*inputs)
-    teacher_outputs = [load_bundle(folder).model.teacher_forced(*inputs) for folder in folders]
+    student_output = student.teacher_forced_log_probs(*inputs)
+    teacher_outputs = [load_bundle(folder).model.teacher_forced_log_probs(*inputs) for folder in folders]
     expected = [
         torch.stack([log_probs.exp() for log_probs in outputs]).mean(0)
         for outputs in zip(*teacher_outputs, strict=True)
@@ -107,7 +107,7 @@ def test_student_approaches_its_teacher(trained, tmp_path):
     @torch.no_grad()
     def distance(model: ShowControlTell) -> float:
         """Mean total variation distance of the word distributions."""
-        probs = model.teacher_forced(batch.controls, batch.words[:, :-1], batch.slots).word_log_probs.exp()
+        probs = model.teacher_forced_log_probs(batch.controls, batch.words[:, :-1], batch.slots).word_log_probs.exp()
         return float((probs - expected.word_probs).abs().sum(2)[batch.token_mask].mean() / 2)
 
     def distance_after(recipe: CaptionerRecipe) -> float:
