@@ -242,9 +242,7 @@ def test_rejects_words_outside_the_vocabulary(search):
         pytest.param({"min_length": -1}, "got min_length -1", id="negative length"),
         pytest.param({"no_repeat_ngram_size": -1}, "got no_repeat_ngram_size -1", id="negative n-gram"),
         pytest.param({"banned_words": (-1,)}, "got word id -1", id="negative word"),
-        pytest.param(
-            {"banned_words": (4,), "required_words": (4,)}, "both banned and required", id="conflict"
-        ),
+        pytest.param({"banned_words": (4,), "required_words": (4,)}, "both banned and required", id="conflict"),
         pytest.param({"banned_words": (EOS,)}, "got EOS .* in banned_words", id="no end"),
         pytest.param({"required_words": (PAD,)}, "special token 1", id="padding required"),
         pytest.param({"min_length": 6}, "got min_length 6 above max_length 5", id="above the maximum"),

@@ -117,10 +117,10 @@ def test_log_probs_are_the_models_own_and_differentiable(gate):
     for time in range(6):
         step = model.step(tokens, shifts, state)
         state, tokens, shifts = step.state, found.words[..., time].flatten(), found.shifts[..., time].flatten()
-        spoken = found.token_mask[..., time].flatten()
-        total = total + step.word_log_probs.gather(1, tokens[:, None])[:, 0] * spoken
+        token_mask = found.token_mask[..., time].flatten()
+        total = total + step.word_log_probs.gather(1, tokens[:, None])[:, 0] * token_mask
         if gate:
-            total = total + step.shift_log_probs.gather(1, shifts[:, None])[:, 0] * (spoken & (tokens != EOS))
+            total = total + step.shift_log_probs.gather(1, shifts[:, None])[:, 0] * (token_mask & (tokens != EOS))
     assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1).flatten(), total, atol=1e-5)
     tables = (model.words, model.shifts) if gate else (model.words,)
     expected = torch.autograd.grad(total.sum(), tables)

@@ -59,7 +59,7 @@ def save(tmp_path):
 
 @pytest.mark.parametrize("image_in_language_lstm", [False, True])
 @pytest.mark.parametrize("variant", ["show_control_tell", "single_sentinel", "no_visual_sentinel"])
-def test_variant_and_sizes_are_told_by_the_weights(variant, image_in_language_lstm, save):
+def test_variant_and_sizes_are_inferred_from_the_weights(variant, image_in_language_lstm, save):
     weights = reference_weights(variant, image_in_language_lstm)
     options = argparse.Namespace(h2_first_lstm=1, img_second_lstm=int(image_in_language_lstm))
     read = read_reference(save(checkpoint(weights, opt=options)))

@@ -1,4 +1,4 @@
-"""What the authors' released code scores for noun alignment and noun IoU.
+"""Noun alignment and noun IoU of the authors' released code.
 
 ``SCT_GOLDENS=FILE.npz pytest tests/reference`` checks any other file of the same format.
 """

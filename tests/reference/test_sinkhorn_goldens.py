@@ -1,4 +1,4 @@
-"""What the authors' sorting network says, number by number, from a checkpoint file to its soft permutations.
+"""Numbers of the authors' sorting network, from a checkpoint file to soft permutations.
 
 ``SCT_GOLDENS=FILE.npz pytest tests/reference`` checks any other file of the same format.
 """
@@ -27,7 +27,7 @@ def golden():
 
 @pytest.fixture(scope="module")
 def sorter(golden, tmp_path_factory):
-    """The weights, by way of a file like the authors'."""
+    """Weights through a checkpoint file like the authors'."""
     prefix = "weights/"
     weights = {name.removeprefix(prefix): torch.tensor(golden[name]) for name in golden if name.startswith(prefix)}
     path = tmp_path_factory.mktemp("goldens") / "sorter.pth"
@@ -37,7 +37,7 @@ def sorter(golden, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def inputs(golden):
-    """Each slot as a region of its own; slots of zeros are padding, as in the authors' code."""
+    """One region per slot; slots of zeros are padding, as in the authors' code."""
     slots = torch.tensor(golden["input"])
     examples, num_slots, _ = slots.shape
     flat = slots.flatten(0, 1)
@@ -55,7 +55,7 @@ def inputs(golden):
     )
 
 
-def test_sizes_are_those_of_the_paper(sorter):
+def test_sizes_are_the_papers(sorter):
     config = sorter.network.config
     assert (config.max_sets, config.word_size, config.visual_size) == (10, WORDS, VISUAL)
     assert (config.iterations, config.temperature, config.mode) == (20, 0.1, "reference")
@@ -69,8 +69,8 @@ def test_soft_permutations(sorter, inputs, golden):
     print(f"sinkhorn/output: largest error {errors.max():.1e} over {errors.size:,} values")
 
 
-def test_empty_slots_are_told_by_the_mask_alone(sorter, inputs, golden):
-    """Fewer slots than ten: the missing ones are filled with what the authors feed for them."""
+def test_empty_slots_depend_on_the_mask_only(sorter, inputs, golden):
+    """With fewer than ten slots, the missing ones are filled as in the authors' code."""
     num_sets = int(inputs.mask[0].sum())
     first = SorterInputs(
         class_names=inputs.class_names,
@@ -87,8 +87,8 @@ def test_empty_slots_are_told_by_the_mask_alone(sorter, inputs, golden):
     assert errors.max() <= LARGEST_ERROR
 
 
-def test_orders_are_those_of_the_recorded_matrices(sorter, inputs, golden):
-    """Point 39: transpose, maximise, permute, drop what is empty."""
+def test_permutations_agree_with_the_recorded_matrices(sorter, inputs, golden):
+    """Point 39: transpose, maximise, permute, drop empty slots."""
     orders = sorter.order(inputs).lists()
     for example, matrix in enumerate(golden["output"]):
         _, slot_of_place = linear_sum_assignment(matrix.T, maximize=True)

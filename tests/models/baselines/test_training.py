@@ -29,7 +29,7 @@ def data(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def learned(data, tmp_path_factory):
+def trained(data, tmp_path_factory):
     """The run of each model, made when it is first asked for."""
     runs: dict[str, Path] = {}
 
@@ -50,7 +50,7 @@ def word_losses(out: Path) -> list[float]:
     return [line["words"] for line in read_metrics(out) if line["kind"] == "train"]
 
 
-def said_by(bundle: Path, data: Path, split: str) -> list[tuple[str, tuple[str, ...]]]:
+def predict(bundle: Path, data: Path, split: str) -> list[tuple[str, tuple[str, ...]]]:
     """Each caption with its references."""
     captioner, dataset = sct.load(bundle), Dataset.open(data)
     features = LayoutFeatures(captioner.encoder, dataset.table)
@@ -59,37 +59,37 @@ def said_by(bundle: Path, data: Path, split: str) -> list[tuple[str, tuple[str, 
 
 
 @pytest.mark.parametrize("variant", BASELINES)
-def test_learns_words_and_says_them(variant, data, learned):
-    losses = word_losses(learned(variant))
+def test_cross_entropy_training_fits_the_captions(variant, data, trained):
+    losses = word_losses(trained(variant))
     assert losses[-1] < 0.4 * losses[0]
-    said = said_by(learned(variant) / "last", data, "train")
+    predictions = predict(trained(variant) / "last", data, "train")
     # Without a sense of order, one of the two captions of an image is as good as the other.
     mirrored = [
         {*references, *(" ".join(text.split()[3:] + text.split()[2:3] + text.split()[:2]) for text in references)}
-        for _, references in said
+        for _, references in predictions
     ]
-    right = [caption in texts for (caption, _), texts in zip(said, mirrored, strict=True)]
+    right = [caption in texts for (caption, _), texts in zip(predictions, mirrored, strict=True)]
     assert sum(right) > 0.8 * len(right)
 
 
-def test_a_control_in_order_is_followed_where_order_is_felt(data, learned):
-    said = said_by(learned("controllable_lstm") / "last", data, "train")
-    assert sum(caption in references for caption, references in said) > 0.8 * len(said)
+def test_controllable_lstm_follows_the_order_of_the_control(data, trained):
+    predictions = predict(trained("controllable_lstm") / "last", data, "train")
+    assert sum(caption in references for caption, references in predictions) > 0.8 * len(predictions)
 
 
 @pytest.mark.parametrize("variant", BASELINES)
-def test_says_the_same_whatever_the_control_if_it_sees_whole_images(variant, data, learned):
-    bundle = load_bundle(learned(variant) / "last")
+def test_captions_do_not_depend_on_an_ignored_control(variant, data, trained):
+    bundle = load_bundle(trained(variant) / "last")
     captions: dict[tuple[str, ...], set[str]] = {}
-    for caption, references in said_by(bundle.folder, data, "train"):
+    for caption, references in predict(bundle.folder, data, "train"):
         captions.setdefault(tuple(sorted(references[0].split())), set()).add(caption)
     if bundle.model.config.ignores_control or variant == "fc_2k":
         assert all(len(texts) == 1 for texts in captions.values())
 
 
 @pytest.mark.parametrize("variant", BASELINES)
-def test_rewards_are_raised(variant, data, learned, tmp_path):
-    start = learned(variant) / "last"
+def test_self_critical_training_updates_every_baseline(variant, data, trained, tmp_path):
+    start = trained(variant) / "last"
     recipe = make_recipe(
         data,
         tmp_path / "run",
@@ -108,8 +108,8 @@ def test_rewards_are_raised(variant, data, learned, tmp_path):
 
 
 @pytest.mark.parametrize("variant", ["ag_cvae", "pos"])
-def test_says_many_captions_of_an_image_in_manners_of_its_own(variant, data, learned):
-    captioner, dataset = sct.load(learned(variant) / "last"), Dataset.open(data)
+def test_latents_give_several_captions_per_image(variant, data, trained):
+    captioner, dataset = sct.load(trained(variant) / "last"), Dataset.open(data)
     features = LayoutFeatures(captioner.encoder, dataset.table)
     evaluator = Evaluator(captioner, dataset, features, EvaluationConfig(split="train", metrics=("C",)))
     assert captioner.has_latents
