@@ -207,13 +207,16 @@ def make_image(
     size: tuple[int, int] = (50, 50),
 ) -> AnnotatedImage:
     """Annotated image; a caption lists its chunks, each the class or the indices of its regions."""
-    members = {name: tuple(i for i, other in enumerate(regions) if other.class_name == name) for name in LAYOUT_CLASSES}
+
+    def make_chunk(chunk: str | Sequence[int]) -> Chunk:
+        if isinstance(chunk, str):
+            return Chunk(chunk, tuple(i for i, region in enumerate(regions) if region.class_name == chunk))
+        return Chunk(None, tuple(chunk))
+
     made = []
     for caption in captions:
-        words = tuple(chunk if isinstance(chunk, str) else f"word{index}" for index, chunk in enumerate(caption))
-        chunks = tuple(
-            Chunk(chunk, members[chunk]) if isinstance(chunk, str) else Chunk(None, tuple(chunk)) for chunk in caption
-        )
+        chunks = tuple(map(make_chunk, caption))
+        words = tuple(chunk.class_name or f"word{index}" for index, chunk in enumerate(chunks))
         made.append(Caption(" and ".join(words), words, tuple(range(len(words))), chunks))
     return AnnotatedImage(
         image_id=image_id,
@@ -266,7 +269,12 @@ def make_layout_features(captioner: Captioner, dataset: Dataset) -> LayoutFeatur
 
 
 def make_noun_dataset(
-    folder: Path, *, num_sets: int = 2, has_val: bool = True, source: str = "a test", image_folder: Path | None = None
+    folder: Path,
+    *,
+    num_sets: int = 2,
+    has_val: bool = True,
+    source: str = "COCO layout",
+    image_folder: Path | None = None,
 ) -> Path:
     """Twelve images with two captions each, "a dog near a ball" and its reverse; the first set has two regions.
 

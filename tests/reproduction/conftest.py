@@ -5,12 +5,13 @@ import shutil
 import pytest
 
 from sct.reproduction.evaluate_rows import reproduce
-from tests.reproduction.helpers import TABLE, make_config, write_tiny_dataset
+from tests.factories import make_noun_dataset
+from tests.reproduction.helpers import TABLE, make_config
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    return write_tiny_dataset(tmp_path_factory.mktemp("reproduction") / "tiny")
+    return make_noun_dataset(tmp_path_factory.mktemp("reproduction") / "tiny")
 
 
 @pytest.fixture(scope="session")

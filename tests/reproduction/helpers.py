@@ -1,23 +1,14 @@
-"""A dataset of a dozen images, some rows of a table on it, and results with made-up figures."""
+"""Configs and rows of a small table, and results with made-up figures."""
 
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
-from sct.data.dataset import Manifest, write_dataset
-from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import build_table, merge_tables
-from sct.language.noun_table import NounTable
-from sct.regions import Box, Region
 from sct.reproduction.claims import Reproduction, compare
 from sct.reproduction.plan import ReproductionConfig
 from sct.reproduction.published import TABLES, PublishedTable, RowKey
 from sct.reproduction.results import NOT_RUN, RowResult, RunResult
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-NOUNS = ("dog", "cat", "ball", "tree", "boy")
 SMALL = (
     "cross_entropy:model.word_size=8",
     "cross_entropy:model.hidden_size=8",
@@ -28,59 +19,11 @@ SMALL = (
     "batch_size=4",
     "max_steps=2",
 )
-"""Overrides with which any captioner recipe trains on the dataset in a moment."""
+"""Overrides with which any captioner recipe trains on the dataset of ``make_noun_dataset`` within seconds."""
 
 
 def discard(line: str) -> None:
     """Log nothing."""
-
-
-def write_tiny_dataset(
-    folder: Path, num_sets: int = 2, source: str = "COCO layout", image_folder: Path | None = None
-) -> Path:
-    """Write a dataset; each image has ``num_sets`` regions and two captions, which name them in opposite orders.
-
-    With ``image_folder`` single-colour images are written there.
-    """
-    images = []
-    for number in range(12):
-        names = [NOUNS[(number + index) % 5] for index in range(num_sets)]
-        regions = tuple(
-            Region(Box(index / 20, 0.2, index / 20 + 0.1, 0.3 + 0.05 * (number % 7)), name)
-            for index, name in enumerate(names)
-        )
-        captions = []
-        for order in (range(num_sets), range(num_sets - 1, -1, -1)):
-            words = tuple(word for index in order for word in ("a", names[index]))
-            chunks = tuple(Chunk(names[index], (index,)) for index in order)
-            slots = tuple(slot for slot in range(num_sets) for _ in range(2))
-            captions.append(Caption(" ".join(words), words, slots, chunks))
-        if image_folder is not None:
-            image_folder.mkdir(exist_ok=True)
-            Image.new("RGB", (30, 30), (20 * number, 100, 250 - 20 * number)).save(image_folder / f"{number}.png")
-        images.append(
-            AnnotatedImage(
-                image_id=f"{number}",
-                split="val" if number % 4 == 3 else "train",
-                width=1,
-                height=1,
-                regions=regions,
-                captions=tuple(captions),
-                file=None if image_folder is None else f"{number}.png",
-            )
-        )
-    table, vocabulary = merge_tables([build_table(images)])
-    manifest = Manifest(
-        source=source,
-        mode="paper",
-        settings={},
-        image_folder=None if image_folder is None else str(image_folder),
-        num_images=12,
-        num_captions=24,
-    )
-    nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(5, 4)), "four random numbers")
-    write_dataset(folder, table, vocabulary, manifest, nouns)
-    return folder
 
 
 def select_rows(name: str, systems: tuple[str, ...], stages: tuple[str, ...] = ("cross_entropy",)) -> PublishedTable:

@@ -14,7 +14,8 @@ from sct.training.captioner.image_features import ImageFeatureExtractor
 from sct.vision.encoder import RegionVisionEncoder
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
 from sct.vision.vit import ViTConfig
-from tests.reproduction.helpers import RECIPES, SMALL, make_config, select_rows, write_tiny_dataset
+from tests.factories import make_noun_dataset
+from tests.reproduction.helpers import RECIPES, SMALL, make_config, select_rows
 
 NAME = "flickr8k_images/cross_entropy_controllable_up_down"
 TABLE = select_rows("tableA2", ("controllable_up_down",))
@@ -24,7 +25,7 @@ TABLE = select_rows("tableA2", ("controllable_up_down",))
 def config(tmp_path_factory):
     """A dataset whose images have moved, and a vision encoder."""
     root = tmp_path_factory.mktemp("images")
-    data = write_tiny_dataset(root / "tiny", source="grounded JSONL", image_folder=root / "images")
+    data = make_noun_dataset(root / "tiny", source="grounded JSONL", image_folder=root / "images")
     torch.manual_seed(1)
     vit = ViTConfig(width=24, num_heads=2, depth=2, grid_size=2)
     encoder_config = RegionEncoderConfig(num_classes=2, image_size=28, reduced_channels=8, feature_size=16, vit=vit)

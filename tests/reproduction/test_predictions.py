@@ -13,6 +13,7 @@ from sct.metrics.report import Report
 from sct.reproduction import predictions
 from sct.reproduction.evaluate_rows import reproduce
 from sct.reproduction.runs import REPORT, load_recorded_runs, record_runs
+from tests.factories import make_noun_dataset
 from tests.reproduction.helpers import (
     BASELINE,
     METRICS,
@@ -24,7 +25,6 @@ from tests.reproduction.helpers import (
     keep_scores_only,
     make_config,
     select_rows,
-    write_tiny_dataset,
 )
 
 
@@ -100,7 +100,7 @@ def test_predictions_of_another_dataset_are_not_used(copy, tmp_path):
     shutil.rmtree(folder / "bundles")
     for name in ("best", "recipe.toml", REPORT):  # so that only the provenance of the predictions tells
         (folder / name).unlink()
-    other = write_tiny_dataset(tmp_path / "other", num_sets=3)
+    other = make_noun_dataset(tmp_path / "other", num_sets=3)
     made = reproduce(select_rows("table2", ("ours",)), make_config(copy, other, train=False), discard)
     [row] = made.results.values()
     assert row.runs[0].missing_reason == (
@@ -124,7 +124,7 @@ def remove_checksum(folder: Path) -> None:
 )
 def test_a_run_of_another_dataset_is_not_used(copy, data, tmp_path, spoil):
     spoil(copy / "runs" / OURS)
-    other = write_tiny_dataset(tmp_path / "other", num_sets=3)
+    other = make_noun_dataset(tmp_path / "other", num_sets=3)
     table = select_rows("table2", ("ours",), ("cross_entropy", "cider"))
     made = reproduce(table, make_config(copy, other), discard)
     reason = f"{copy}/runs/{OURS} was trained on {data}, but --data is {other}: remove it to train it again"
@@ -232,7 +232,7 @@ def test_recorded_runs_store_shared_settings_once(copy):
 def test_recorded_figures_of_another_dataset_are_not_used(copy, tmp_path):
     record_runs(copy / "runs", copy / "runs.json")
     shutil.rmtree(copy / "runs")
-    other = write_tiny_dataset(tmp_path / "other", num_sets=3)
+    other = make_noun_dataset(tmp_path / "other", num_sets=3)
     made = reproduce(TABLE, make_config(copy, other, train=False, recorded=copy / "runs.json"), discard)
     assert "was trained on" in made.failures()[OURS]
     assert not any(first_figures(made).values())

@@ -12,7 +12,8 @@ from sct.reproduction.evaluate_rows import reproduce
 from sct.reproduction.plan import ReproductionConfig
 from sct.reproduction.published import TABLES
 from sct.reproduction.report import figure_tables, list_missing, summarize
-from tests.reproduction.helpers import RECIPES, SMALL, discard, keep_scores_only, select_rows, write_tiny_dataset
+from tests.factories import make_noun_dataset
+from tests.reproduction.helpers import RECIPES, SMALL, discard, keep_scores_only, select_rows
 
 OVERRIDES = (*SMALL, "sorter:max_epochs=1", "sorter:holdout=0.3")
 
@@ -25,7 +26,7 @@ def config_for(data, runs, **changes) -> ReproductionConfig:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """Images with three region sets."""
-    return write_tiny_dataset(tmp_path_factory.mktemp("protocols") / "tiny", num_sets=3)
+    return make_noun_dataset(tmp_path_factory.mktemp("protocols") / "tiny", num_sets=3)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +161,7 @@ def test_a_sorter_without_scores_has_a_remedy(data, runs, tmp_path):
 
 
 def test_a_sorter_of_another_dataset_is_not_used(data, runs, tmp_path):
-    other = write_tiny_dataset(tmp_path / "other")
+    other = make_noun_dataset(tmp_path / "other")
     runs = Path(shutil.copytree(runs, tmp_path / "runs", symlinks=True))
     shutil.rmtree(runs / "coco_layout/cross_entropy")
     made = reproduce(select_rows("tableA3", ("ours",)), config_for(other, runs, metrics=("C",)), print)
@@ -203,7 +204,7 @@ def test_detection_probability_with_detector_scores(data, tmp_path):
     [pytest.param("COCO layout", "coco", id="COCO"), pytest.param("grounded JSONL", "flickr", id="Flickr")],
 )
 def test_statistics(source, kind, tmp_path):
-    data = write_tiny_dataset(tmp_path / "data", source=source)
+    data = make_noun_dataset(tmp_path / "data", source=source)
     made = reproduce(TABLES["table1"], config_for(data, tmp_path / "runs"), print)
     measured = {key.system: row.runs[0].figures for key, row in made.results.items() if row.is_measured}
     assert {key.data for key, row in made.results.items() if row.is_measured} == {kind}

@@ -16,7 +16,8 @@ from sct.storage.atomic import lock
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.checkpoint import TrainState, load_checkpoint, save_checkpoint
 from sct.training.run_dir import CHECKPOINT, LOCK, RECIPE, RunDir
-from tests.reproduction.helpers import SMALL, discard, make_config, write_tiny_dataset
+from tests.factories import make_noun_dataset
+from tests.reproduction.helpers import SMALL, discard, make_config
 
 SORTER = plan_run(RowKey("coco", "class_order", ""))
 CAPTIONER = plan_run(RowKey("coco", "ours", "cross_entropy"))
@@ -25,7 +26,7 @@ ENDLESS = ("cross_entropy:max_steps=0", "cross_entropy:max_epochs=1000000", "cro
 
 @pytest.fixture
 def config(tmp_path):
-    data = write_tiny_dataset(tmp_path / "tiny")
+    data = make_noun_dataset(tmp_path / "tiny")
     return make_config(tmp_path, data, overrides=(*SMALL, "sorter:holdout=0.3"))
 
 

@@ -26,7 +26,7 @@ from sct.vision.hub import (
     save_hub_vision,
 )
 from sct.vision.interface import VisionEncoder
-from tests.tiny_hub import save_backbone, save_detector, save_encoder
+from tests.vision.hub_models import save_backbone, save_detector, save_encoder
 
 
 class FixedDetector(HubDetector):

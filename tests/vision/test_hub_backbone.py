@@ -12,7 +12,7 @@ from sct.errors import InputError
 from sct.vision.hub_backbone import HubBackbone
 from sct.vision.hub_loading import load_backbone
 from sct.vision.preprocess import normalize
-from tests.tiny_hub import (
+from tests.vision.hub_models import (
     IMAGE_MEAN,
     IMAGE_STD,
     save_backbone,
@@ -21,7 +21,7 @@ from tests.tiny_hub import (
     save_encoder,
     save_two_tower,
 )
-from tests.tiny_hub import transformers as library
+from tests.vision.hub_models import transformers as library
 
 WHOLE = [0.0, 0.0, 1.0, 1.0]
 

@@ -22,7 +22,7 @@ from sct.training.captioner.image_features import ImageFeatureExtractor
 from sct.training.captioner.trainer import train_captioner
 from sct.vision.hub import HubConfig, HubVisionEncoder, build_hub_vision, save_hub_vision
 from tests.factories import make_painted_dataset
-from tests.tiny_hub import save_backbone, save_detector
+from tests.vision.hub_models import save_backbone, save_detector
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,15 @@ from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.regions import Box, Region
 from sct.sorting.batches import extract_caption_controls, table_from_dataset
-from tests.training.sorter.sorter_datasets import make_annotated_image, write_images
+from tests.factories import make_dataset, make_image
 
 REGIONS = [Region(Box(1, 2, 3, 6), "dog"), Region(Box(0, 0, 10, 20)), Region(Box(5, 5, 6, 6), "traffic light", 0.5)]
 VECTORS = WordVectors("two numbers", {"dog": 0, "traffic": 1, "light": 2}, np.array([[1, 0], [0, 1], [2, 1]], "f4"))
 
 
-def dataset(tmp_path, *captions, split="train"):
-    return Dataset.open(write_images(tmp_path / "data", [make_annotated_image("1", split, captions, REGIONS)])).table
+def dataset(tmp_path, *captions, split="train", image_ids=("1",)):
+    images = [make_image(name, *captions, regions=REGIONS, split=split, size=(10, 20)) for name in image_ids]
+    return Dataset.open(make_dataset(tmp_path / "data", images)).table
 
 
 @pytest.mark.parametrize(
@@ -58,8 +59,7 @@ def test_table_from_dataset(tmp_path):
 
 
 def test_table_from_dataset_selects_features(tmp_path):
-    images = [make_annotated_image(name, "train", [[[0], [1]]], REGIONS) for name in ("1", "2")]
-    table = Dataset.open(write_images(tmp_path / "data", images)).table
+    table = dataset(tmp_path, [[0], [1]], image_ids=("1", "2"))
 
     def features(images):
         assert list(images) == [1]

@@ -3,6 +3,7 @@
 import json
 import signal
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,13 +17,24 @@ from sct.sorting.serialization import load_sorter
 from sct.training.metric_logger import read_metrics
 from sct.training.sorter.config import SorterRecipe
 from sct.training.sorter.trainer import train_sorter
-from tests.factories import make_sorter_recipe
-from tests.training.sorter.sorter_datasets import make_annotated_image, write_images, write_width_dataset
+from tests.factories import make_dataset, make_image, make_sorter_recipe
+
+CLASSES = ("boy", "dog", "ball", "traffic light")
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return write_width_dataset(tmp_path_factory.mktemp("sorters") / "data")
+    """Dataset of three regions per image, mentioned from the widest to the narrowest."""
+    random = np.random.default_rng(0)
+    images = []
+    for number in range(100):
+        widths = random.permutation([1.0, 4.0, 8.0])
+        regions = [Region(Box(0.5, 1, 0.5 + width, 9), str(random.choice(CLASSES))) for width in widths]
+        caption = [(int(index),) for index in np.argsort(-widths)]
+        split = "val" if number % 5 == 4 else "train"
+        images.append(make_image(f"{number}", caption, regions=regions, split=split, size=(10, 20)))
+    nouns = ("boy", "dog", "ball", "traffic", "light")
+    return make_dataset(tmp_path_factory.mktemp("sorters") / "data", images, nouns=nouns)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +166,7 @@ def test_rejects_mismatched_run_directories(data, tmp_path):
 
 def test_rejects_a_dataset_with_nothing_to_sort(tmp_path):
     regions = [Region(Box(0, 0, 1, 1), "dog")]
-    folder = write_images(tmp_path / "data", [make_annotated_image("1", "train", [[[0]]], regions)])
+    folder = make_dataset(tmp_path / "data", [make_image("1", [[0]], regions=regions, split="train")], nouns=("dog",))
     with pytest.raises(InputError, match="has 0 training captions that mention two region sets"):
         train_sorter(make_sorter_recipe(folder, tmp_path / "run"))
 
