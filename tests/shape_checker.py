@@ -1,4 +1,4 @@
-"""The type checker that tests put on every annotated function: whole numbers pass for real ones, as PEP 484 has it."""
+"""Type checker of every annotated function in tests: beartype, with int accepted for float as in PEP 484."""
 
 from beartype import BeartypeConf, beartype
 

@@ -1,4 +1,4 @@
-"""Two rows, trained once for all tests."""
+"""Fixtures: a dataset and two rows of a table, trained once per session."""
 
 import shutil
 
@@ -16,7 +16,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, data):
-    """Folder, result and log lines of both rows, trained and captioned by two jobs."""
+    """Folder, result and log lines of both rows, trained and evaluated by two jobs."""
     folder, lines = tmp_path_factory.mktemp("trained"), []
     result = reproduce(TABLE, make_config(folder, data, jobs=2), lines.append)
     assert result.failures() == {}
