@@ -104,7 +104,7 @@ def _sorter_scores(
             )
         )
     }
-    wanted = {
+    required = {
         key: [run for run in row_runs if run.name not in errors and not (paths.path(run) / SORTER_SCORES).exists()]
         for key, row_runs in runs.items()
         if key.data == data.kind and config.trains(key)
@@ -112,9 +112,9 @@ def _sorter_scores(
     not_run: dict[str, str] = {}
     if not np.nan_to_num(data.dataset.table.columns["region_score"]).any():
         # Without detector scores the order would be arbitrary.
-        unscored = wanted.pop(RowKey(data.kind, _DETECTION_PROBABILITY, ""), [])
+        unscored = required.pop(RowKey(data.kind, _DETECTION_PROBABILITY, ""), [])
         not_run = {run.name: f"{NOT_RUN}: regions of {data.folder.name} have no detector scores" for run in unscored}
-    missing = [run for row_runs in wanted.values() for run in row_runs]
+    missing = [run for row_runs in required.values() for run in row_runs]
     with train_missing(paths, missing, jobs=config.jobs, dataset_sha256=data.sha256, log=log) as outcomes:
         for outcome in outcomes:
             log(f"{outcome.run.name} {f'failed: {outcome.error}' if outcome.error else 'is trained'}")
@@ -157,8 +157,8 @@ def _caption_scores(
 ) -> Results:
     """Caption with every run by the table's protocol, as soon as it is trained, then score the captions."""
     predictions = _RowPredictions(protocol, config, paths, data, _flat(runs), log)
-    wanted = [run for key, row_runs in runs.items() for run in predictions.missing(row_runs) if config.trains(key)]
-    training = [*predictions.required_sorters(), *wanted] if config.train else []
+    required = [run for key, row_runs in runs.items() for run in predictions.missing(row_runs) if config.trains(key)]
+    training = [*predictions.required_sorters(), *required] if config.train else []
     with (
         _worker_processes(config.jobs) as pool,
         train_missing(paths, training, jobs=config.jobs, dataset_sha256=data.sha256, log=log) as outcomes,
@@ -246,7 +246,7 @@ class _RowPredictions:
         a later stage starts from it, and is then captioned anew.
         """
         for name in [name for name, future in self._pending.items() if future.done()]:
-            self._settle(name, self._pending.pop(name).result)
+            self._record_outcome(name, self._pending.pop(name).result)
         self._missing = self._find_missing()
         if self._sorter is not None and not self._paths.is_finished(self._sorter):
             return
@@ -256,7 +256,7 @@ class _RowPredictions:
             self._log(f"captioning with {self._paths.best(run)}, {self._protocol}")
             arguments = (self._out(run), self._paths.best(run), self._sorter_path())
             if pool is None:
-                self._settle(run.name, partial(self._cache.predict, *arguments))
+                self._record_outcome(run.name, partial(self._cache.predict, *arguments))
                 torch.cuda.empty_cache()  # for training processes
             else:
                 self._pending[run.name] = pool.submit(_predict_in_worker, self._config, *arguments)
@@ -267,7 +267,7 @@ class _RowPredictions:
             wait(self._pending.values())
             self.update(None)
 
-    def _settle(self, name: str, predict: Callable[[], None]) -> None:
+    def _record_outcome(self, name: str, predict: Callable[[], None]) -> None:
         """Get the outcome of a prediction; errors are kept for the result of its run."""
         try:
             predict()
