@@ -9,8 +9,8 @@ from torch import Tensor
 from sct.captioner.bundle import Bundle, load_bundle
 from sct.errors import InputError
 from sct.models.config import GATED_VARIANTS
-from sct.models.fast_cell import teacher_forced_log_probs
 from sct.models.show_control_tell import ShowControlTell
+from sct.models.teacher_forcing import teacher_forced_log_probs
 from sct.training.captioner.dataloader import Batch
 from sct.training.captioner.losses import SoftTargets
 
