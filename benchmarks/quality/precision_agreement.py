@@ -25,7 +25,7 @@ from sct.decoding.output import Decoded
 from sct.language.shift_targets import fill_regions, shift_targets
 from sct.language.vocabulary import BOS, EOS, PAD, UNK
 from sct.models.config import CaptionerConfig
-from sct.models.fast_cell import FastDecoder
+from sct.models.fast_decoder import FastDecoder
 from sct.models.inputs import ControlBatch
 from sct.models.linear import DENSE, INT8
 from sct.models.show_control_tell import build_show_control_tell

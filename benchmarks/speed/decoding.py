@@ -26,7 +26,7 @@ from sct.decoding.beam import beam_search
 from sct.decoding.config import SearchConfig
 from sct.decoding.sampling import greedy
 from sct.models.config import CaptionerConfig
-from sct.models.fast_cell import FastDecoder
+from sct.models.fast_decoder import FastDecoder
 from sct.models.inputs import ControlBatch
 from sct.models.linear import DENSE, INT8
 from sct.models.show_control_tell import build_show_control_tell

@@ -4,7 +4,7 @@ import torch
 from sct.captioner.cuda_graph import CudaGraphSearch, _copy_into, _round_up
 from sct.decoding import SearchConfig, beam_search
 from sct.errors import InputError
-from sct.models.fast_cell import FastDecoder
+from sct.models.fast_decoder import FastDecoder
 from sct.models.inputs import ControlBatch
 from tests.factories import make_control_batch, make_model
 

@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from sct.decoding import SearchConfig, StepModel, beam_search
-from sct.models.fast_cell import FastDecoder, teacher_forced_log_probs
+from sct.models.fast_decoder import FastDecoder
 from sct.models.inputs import ControlBatch
 from sct.models.interface import TeacherForcedOutput
 from sct.models.linear import INT8
 from sct.models.show_control_tell import ShowControlTell
+from sct.models.teacher_forcing import teacher_forced_log_probs
 from tests.factories import make_control_batch, make_model, random_actions
 from tests.models.variants import ALL_CONFIGS, MODES, VARIANTS
 

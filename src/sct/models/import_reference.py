@@ -9,8 +9,9 @@ from torch import Tensor
 
 from sct.errors import InputError
 from sct.models.config import CaptionerConfig, Variant
-from sct.models.registry import check_state_dict, state_dict_shapes
+from sct.models.registry import state_dict_shapes
 from sct.storage.safe_pickle import safe_torch_load
+from sct.storage.state_dict import check_state_dict
 
 KEY_MAP = {
     "embed": "word_embedding",

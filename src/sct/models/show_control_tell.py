@@ -172,13 +172,13 @@ class ShowControlTell(CaptionModel):
         return TeacherForcedLogProbs(torch.stack(words, dim=1), torch.stack(shifts, dim=1))
 
     def _teacher_force(self, inputs: TeacherForcingInputs) -> TeacherForcedOutput:
-        from sct.models.fast_cell import teacher_force  # noqa: PLC0415
+        from sct.models.teacher_forcing import teacher_force  # noqa: PLC0415
 
         return teacher_force(self, inputs)
 
     def for_inference(self, backend: LinearBackend = DENSE, dtype: torch.dtype = torch.float32) -> Decoder:
         """Copy of the current weights as a ``FastDecoder``."""
-        from sct.models.fast_cell import FastDecoder  # noqa: PLC0415
+        from sct.models.fast_decoder import FastDecoder  # noqa: PLC0415
 
         return FastDecoder(self, backend, dtype)
 

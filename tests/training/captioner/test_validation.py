@@ -18,7 +18,7 @@ from sct.decoding.beam import beam_search
 from sct.decoding.sampling import greedy
 from sct.language.noun_table import NounTable
 from sct.metrics.report import quick_scores
-from sct.models.fast_cell import FastDecoder
+from sct.models.fast_decoder import FastDecoder
 from sct.regions import Box, Region
 from sct.training.captioner import validation
 from sct.training.captioner.config import ExamplesConfig
