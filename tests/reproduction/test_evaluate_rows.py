@@ -36,7 +36,10 @@ def test_two_rows_are_trained_captioned_and_scored(trained):
     found = first_figures(made)
     assert found.keys() == {"ours", "controllable_up_down"}
     assert all(value is not None for row in found.values() for value in row.values())
-    assert [verdict.claim.metric for verdict in made.verdicts if verdict.holds is not None] == ["C"]
+    assert {verdict.claim.metric for verdict in made.verdicts} == {"C", "NW"}
+    for verdict in made.verdicts:  # NW was not requested, and no margin is relative to a CIDEr of 0
+        baseline = found["controllable_up_down"].get(verdict.claim.metric) or 0.0
+        assert (verdict.holds is not None) == (baseline > 0)
     assert {f"{OURS} is trained", f"{BASELINE} is trained"} < set(said)
 
 
@@ -156,7 +159,7 @@ def test_command_writes_reports_and_fails_with_its_rows(copy, data, capsys):
     assert run(words) == 0
     printed = capsys.readouterr()
     assert printed.out == (out / "table2.md").read_text() + "\n"
-    assert "2 of 20 rows were measured on tiny, val. " in printed.out
+    assert "2 of 20 rows were measured on tiny, val." in printed.out
     assert (out / "table2.html").read_text().startswith("<!doctype html>")
     assert run([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((out / "table2.json").read_text())
