@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from sct.captioner.bundle import save_bundle
+from sct.captioner.bundle import Precision, save_bundle
 from sct.captioner.captioner import Captioner
 from sct.data.dataset import Dataset, Manifest, write_dataset
 from sct.data.features import LayoutFeatures
@@ -158,14 +158,17 @@ COLOUR_SORTER = ControlSorter(
 def make_captioner_parts(
     seed: int = 3,
     *,
-    words: Sequence[str] = WORDS,
+    words: Sequence[str] | Vocabulary = WORDS,
     std: float = 0.9,
     vision: VisionEncoder | Literal["colours"] | None = "colours",
     sorter: ControlSorter | None = COLOUR_SORTER,
     **config: Any,
 ) -> dict[str, Any]:
     """Model with random weights, its vocabulary, vision encoder and sorter, by the names of their arguments."""
-    vocabulary = Vocabulary.from_counts({word: 50 - index for index, word in enumerate(words)})
+    if isinstance(words, Vocabulary):
+        vocabulary = words
+    else:
+        vocabulary = Vocabulary.from_counts({word: 50 - index for index, word in enumerate(words)})
     model = make_model(seed, std=std, vocabulary_size=len(vocabulary), **({"hidden_size": 7} | config))
     encoder = ColourVision(model.config.feature_size) if vision == "colours" else vision
     return {"model": model, "vocabulary": vocabulary, "vision": encoder, "sorter": sorter}
@@ -184,9 +187,24 @@ def make_layout_captioner(
     return Captioner(**parts, encoder=LayoutEncoder(LAYOUT_CLASSES, FEATURE_SIZE), length_penalty=length_penalty)
 
 
-def make_bundle(folder: Path, *, length_penalty: float = 0.0, **parts: Any) -> Path:
-    """Bundle of the captioner that ``make_captioner`` returns for the same arguments."""
-    save_bundle(folder, **make_captioner_parts(**parts), length_penalty=length_penalty)
+def make_bundle(
+    folder: Path,
+    *,
+    encoder: LayoutEncoder | None = None,
+    length_penalty: float = 0.0,
+    precision: Precision = "float32",
+    provenance: dict[str, Any] | None = None,
+    **parts: Any,
+) -> Path:
+    """Bundle in ``folder``; ``parts`` as for ``make_captioner_parts``."""
+    save_bundle(
+        folder,
+        **make_captioner_parts(**parts),
+        encoder=encoder,
+        length_penalty=length_penalty,
+        precision=precision,
+        provenance=provenance,
+    )
     return folder
 
 
@@ -234,9 +252,9 @@ def make_dataset(
     *,
     source: str = "a test",
     image_folder: Path | None = None,
-    nouns: Sequence[str] = (),
+    nouns: Sequence[str] | NounTable = (),
 ) -> Path:
-    """Prepared dataset of these images; with ``nouns`` it has a noun table with random vectors."""
+    """Prepared dataset of these images; ``nouns`` given as words get random vectors."""
     table, vocabulary = merge_tables([build_table(images)])
     manifest = Manifest(
         source=source,
@@ -246,9 +264,10 @@ def make_dataset(
         num_images=len(images),
         num_captions=sum(len(image.captions) for image in images),
     )
-    vectors = np.random.default_rng(1).normal(size=(len(nouns), 4))
-    noun_table = NounTable.from_vectors(nouns, vectors, "four random numbers") if nouns else None
-    write_dataset(folder, table, vocabulary, manifest, noun_table)
+    if not isinstance(nouns, NounTable):
+        vectors = np.random.default_rng(1).normal(size=(len(nouns), 4))
+        nouns = NounTable.from_vectors(nouns, vectors, "four random numbers") if nouns else None
+    write_dataset(folder, table, vocabulary, manifest, nouns)
     return folder
 
 

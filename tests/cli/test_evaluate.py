@@ -4,17 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
-from sct.captioner.bundle import save_bundle
 from sct.cli.main import run
 from sct.data.dataset import Dataset
-from sct.models.config import CaptionerConfig
-from sct.models.show_control_tell import build_show_control_tell
 from sct.vision.layout import LayoutEncoder
+from tests.factories import FEATURE_SIZE, make_bundle
 
 TINY = Path(__file__).parents[2] / "examples" / "tiny"
-SIZES = {"feature_size": 6, "word_size": 5, "hidden_size": 7, "attention_size": 4}
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +22,16 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bundle(tiny):
-    return make_bundle(tiny, "bundle", encoder=LayoutEncoder(Dataset.open(tiny).table.classes, SIZES["feature_size"]))
+    return make_tiny_bundle(tiny, "bundle", encoder=make_layout_encoder(tiny))
 
 
-def make_bundle(tiny, name, **parts):
-    vocabulary = Dataset.open(tiny).vocabulary.with_min_count(2)
-    torch.manual_seed(1)
-    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **SIZES))
-    folder = tiny.parent / name
-    save_bundle(folder, network, vocabulary, **parts)
-    return folder
+def make_layout_encoder(tiny):
+    return LayoutEncoder(Dataset.open(tiny).table.classes, FEATURE_SIZE)
+
+
+def make_tiny_bundle(tiny, name, **parts):
+    words = Dataset.open(tiny).vocabulary.with_min_count(2)
+    return make_bundle(tiny.parent / name, words=words, std=0.1, vision=None, sorter=None, **parts)
 
 
 def test_predictions_scores_and_table(tiny, bundle, tmp_path, capsys):
@@ -98,8 +94,8 @@ def test_reference_mode_runs(tiny, bundle, tmp_path, capsys):
 def test_length_penalty_is_recorded(tiny, bundle, tmp_path, capsys, default, arguments, used):
     evaluated = bundle
     if default:
-        encoder = LayoutEncoder(Dataset.open(tiny).table.classes, SIZES["feature_size"])
-        evaluated = make_bundle(tiny, tmp_path.name, encoder=encoder, length_penalty=default)
+        encoder = make_layout_encoder(tiny)
+        evaluated = make_tiny_bundle(tiny, tmp_path.name, encoder=encoder, length_penalty=default)
     given = ["--control", "sequence", "--oracle", "2", "--metrics", "R", "--json", "--out", str(tmp_path), *arguments]
     assert run(["evaluate", str(evaluated), str(tiny), *given]) == 0
     for name in ("scores.json", "oracle_scores.json"):
@@ -150,7 +146,7 @@ def test_usage_errors_are_one_line_with_exit_code_2(tiny, bundle, arguments, mes
 
 def test_bundle_without_encoder_needs_features(tiny, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    bare = make_bundle(tiny, "bare")
+    bare = make_tiny_bundle(tiny, "bare")
     assert run(["evaluate", str(bare), str(tiny), "--control", "none"]) == 2
     assert "give the region store" in capsys.readouterr().err
     assert run(["evaluate", "nowhere", str(tiny), "--control", "none"]) == 2

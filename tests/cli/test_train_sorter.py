@@ -4,14 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
-from sct.captioner.bundle import load_bundle, save_bundle
+from sct.captioner.bundle import load_bundle
 from sct.cli.main import run
 from sct.data.dataset import Dataset
-from sct.models.config import CaptionerConfig
-from sct.models.show_control_tell import build_show_control_tell
 from sct.vision.layout import LayoutEncoder
+from tests.factories import FEATURE_SIZE, make_bundle
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes" / "sorter").glob("*.toml"))
@@ -27,12 +25,9 @@ def tiny(tmp_path_factory):
 @pytest.fixture(scope="module")
 def bundle(tiny):
     dataset = Dataset.open(tiny)
-    vocabulary = dataset.vocabulary.with_min_count(2)
-    torch.manual_seed(1)
-    sizes = {"feature_size": 6, "word_size": 5, "hidden_size": 7, "attention_size": 4}
-    network = build_show_control_tell(CaptionerConfig(vocabulary_size=len(vocabulary), **sizes))
-    save_bundle(tiny.parent / "without_sorter", network, vocabulary, encoder=LayoutEncoder(dataset.table.classes, 6))
-    return tiny.parent / "without_sorter"
+    encoder = LayoutEncoder(dataset.table.classes, FEATURE_SIZE)
+    words = dataset.vocabulary.with_min_count(2)
+    return make_bundle(tiny.parent / "without_sorter", words=words, vision=None, sorter=None, encoder=encoder)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=[path.stem for path in RECIPES])

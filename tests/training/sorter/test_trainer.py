@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from sct.captioner.bundle import load_bundle, save_bundle
+from sct.captioner.bundle import load_bundle
 from sct.errors import InputError
-from sct.language.vocabulary import Vocabulary
-from sct.models.config import CaptionerConfig
-from sct.models.show_control_tell import build_show_control_tell
 from sct.regions import Box, Control, Region, RegionSet
 from sct.sorting.serialization import load_sorter
 from sct.training.metric_logger import read_metrics
 from sct.training.sorter.config import SorterRecipe
 from sct.training.sorter.trainer import train_sorter
-from tests.factories import make_dataset, make_image, make_sorter_recipe
+from tests.factories import make_bundle, make_dataset, make_image, make_sorter_recipe
 
 CLASSES = ("boy", "dog", "ball", "traffic light")
 
@@ -104,13 +101,7 @@ def test_early_stopping(data, tmp_path):
 
 
 def test_sorter_is_added_to_a_bundle(data, tmp_path):
-    vocabulary = Vocabulary.from_counts({"a": 5, "dog": 5})
-    config = CaptionerConfig(
-        vocabulary_size=len(vocabulary), feature_size=3, word_size=3, hidden_size=3, attention_size=3
-    )
-    save_bundle(
-        tmp_path / "bundle", build_show_control_tell(config), vocabulary, precision="float16", provenance={"by": "me"}
-    )
+    make_bundle(tmp_path / "bundle", vision=None, sorter=None, precision="float16", provenance={"by": "me"})
     recipe = make_sorter_recipe(data, tmp_path / "run", kind="class_order", start=str(tmp_path / "bundle"))
     train_sorter(recipe)
     made = load_bundle(tmp_path / "run" / "best")
