@@ -227,7 +227,7 @@ def test_load_refuses_missing_truncated_and_changed_files(name, bundle):
             "lacks vocab_projection.bias, expected",
             id="one missing",
         ),
-        pytest.param(lambda weights: weights.update(x=torch.ones(1)), "has x more than the", id="one more"),
+        pytest.param(lambda weights: weights.update(x=torch.ones(1)), "has x besides the", id="one more"),
         pytest.param(
             lambda weights: weights["vocab_projection.bias"].fill_(float("nan")),
             "weight vocab_projection.bias has values that are not finite",

@@ -199,14 +199,14 @@ def without(*names):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        pytest.param(without("out_fc"), "lacks out_fc.bias and 1 more weights", id="some missing"),
+        pytest.param(without("out_fc"), "lacks out_fc.bias and 1 more,", id="some missing"),
         pytest.param(without("W1_is", "W1_ig"), "has neither W1_is nor W1_ig", id="no sentinel"),
-        pytest.param(without("W1_is"), "has W1_hs.bias and 5 more weights, expected the", id="half a sentinel"),
-        pytest.param({**reference_weights(), "x": torch.ones(1)}, "has the weight x, expected", id="one more"),
+        pytest.param(without("W1_is"), "has W1_hs.bias and 5 more besides the", id="half a sentinel"),
+        pytest.param({**reference_weights(), "x": torch.ones(1)}, "has x besides the", id="one more"),
         pytest.param(
             {**reference_weights(), "out_fc.bias": torch.ones(9)}, "has shape (9,), expected (7,)", id="a shape"
         ),
-        pytest.param({**reference_weights(), "out_fc.bias": [1.0] * 7}, "is of type list", id="no tensor"),
+        pytest.param({**reference_weights(), "out_fc.bias": [1.0] * 7}, "is a list, expected", id="no tensor"),
         pytest.param({**reference_weights(), "s_fc.bias": torch.full((6,), torch.nan)}, "not finite", id="NaN"),
         pytest.param(
             {**reference_weights(), "s_fc.bias": torch.ones(6, device="meta")},

@@ -86,7 +86,7 @@ def test_other_files_of_the_folder_are_kept(tmp_path):
         pytest.param('word_vectors = "GloVe"', "", "no 'word_vectors'", id="missing key"),
         pytest.param("max_sets = 6", "max_sets = 7", r"shape \(6, 256\), expected \(7, 256\)", id="other size"),
         pytest.param("max_sets = 6", "most_sets = 6", "missing or unknown settings", id="unknown setting"),
-        pytest.param("visual_size = 3", "", "has visual_fc1.bias and 3 others", id="without visual layers"),
+        pytest.param("visual_size = 3", "", "has visual_fc1.bias and 3 more", id="without visual layers"),
         pytest.param("version = 1", "version = = 1", "not TOML", id="not TOML"),
     ],
 )

@@ -14,9 +14,9 @@ def weights(**changes):
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        pytest.param({}, "the file lacks a and 1 others, expected 2 weights", id="empty"),
+        pytest.param({}, "the file lacks a and 1 more, expected 2 weights", id="empty"),
         pytest.param({"a": torch.ones(2, 3)}, "lacks b, expected 2 weights", id="one missing"),
-        pytest.param(weights(c=torch.ones(1)), "has c more than the 2 expected weights", id="one extra"),
+        pytest.param(weights(c=torch.ones(1)), "has c besides the 2 expected weights", id="one extra"),
         pytest.param(weights(b=torch.ones(3)), r"weight b has shape \(3,\), expected \(2,\)", id="shape"),
         pytest.param(
             weights(b=torch.ones(2).long()), "weight b is a torch.int64, expected a dense float", id="integers"

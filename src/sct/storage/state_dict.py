@@ -16,7 +16,7 @@ def check_state_dict(weights: Mapping[str, object], expected: Mapping[str, tuple
         raise InputError(f"{source} lacks {_summarize(missing)}, expected {len(expected)} weights: get the file again")
     if extra := weights.keys() - expected.keys():
         raise InputError(
-            f"{source} has {_summarize(extra)} more than the {len(expected)} expected weights: check that it is the "
+            f"{source} has {_summarize(extra)} besides the {len(expected)} expected weights: check that it is the "
             "right file"
         )
     for name, shape in expected.items():
@@ -42,4 +42,4 @@ def _is_finite(weight: Tensor) -> bool:
 
 def _summarize(names: Iterable[str]) -> str:
     first, *rest = sorted(names)
-    return f"{first} and {len(rest)} others" if rest else first
+    return f"{first} and {len(rest)} more" if rest else first
