@@ -1,6 +1,7 @@
 """Bundles are loaded as they were saved; damaged ones are refused with a one-line error."""
 
 import hashlib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +21,11 @@ from sct.models.show_control_tell import build_show_control_tell
 from sct.sorting.baselines import ClassOrder
 from sct.sorting.sorter import ControlSorter
 from sct.vision.layout import LayoutEncoder
+from tests import factories
 from tests.colour_vision import ColourVision
 
 WORDS = Vocabulary.from_counts({"a": 9, "dog": 8, "sleeps": 7})
-SIZES = {"vocabulary_size": 7, "feature_size": 6, "word_size": 4, "hidden_size": 5, "attention_size": 3}
-
-
-def make_model(**settings):
-    torch.manual_seed(1)
-    return build_show_control_tell(CaptionerConfig(**SIZES, **settings))
+make_model = partial(factories.make_model, vocabulary_size=len(WORDS), word_size=4, hidden_size=5, attention_size=3)
 
 
 @pytest.fixture
@@ -155,12 +152,12 @@ def test_load_refuses_other_paths(tmp_path, bundle):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        pytest.param('format = "show-control-and-tell bundle"', 'format = "mp3"', "got format 'mp3'", id="foreign"),
-        pytest.param('format = "show-control-and-tell bundle"', "", "got format None", id="no format"),
+        pytest.param('format = "sct bundle"', 'format = "mp3"', "got format 'mp3'", id="foreign"),
+        pytest.param('format = "sct bundle"', "", "got format None", id="no format"),
         pytest.param(
             "version = 1",
             "version = 2\nsorter = 5",
-            "got version 2 of 'show-control-and-tell bundle', this sct reads version 1: update sct",
+            "got version 2 of 'sct bundle', this sct reads version 1: update sct",
             id="newer",
         ),
         pytest.param("version = 1", "version = 0", "got version 0", id="version 0"),

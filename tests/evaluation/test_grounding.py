@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from sct.captioner.grounded_caption import GroundedChunk
-from sct.data.dataset import Dataset, Manifest, write_dataset
+from sct.data.dataset import Dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import build_table, merge_tables
 from sct.evaluation.grounding import GROUNDING_METRICS, score_grounding
 from sct.evaluation.predictions import Prediction, round_box
 from sct.language.noun_table import NounTable
 from sct.regions import Box, Region
+from tests.factories import make_dataset
 
 DOG, BOY = Box(0.1, 0.1, 0.4, 0.9), Box(0.5, 0.2, 0.8, 0.8)
 
@@ -20,11 +20,9 @@ def dataset(tmp_path) -> Dataset:
     caption = Caption("A dog near a boy.", words, (0, 0, None, 1, 1), (Chunk("dog", (0,)), Chunk("person", (1,))))
     regions = (Region(DOG, "dog"), Region(BOY, "person"))
     image = AnnotatedImage(image_id="x", split="val", width=1, height=1, regions=regions, captions=(caption,))
-    table, vocabulary = merge_tables([build_table([image])])
-    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, num_images=1, num_captions=1)
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
-    write_dataset(tmp_path, table, vocabulary, manifest, NounTable.from_vectors(["dog", "boy", "man"], vectors, "toy"))
-    return Dataset.open(tmp_path)
+    nouns = NounTable.from_vectors(["dog", "boy", "man"], vectors, "toy")
+    return Dataset.open(make_dataset(tmp_path, [image], nouns=nouns))
 
 
 def line(*chunks: tuple[str, int]) -> Prediction:

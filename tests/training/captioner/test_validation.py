@@ -7,23 +7,20 @@ import pytest
 import torch
 
 from sct.captioner.collate import collate_samples
-from sct.data.dataset import Manifest, write_dataset
 from sct.data.features import make_features
 from sct.data.index import caption_text
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.samples import make_samples
-from sct.data.table import build_table, merge_tables
 from sct.decoding import SearchConfig
 from sct.decoding.beam import beam_search
 from sct.decoding.sampling import greedy
-from sct.language.noun_table import NounTable
 from sct.metrics.report import quick_scores
 from sct.models.fast_decoder import FastDecoder
 from sct.regions import Box, Region
 from sct.training.captioner import validation
 from sct.training.captioner.config import ExamplesConfig
 from sct.training.captioner.setup import TrainingComponents, build_training
-from tests.factories import make_recipe
+from tests.factories import make_dataset, make_recipe
 
 NOUNS = ("dog", "cat", "ball", "tree", "boy", "bird")
 
@@ -69,11 +66,8 @@ def image(number: int, split: str, caption: Caption) -> AnnotatedImage:
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_validation_equals_evaluation(caption_of, settings, beam_size, tmp_path, monkeypatch):
     validated = [image(100 + number, "val", caption_of(number)) for number in range(12)]
-    table, vocabulary = merge_tables([build_table([image(0, "train", plain(*range(6))), *validated])])
-    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, num_images=13, num_captions=26)
-    nouns = NounTable.from_vectors(NOUNS, np.random.default_rng(1).normal(size=(6, 4)), "four random numbers")
-    write_dataset(tmp_path / "data", table, vocabulary, manifest, nouns)
-    recipe = make_recipe(tmp_path / "data", tmp_path / "run")
+    data = make_dataset(tmp_path / "data", [image(0, "train", plain(*range(6))), *validated], nouns=NOUNS)
+    recipe = make_recipe(data, tmp_path / "run")
     recipe = replace(recipe, examples=ExamplesConfig(**settings), val_beam_size=beam_size)
     parts = build_training(recipe, torch.device("cpu"), torch.float32)
     for weight in parts.bundle.model.parameters():
