@@ -10,7 +10,7 @@ from sct.reproduction.results import NOT_RUN, RowResult, RunResult
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SMALL = (
-    "cross_entropy:model.word_size=8",
+    "cross_entropy:model.word_size=9",
     "cross_entropy:model.hidden_size=8",
     "cross_entropy:model.attention_size=6",
     "cross_entropy:model.feature_size=8",
