@@ -67,8 +67,10 @@ def test_imports_only_lower_layers(path):
 
 @pytest.mark.parametrize("path", sorted((SRC / "regions").glob("*.py")), ids=lambda path: path.name)
 def test_regions_need_no_torch(path):
-    imports = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Import))
-    assert "torch" not in {alias.name.partition(".")[0] for node in imports for alias in node.names}
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    modules += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
+    assert "torch" not in {module.partition(".")[0] for module in modules}
 
 
 @pytest.mark.parametrize(

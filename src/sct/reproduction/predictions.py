@@ -177,7 +177,7 @@ class PredictionCache:
 
 
 @dataclass(frozen=True, slots=True)
-class CaptionScores:
+class RunScores:
     """Figures of predictions, in the paper's units."""
 
     figures: Mapping[str, float | None] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class CaptionScores:
     """Word vectors that nouns were compared with, if they were."""
 
 
-def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log) -> CaptionScores:
+def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log) -> RunScores:
     """Score predictions, computing only metrics that are not saved yet.
 
     Metrics are saved one group at a time; one that is unavailable on this machine is tried again on the next call.
@@ -212,35 +212,35 @@ def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log) -> Capt
             content = {"predictions": checksum, "figures": known, "vectors": vectors}
             with atomic_write(out.scores) as file:
                 file.write(json.dumps(content, indent=1).encode("utf-8"))
-    return CaptionScores({name: known.get(name) for name in metrics}, unavailable, vectors)
+    return RunScores({name: known.get(name) for name in metrics}, unavailable, vectors)
 
 
-def _saved_scores(out: PredictionDir, metrics: Sequence[str]) -> CaptionScores:
+def _saved_scores(out: PredictionDir, metrics: Sequence[str]) -> RunScores:
     """Scores whose predictions are not on this machine."""
     saved = _read_scores(out)
     figures = {name: saved.figures.get(name) for name in metrics}
     missing = [name for name, value in figures.items() if value is None]
-    return CaptionScores(figures, dict.fromkeys(missing, f"there is no {out.predictions} to score"), saved.vectors)
+    return RunScores(figures, dict.fromkeys(missing, f"there is no {out.predictions} to score"), saved.vectors)
 
 
-def _read_scores(out: PredictionDir, checksum: str | None = None) -> CaptionScores:
+def _read_scores(out: PredictionDir, checksum: str | None = None) -> RunScores:
     """Saved scores, unless they are of predictions with another checksum."""
     content = out.read_scores()
     if "figures" not in content or checksum not in (None, content.get("predictions")):
-        return CaptionScores()
-    return CaptionScores(content["figures"], vectors=content.get("vectors"))
+        return RunScores()
+    return RunScores(content["figures"], vectors=content.get("vectors"))
 
 
-def _score_corpus(lines: Sequence[Prediction], metrics: Sequence[str]) -> CaptionScores:
+def _score_corpus(lines: Sequence[Prediction], metrics: Sequence[str]) -> RunScores:
     report = score([line.prediction for line in lines], [line.references for line in lines], metrics)
     figures = {name: value for name, value in report.in_paper_units().items() if name in METRICS}
-    return CaptionScores(figures, report.unavailable, report.vectors)
+    return RunScores(figures, report.unavailable, report.vectors)
 
 
-def _score_oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> CaptionScores:
+def _score_oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> RunScores:
     """Score the best caption of each image by each metric, and the diversity of its captions."""
     captions = [line.predictions for line in lines]
     # The report always has the diversity metrics; for these alone, compute the cheapest other metric with them.
     chosen = [name for name in metrics if name not in _DIVERSITY_METRICS] or ["B4"]
     report = score_diversity(captions, [line.references for line in lines], chosen)
-    return CaptionScores({**report.oracle, **report.diversity}, report.unavailable)
+    return RunScores({**report.oracle, **report.diversity}, report.unavailable)

@@ -74,9 +74,9 @@ class RunDir:
         try:
             found = [name for name in (CHECKPOINT, METRICS, BUNDLES, BEST, LAST, *outputs) if _has_content(path / name)]
             if found:
-                remedy = "resume it with --resume, or" if recipe.RESUMABLE else ""
+                remedy = "resume it with --resume, or name" if recipe.RESUMABLE else "name"
                 raise InputError(
-                    f"{path} holds a run already ({', '.join(found)}): {remedy} name another directory with out=DIR"
+                    f"{path} holds a run already ({', '.join(found)}): {remedy} another directory with out=DIR"
                 )
             _write_recipe(path, recipe)
         except BaseException:
