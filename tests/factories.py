@@ -28,7 +28,7 @@ from sct.vision.interface import VisionEncoder
 from sct.vision.layout import LayoutEncoder
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
 from sct.vision.vit import ViTConfig
-from tests.colour_vision import BLUE, GREEN, GREY, RED, ColourVision, paint_quarters
+from tests.color_vision import BLUE, GRAY, GREEN, RED, ColorVision, paint_quarters
 
 if TYPE_CHECKING:
     from sct.training.captioner.config import CaptionerRecipe
@@ -138,8 +138,8 @@ def make_vision_encoder(seed: int = 1) -> RegionVisionEncoder:
 def make_image_files(folder: Path) -> Path:
     """Folder of three PNG files of 40 x 20 pixels in different colours."""
     folder.mkdir(parents=True)
-    colours = {"a": (RED, GREEN, GREY, BLUE), "b": (BLUE, RED, GREEN, GREEN), "c": (GREY, GREY, GREEN, GREY)}
-    for name, quarters in colours.items():
+    colors = {"a": (RED, GREEN, GRAY, BLUE), "b": (BLUE, RED, GREEN, GREEN), "c": (GRAY, GRAY, GREEN, GRAY)}
+    for name, quarters in colors.items():
         Image.fromarray(paint_quarters(*quarters)).save(folder / f"{name}.png")
     return folder
 
@@ -149,7 +149,7 @@ def make_image_files(folder: Path) -> Path:
 WORDS = ("a", "the", "man", "dog", "rides", "on")
 LAYOUT_WORDS = ("a", "the", "man", "horse", "dog", "rides", "on", "with")
 LAYOUT_CLASSES = ("dog", "horse", "man")
-COLOUR_SORTER = ControlSorter(
+COLOR_SORTER = ControlSorter(
     ClassOrder({"green": 0.0, "blue": 0.5, "red": 1.0}),
     WordVectors("one number", {"red": 0, "green": 1, "blue": 2}, np.ones((3, 1), np.float32)),
 )
@@ -160,8 +160,8 @@ def make_captioner_parts(
     *,
     words: Sequence[str] | Vocabulary = WORDS,
     std: float = 0.9,
-    vision: VisionEncoder | Literal["colours"] | None = "colours",
-    sorter: ControlSorter | None = COLOUR_SORTER,
+    vision: VisionEncoder | Literal["colors"] | None = "colors",
+    sorter: ControlSorter | None = COLOR_SORTER,
     **config: Any,
 ) -> dict[str, Any]:
     """Model with random weights, its vocabulary, vision encoder and sorter, by the names of their arguments."""
@@ -170,7 +170,7 @@ def make_captioner_parts(
     else:
         vocabulary = Vocabulary.from_counts({word: 50 - index for index, word in enumerate(words)})
     model = make_model(seed, std=std, vocabulary_size=len(vocabulary), **({"hidden_size": 7} | config))
-    encoder = ColourVision(model.config.feature_size) if vision == "colours" else vision
+    encoder = ColorVision(model.config.feature_size) if vision == "colors" else vision
     return {"model": model, "vocabulary": vocabulary, "vision": encoder, "sorter": sorter}
 
 
@@ -329,14 +329,14 @@ def make_painted_dataset(folder: Path, *, num_images: int = 40) -> Path:
     generator = np.random.default_rng(1)
     image_folder, side = folder / "images", 84
     image_folder.mkdir(parents=True)
-    colours = {"ball": (220, 30, 30), "box": (30, 30, 220)}
+    colors = {"ball": (220, 30, 30), "box": (30, 30, 220)}
     images = []
     for number in range(num_images):
         pixels = np.full((side, side, 3), 128, np.uint8)
         regions = []
-        for name, x in zip(generator.permutation(list(colours)).tolist(), (4, 46), strict=True):
+        for name, x in zip(generator.permutation(list(colors)).tolist(), (4, 46), strict=True):
             left, top = x + int(generator.integers(0, 8)), int(generator.integers(4, 50))
-            pixels[top : top + 28, left : left + 28] = colours[name]
+            pixels[top : top + 28, left : left + 28] = colors[name]
             regions.append(Region(Box(left, top, left + 28, top + 28), name))
         Image.fromarray(pixels).save(image_folder / f"{number}.png")
         chunks = [Chunk(region.class_name, (index,)) for index, region in enumerate(regions)]
@@ -354,7 +354,7 @@ def make_painted_dataset(folder: Path, *, num_images: int = 40) -> Path:
                 file=f"{number}.png",
             )
         )
-    return make_dataset(folder / "data", images, image_folder=image_folder, nouns=tuple(colours))
+    return make_dataset(folder / "data", images, image_folder=image_folder, nouns=tuple(colors))
 
 
 def _join_chunks(chunks: Sequence[Chunk], verb: str, *, auto_grounded: bool = False) -> Caption:

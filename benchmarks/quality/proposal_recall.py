@@ -149,17 +149,17 @@ def cluster(
     points: Float[np.ndarray, "points 4"], num_clusters: int, random: np.random.Generator
 ) -> Float[np.ndarray, "clusters 4"]:
     """Centres of k-means clusters, the largest first."""
-    centres = points[random.choice(len(points), num_clusters, replace=False)]
+    centers = points[random.choice(len(points), num_clusters, replace=False)]
     while True:
-        nearest = ((points[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        nearest = ((points[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
         # An empty cluster keeps its centre.
         moved = np.array(
-            [points[nearest == number].mean(axis=0) if (nearest == number).any() else centre
-             for number, centre in enumerate(centres)]
+            [points[nearest == number].mean(axis=0) if (nearest == number).any() else center
+             for number, center in enumerate(centers)]
         )  # fmt: skip
-        if np.allclose(moved, centres, atol=1e-4):
+        if np.allclose(moved, centers, atol=1e-4):
             break
-        centres = moved
+        centers = moved
     by_size: Float[np.ndarray, "clusters 4"] = moved[np.argsort(-np.bincount(nearest, minlength=num_clusters))]
     return by_size
 

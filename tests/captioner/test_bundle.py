@@ -22,7 +22,7 @@ from sct.sorting.baselines import ClassOrder
 from sct.sorting.sorter import ControlSorter
 from sct.vision.layout import LayoutEncoder
 from tests import factories
-from tests.colour_vision import ColourVision
+from tests.color_vision import ColorVision
 
 WORDS = Vocabulary.from_counts({"a": 9, "dog": 8, "sleeps": 7})
 make_model = partial(factories.make_model, vocabulary_size=len(WORDS), word_size=4, hidden_size=5, attention_size=3)
@@ -278,8 +278,8 @@ def test_load_refuses_a_changed_noun_table(tmp_path):
 
 
 def test_vision_encoder(tmp_path, monkeypatch):
-    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColourVision.load)
-    save_bundle(tmp_path / "bundle", make_model(), WORDS, vision=ColourVision(6))
+    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColorVision.load)
+    save_bundle(tmp_path / "bundle", make_model(), WORDS, vision=ColorVision(6))
     assert load_bundle(tmp_path / "bundle").vision.feature_size == 6
     assert load_bundle(tmp_path / "bundle").sorter is None
     (tmp_path / "bundle" / "vision.safetensors").write_text("7")

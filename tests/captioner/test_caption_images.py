@@ -12,8 +12,8 @@ from sct.captioner.requests import CaptionOptions, ImageRequest, ProposalSelecti
 from sct.errors import InputError
 from sct.regions import Box, Control, Region, RegionSet
 from sct.regions.images import LoadedImage, load_image
-from tests.colour_vision import ColourVision, paint_quarters
-from tests.factories import BLUE, FEATURE_SIZE, GREEN, GREY, RED, make_captioner
+from tests.color_vision import ColorVision, paint_quarters
+from tests.factories import BLUE, FEATURE_SIZE, GRAY, GREEN, RED, make_captioner
 
 DARK_RED = (60, 0, 0)
 OPTIONS = CaptionOptions(cover=True, max_length=9)
@@ -40,7 +40,7 @@ def boxes(caption):
 
 @pytest.fixture(scope="module")
 def photo():
-    return paint_quarters(RED, GREEN, GREY, BLUE)
+    return paint_quarters(RED, GREEN, GRAY, BLUE)
 
 
 def test_chunks_are_grounded_on_the_control(captioner, photo):
@@ -56,7 +56,7 @@ def test_chunks_are_grounded_on_the_control(captioner, photo):
 
 def test_features_are_those_of_the_vision_encoder(captioner, photo):
     image = load_image(photo)
-    [encoded] = ColourVision(FEATURE_SIZE).encode([image])
+    [encoded] = ColorVision(FEATURE_SIZE).encode([image])
     control = Control(tuple(RegionSet((region,)) for region in encoded.regions([Box(*LEFT), Box(*RIGHT)])))
     request = RegionRequest(control, image_feature=encoded.image_feature)
     [[by_hand]] = captioner.caption_batch([request], OPTIONS)
@@ -69,7 +69,7 @@ def test_features_are_those_of_the_vision_encoder(captioner, photo):
 def test_captions_depend_on_boxes_and_image(captioner, photo):
     said = captioner.caption(photo, [LEFT]).log_prob
     assert captioner.caption(photo, [RIGHT]).log_prob != said
-    assert captioner.caption(paint_quarters(BLUE, GREEN, GREY, RED), [LEFT]).log_prob != said
+    assert captioner.caption(paint_quarters(BLUE, GREEN, GRAY, RED), [LEFT]).log_prob != said
     assert captioner.caption(photo, [LEFT]).log_prob == said
 
 
@@ -129,7 +129,7 @@ def test_without_regions_proposals_are_selected_and_sorted(sorting, captioner, p
 
 
 def test_proposals_with_low_scores_are_dropped(captioner):
-    assert names(captioner.caption(paint_quarters(RED, DARK_RED, GREY, GREY))) == [["red"]]
+    assert names(captioner.caption(paint_quarters(RED, DARK_RED, GRAY, GRAY))) == [["red"]]
 
 
 @pytest.mark.parametrize("size", [(40, 20), (1, 1)], ids=["grey", "one pixel"])
@@ -140,8 +140,8 @@ def test_without_proposals_the_image_is_one_region(captioner, size):
 
 def test_boxes_are_in_pixels_of_the_original_image(captioner):
     """A huge image is loaded at a lower resolution."""
-    large = paint_quarters(RED, GREEN, GREY, BLUE, width=4000, height=2000)
-    small = LoadedImage(paint_quarters(RED, GREEN, GREY, BLUE), 4000, 2000, "small")
+    large = paint_quarters(RED, GREEN, GRAY, BLUE, width=4000, height=2000)
+    small = LoadedImage(paint_quarters(RED, GREEN, GRAY, BLUE), 4000, 2000, "small")
     assert load_image(large).pixels.shape[1] < 4000
     expected = captioner.caption(small, [(0, 0, 2000, 2000), (2000, 0, 4000, 1000)])
     assert boxes(expected)[1] == [(2000, 0, 4000, 1000)]
@@ -150,8 +150,8 @@ def test_boxes_are_in_pixels_of_the_original_image(captioner):
 
 
 def test_a_batch_equals_single_images(sorting):
-    colours = (RED, GREEN, BLUE, GREY)
-    images = [paint_quarters(*np.roll(colours, place, axis=0)) for place in range(11)]
+    colors = (RED, GREEN, BLUE, GRAY)
+    images = [paint_quarters(*np.roll(colors, place, axis=0)) for place in range(11)]
     controls = [None, Control.from_boxes([LEFT]), Control.from_boxes([RIGHT, LEFT, (5, 5, 9, 9)], ordered=False)]
     requests = [ImageRequest(each, controls[place % 3]) for place, each in enumerate(images)]
     options = CaptionOptions(n_best=2)
@@ -233,7 +233,7 @@ def test_a_bundle_without_a_vision_encoder_is_refused(photo):
 
 def test_a_vision_encoder_of_another_feature_size_is_refused():
     with pytest.raises(InputError, match="outputs 5-d features, the model expects 6-d"):
-        make_captioner(vision=ColourVision(5))
+        make_captioner(vision=ColorVision(5))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from PIL import Image
 import sct
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.cli.main import run
-from sct.drawing.palette import set_colour
-from tests.colour_vision import ColourVision
+from sct.drawing.palette import set_color
+from tests.color_vision import ColorVision
 from tests.factories import make_bundle, make_image_files
 
 
@@ -24,8 +24,8 @@ def images(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def colour_vision(monkeypatch):
-    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColourVision.load)
+def color_vision(monkeypatch):
+    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColorVision.load)
 
 
 def run_caption(bundle, *arguments):
@@ -202,9 +202,9 @@ def test_images_that_do_not_contain_a_box_are_skipped(bundle, images, capsys):
 
 def test_images_are_encoded_in_batches(bundle, tmp_path, capsys, monkeypatch):
     batch_sizes = []
-    encode = ColourVision.encode
+    encode = ColorVision.encode
     monkeypatch.setattr(
-        ColourVision, "encode", lambda self, images: batch_sizes.append(len(images)) or encode(self, images)
+        ColorVision, "encode", lambda self, images: batch_sizes.append(len(images)) or encode(self, images)
     )
     (tmp_path / "many").mkdir()
     for number in range(19):
@@ -237,9 +237,9 @@ def test_draw_one_image_into_a_file(bundle, images, tmp_path, capsys):
     with Image.open(out) as drawing, Image.open(images / "a.png") as image:
         assert drawing.width > image.width
         assert drawing.height > drawing.width * image.height / image.width, "the caption is below the image"
-        colours = {colour for _, colour in drawing.getcolors(drawing.width * drawing.height)}
-    assert set_colour(0) in colours
-    assert set_colour(1) not in colours
+        colors = {color for _, color in drawing.getcolors(drawing.width * drawing.height)}
+    assert set_color(0) in colors
+    assert set_color(1) not in colors
 
 
 def test_draw_several_images_into_a_folder(bundle, images, tmp_path, capsys):

@@ -12,7 +12,7 @@ from sct.language.word_vectors import WordVectors
 from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSorter
 from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
 from sct.sorting.sorter import ControlSorter
-from tests.colour_vision import ColourVision
+from tests.color_vision import ColorVision
 from tests.factories import FEATURE_SIZE, make_bundle, make_image_files
 
 MAX_SETS = 3
@@ -43,8 +43,8 @@ def images(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def colour_vision(monkeypatch):
-    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColourVision.load)
+def color_vision(monkeypatch):
+    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColorVision.load)
 
 
 def run_caption(bundle, image, boxes, *arguments):
@@ -100,8 +100,8 @@ def test_several_captions_share_one_order(bundle, images, capsys):
 
 
 def test_sorter_without_probabilities(images, tmp_path, capsys):
-    by_colour = make_bundle(tmp_path / "bundle")  # green, blue, red
-    assert run_caption(by_colour, images / "a.png", QUARTERS[:2]) == 0
+    by_color = make_bundle(tmp_path / "bundle")  # green, blue, red
+    assert run_caption(by_color, images / "a.png", QUARTERS[:2]) == 0
     assert capsys.readouterr().out.endswith("  (order of the regions: 2, 1)\n")
 
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from sct.cli.main import run
-from tests.colour_vision import ColourVision
+from tests.color_vision import ColorVision
 from tests.factories import make_bundle
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ def demo():
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         patch.syspath_prepend(ROOT / "examples")
-        patch.setattr("sct.captioner.bundle.load_vision", ColourVision.load)
+        patch.setattr("sct.captioner.bundle.load_vision", ColorVision.load)
         import demo
 
         yield demo

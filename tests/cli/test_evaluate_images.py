@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sct.cli.main import run
-from tests.colour_vision import ColourVision
+from tests.color_vision import ColorVision
 from tests.factories import make_bundle
 
 TINY = Path(__file__).parents[2] / "examples" / "tiny"
@@ -20,7 +20,7 @@ def bundle(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def color_vision(monkeypatch):
-    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColourVision.load)
+    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColorVision.load)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_predictions_and_scores(bundle, grounded, control, tmp_path, capsys):
 
 
 def test_missing_sorter_is_reported_before_images_are_encoded(grounded, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(ColourVision, "encode", lambda *_: pytest.fail("encoded"))
+    monkeypatch.setattr(ColorVision, "encode", lambda *_: pytest.fail("encoded"))
     unsorted = make_bundle(tmp_path / "unsorted", sorter=None)
     assert run(["evaluate", str(unsorted), str(grounded), "--control", "set"]) == 2
     assert "the bundle has no sorter" in capsys.readouterr().err

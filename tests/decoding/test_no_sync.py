@@ -22,7 +22,7 @@ def capturing(monkeypatch):
 @pytest.mark.parametrize("search", [greedy, sample, beam_search])
 @pytest.mark.parametrize("expected", [ConstraintConfig(), EVERYTHING], ids=["unconstrained", "all constraints"])
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
-def test_search_never_synchronises(search, expected, length_penalty, capturing):
+def test_search_never_synchronizes(search, expected, length_penalty, capturing):
     model = random_model(0, words=10)
     config = SearchConfig(max_length=8, early_stop=False, length_penalty=length_penalty)
     constraints = expected.build(config, model.num_slots)
@@ -31,7 +31,7 @@ def test_search_never_synchronises(search, expected, length_penalty, capturing):
     assert found.words.shape == (3, 1, 8)
 
 
-def test_early_stop_synchronises(capturing):
+def test_early_stop_synchronizes(capturing):
     model = random_model(0)
     with capturing, pytest.raises(DataDependentOutputException):
         beam_search(model, model.init_state(), SearchConfig())

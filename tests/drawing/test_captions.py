@@ -11,10 +11,10 @@ from sct.regions import Box
 from sct.regions.images import load_image
 
 RED, BLUE, GREEN = PALETTE[:3]
-GREY = (90, 90, 90)
+GRAY = (90, 90, 90)
 
 
-def grey_image(width, height):
+def gray_image(width, height):
     return load_image(np.full((height, width, 3), 90, np.uint8), name="grey.png")
 
 
@@ -33,47 +33,47 @@ def parse_caption(text, control):
 TWO = Control.from_boxes([(10, 10, 40, 90), (60, 40, 90, 90)])
 
 
-def colours_in(image, box):
-    return {colour for _, colour in image.crop(box).getcolors(1 << 24)}
+def colors_in(image, box):
+    return {color for _, color in image.crop(box).getcolors(1 << 24)}
 
 
 def test_no_captions_is_an_error():
     with pytest.raises(InputError, match=r"got no caption of grey\.png"):
-        draw_captions(grey_image(100, 100), [])
+        draw_captions(gray_image(100, 100), [])
 
 
 def test_empty_caption_draws_its_boxes():
-    sheet = draw_caption(grey_image(100, 100), parse_caption("", TWO))
-    assert {RED, BLUE} <= colours_in(sheet, (0, 0, 720, 720))
-    assert INK not in colours_in(sheet, (0, 720, *sheet.size))
+    sheet = draw_caption(gray_image(100, 100), parse_caption("", TWO))
+    assert {RED, BLUE} <= colors_in(sheet, (0, 0, 720, 720))
+    assert INK not in colors_in(sheet, (0, 720, *sheet.size))
 
 
-def test_chunks_and_boxes_share_colours():
-    sheet = draw_caption(grey_image(100, 100), parse_caption("[1 a dog] and [0 a man] run", TWO))
+def test_chunks_and_boxes_share_colors():
+    sheet = draw_caption(gray_image(100, 100), parse_caption("[1 a dog] and [0 a man] run", TWO))
     scene, text = (0, 0, 720, 720), (0, 720, *sheet.size)
-    assert {RED, BLUE, GREY} <= colours_in(sheet, scene)
-    assert {RED, BLUE, INK} <= colours_in(sheet, text)
+    assert {RED, BLUE, GRAY} <= colors_in(sheet, scene)
+    assert {RED, BLUE, INK} <= colors_in(sheet, text)
     assert sheet.getpixel((72, 360)) == RED, "the left side of the first box, 10 of 100"
     row = [sheet.getpixel((x, 740)) for x in range(720)]
     assert row.index(BLUE) < row.index(RED), "colours follow the region set, not the order of mention"
 
 
-def test_regions_of_one_set_share_a_colour():
+def test_regions_of_one_set_share_a_color():
     both = Control((RegionSet((Region(Box(10, 10, 40, 90)), Region(Box(60, 40, 90, 90)))),))
-    sheet = draw_caption(grey_image(100, 100), parse_caption("[0 two dogs]", both))
+    sheet = draw_caption(gray_image(100, 100), parse_caption("[0 two dogs]", both))
     assert sheet.getpixel((72, 360)) == sheet.getpixel((432, 450)) == RED
-    assert BLUE not in colours_in(sheet, (0, 0, *sheet.size))
+    assert BLUE not in colors_in(sheet, (0, 0, *sheet.size))
 
 
-def test_chunks_without_a_control_are_grey():
-    sheet = draw_caption(grey_image(100, 100), parse_caption("[0 a man] runs", None))
-    assert colours_in(sheet, (0, 0, 720, 720)) == {GREY}
-    assert UNGROUNDED in colours_in(sheet, (0, 720, *sheet.size))
-    assert RED not in colours_in(sheet, (0, 720, *sheet.size))
+def test_chunks_without_a_control_are_gray():
+    sheet = draw_caption(gray_image(100, 100), parse_caption("[0 a man] runs", None))
+    assert colors_in(sheet, (0, 0, 720, 720)) == {GRAY}
+    assert UNGROUNDED in colors_in(sheet, (0, 720, *sheet.size))
+    assert RED not in colors_in(sheet, (0, 720, *sheet.size))
 
 
 def test_boxes_are_in_pixels_of_the_original_image():
-    huge = grey_image(4000, 2000)
+    huge = gray_image(4000, 2000)
     assert huge.pixels.shape[1] < 4000
     control = Control.from_boxes([(1000, 500, 3000, 1500)])
     sheet = draw_caption(huge, parse_caption("[0 a field]", control))
@@ -93,23 +93,23 @@ def test_boxes_are_in_pixels_of_the_original_image():
 )
 def test_images_of_any_size(width, height, scene):
     control = Control.from_boxes([(0, 0, width, height)])
-    sheet = draw_caption(grey_image(width, height), parse_caption("[0 something]", control))
+    sheet = draw_caption(gray_image(width, height), parse_caption("[0 something]", control))
     assert sheet.width == scene[0]
     text_height = sheet.height - scene[1]
     assert 50 < text_height < 100
-    assert RED in colours_in(sheet, (0, scene[1], *sheet.size))
+    assert RED in colors_in(sheet, (0, scene[1], *sheet.size))
 
 
 def test_narrow_images_get_a_minimum_panel_width():
-    sheet = draw_caption(grey_image(100, 2000), parse_caption("[0 a tower]", Control.from_boxes([(0, 0, 100, 2000)])))
+    sheet = draw_caption(gray_image(100, 2000), parse_caption("[0 a tower]", Control.from_boxes([(0, 0, 100, 2000)])))
     assert sheet.width == 420
     assert sheet.getpixel((2, 2)) == CANVAS, "beside the image"
-    assert sheet.getpixel((210, 800)) == GREY
+    assert sheet.getpixel((210, 800)) == GRAY
 
 
 def test_long_captions_and_titles_increase_the_height():
     short, long = parse_caption("[0 a man]", TWO), parse_caption("[0 a man] walks and walks " * 8, TWO)
-    image = grey_image(300, 200)
+    image = gray_image(300, 200)
     assert draw_caption(image, long).height > draw_caption(image, short).height + 60
     titled = draw_caption(image, short, title="a title")
     assert titled.height > draw_caption(image, short).height
@@ -127,7 +127,7 @@ def test_long_captions_and_titles_increase_the_height():
 )
 def test_panels_are_arranged_in_columns(panels, size, columns):
     drawn = [TitledCaption(parse_caption("[0 a man]", TWO), f"control {number}") for number in range(panels)]
-    sheet = draw_captions(grey_image(*size), drawn)
+    sheet = draw_captions(gray_image(*size), drawn)
     row = [sheet.getpixel((x, 15)) for x in range(sheet.width)]
     assert row == [CANVAS] * sheet.width, "a gap above"
     row = [sheet.getpixel((x, 17)) for x in range(sheet.width)]
@@ -138,7 +138,7 @@ def test_panels_are_arranged_in_columns(panels, size, columns):
 def test_each_panel_shows_its_own_control():
     other = Control.from_boxes([(5, 5, 95, 30), (5, 40, 95, 60), (5, 70, 95, 95)])
     drawn = [TitledCaption(parse_caption("[0 a man]", TWO)), TitledCaption(parse_caption("[2 a bench]", other))]
-    sheet = draw_captions(grey_image(100, 100), drawn)
+    sheet = draw_captions(gray_image(100, 100), drawn)
     left, right = (0, 0, sheet.width // 2, sheet.height), (sheet.width // 2, 0, *sheet.size)
-    assert GREEN not in colours_in(sheet, left)
-    assert GREEN in colours_in(sheet, right)
+    assert GREEN not in colors_in(sheet, left)
+    assert GREEN in colors_in(sheet, right)

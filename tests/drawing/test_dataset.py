@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.drawing.dataset import CANVAS, PALETTE, UNGROUNDED, CaptionSpan, draw_image, region_set_colours, split_caption
+from sct.drawing.dataset import CANVAS, PALETTE, UNGROUNDED, CaptionSpan, draw_image, region_set_colors, split_caption
 from sct.errors import InputError
 from sct.language.tokenizer import tokenize
 from sct.regions import Box, Region
@@ -44,26 +44,26 @@ def test_split_caption(caption, found):
     assert split_caption(caption) == found
 
 
-def test_region_set_colours():
-    assert region_set_colours(IMAGE) == {(0,): PALETTE[0], (1,): PALETTE[1], (): UNGROUNDED}
+def test_region_set_colors():
+    assert region_set_colors(IMAGE) == {(0,): PALETTE[0], (1,): PALETTE[1], (): UNGROUNDED}
 
 
-def colours_in(image, box):
-    return {colour for _, colour in image.crop(box).getcolors(1 << 20)}
+def colors_in(image, box):
+    return {color for _, color in image.crop(box).getcolors(1 << 20)}
 
 
-def test_chunk_and_box_share_a_colour_on_an_empty_canvas():
+def test_chunk_and_box_share_a_color_on_an_empty_canvas():
     sheet = draw_image(IMAGE, None)
     scene, text = (0, 0, 640, 640), (0, 640, *sheet.size)
-    assert {CANVAS, PALETTE[0], PALETTE[1]} <= colours_in(sheet, scene)
-    assert {UNGROUNDED, PALETTE[0], PALETTE[1]} <= colours_in(sheet, text)
-    assert UNGROUNDED not in colours_in(sheet, scene)
+    assert {CANVAS, PALETTE[0], PALETTE[1]} <= colors_in(sheet, scene)
+    assert {UNGROUNDED, PALETTE[0], PALETTE[1]} <= colors_in(sheet, text)
+    assert UNGROUNDED not in colors_in(sheet, scene)
     assert sheet.getpixel((64, 300)) == PALETTE[0], "the left side of the first box, 10 of 100"
 
 
 def test_draws_on_the_image():
     sheet = draw_image(IMAGE, PHOTO_PATH)
-    assert CANVAS not in colours_in(sheet, (300, 10, 340, 50))
+    assert CANVAS not in colors_in(sheet, (300, 10, 340, 50))
 
 
 def test_long_captions_are_wrapped():

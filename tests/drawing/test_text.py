@@ -6,11 +6,11 @@ from sct.drawing.text import Paragraph, TextSpan, draw_paragraphs
 RED, BLUE = PALETTE[:2]
 
 
-def row_runs(sheet, colour):
+def row_runs(sheet, color):
     """Runs of rows that hold the colour: [first, last] of each."""
     runs = []
     for y in range(sheet.height):
-        if any(sheet.getpixel((x, y)) == colour for x in range(sheet.width)):
+        if any(sheet.getpixel((x, y)) == color for x in range(sheet.width)):
             if runs and runs[-1][1] == y - 1:
                 runs[-1][1] = y
             else:
@@ -18,8 +18,8 @@ def row_runs(sheet, colour):
     return runs
 
 
-def columns_with(sheet, colour):
-    return [x for x in range(sheet.width) if any(sheet.getpixel((x, y)) == colour for y in range(sheet.height))]
+def columns_with(sheet, color):
+    return [x for x in range(sheet.width) if any(sheet.getpixel((x, y)) == color for y in range(sheet.height))]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_empty_text(paragraphs):
     assert sheet.getcolors() == [(sheet.width * sheet.height, PAPER)]
 
 
-def test_chunk_is_white_on_its_colour():
+def test_chunk_is_white_on_its_color():
     sheet = draw_paragraphs([Paragraph((TextSpan("a dog", RED, "1"), TextSpan("runs")))], 400)
     field = columns_with(sheet, RED)
     assert field == list(range(field[0], field[-1] + 1)), "spaces are coloured too"
@@ -57,10 +57,10 @@ def test_chunk_longer_than_a_line_is_broken():
     assert len(row_runs(sheet, RED)) > 2
 
 
-@pytest.mark.parametrize("colour", [None, RED])
+@pytest.mark.parametrize("color", [None, RED])
 @pytest.mark.parametrize("word", ["o" * 100, "W" * 100, "x"])
-def test_long_words_stay_within_the_margin(word, colour):
-    sheet = draw_paragraphs([Paragraph((TextSpan(word, colour, "12"),))], 120)
+def test_long_words_stay_within_the_margin(word, color):
+    sheet = draw_paragraphs([Paragraph((TextSpan(word, color, "12"),))], 120)
     margin = sheet.crop((112, 0, 120, sheet.height))
     assert margin.getcolors() == [(margin.width * margin.height, PAPER)]
 

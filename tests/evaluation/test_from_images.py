@@ -17,7 +17,7 @@ from sct.language.noun_table import NounTable
 from sct.language.word_vectors import WordVectors
 from sct.sorting.baselines import ClassOrder
 from sct.sorting.sorter import ControlSorter
-from tests.colour_vision import BLUE, GREEN, GREY, RED, ColourVision, paint_quarters
+from tests.color_vision import BLUE, GRAY, GREEN, RED, ColorVision, paint_quarters
 from tests.factories import make_layout_captioner
 
 LEFT, RIGHT, BOTTOM = [0, 0, 20, 20], [20, 0, 40, 20], [0, 10, 40, 20]
@@ -54,7 +54,7 @@ LINES = (
 @pytest.fixture
 def corpus(tmp_path):
     (tmp_path / "images").mkdir()
-    Image.fromarray(paint_quarters(RED, GREEN, GREY, BLUE)).save(tmp_path / "images" / "a.png")
+    Image.fromarray(paint_quarters(RED, GREEN, GRAY, BLUE)).save(tmp_path / "images" / "a.png")
     Image.fromarray(paint_quarters(BLUE, RED, GREEN, GREEN)).save(tmp_path / "images" / "b.png")
     return write_lines(tmp_path, LINES)
 
@@ -72,7 +72,7 @@ def make_evaluator(encoded, control="sequence", **parts):
 
 
 def test_human_captions_are_grouped_by_control(corpus):
-    vision = ColourVision()
+    vision = ColorVision()
     found = encode_dataset(vision, corpus)
     assert [[name[-5:] for name in look] for look in vision.encoded] == [["a.png", "b.png"]], (
         "only images with grounded captions, once"
@@ -87,7 +87,7 @@ def test_human_captions_are_grouped_by_control(corpus):
 
 
 def test_captions_equal_those_of_user_boxes(corpus):
-    vision = ColourVision()
+    vision = ColorVision()
     lines = make_evaluator(encode_dataset(vision, corpus)).caption()
     captioner = make_layout_captioner(vision=vision)
     for each in lines:
@@ -98,7 +98,7 @@ def test_captions_equal_those_of_user_boxes(corpus):
 
 def test_sorter_sees_detected_classes_only(corpus):
     """The left region is a man by annotation and red by detection."""
-    found = encode_dataset(ColourVision(), corpus)
+    found = encode_dataset(ColorVision(), corpus)
     assert [region.class_name for region in found.dataset["a.png"].regions] == ["man", "dog"]
     assert [region.class_name for region in found.detected.image(0).regions] == ["red", "green"]
     vectors = WordVectors("toy", {"red": 0, "green": 1}, np.ones((2, 1), np.float32))
@@ -110,7 +110,7 @@ def test_sorter_sees_detected_classes_only(corpus):
 
 
 def test_control_none_adds_proposals(corpus):
-    found = encode_dataset(ColourVision(), corpus, with_proposals=True)
+    found = encode_dataset(ColorVision(), corpus, with_proposals=True)
     [of_a, of_b] = make_evaluator(found, "none").caption()
     # Proposals have scores and come first: 3 of the first image, 4 of the second; then the human boxes.
     assert sorted(map(tuple, of_a.control[0]))[:2] == [(0, 0, 20, 10), (0, 0, 20, 20)]
@@ -119,7 +119,7 @@ def test_control_none_adds_proposals(corpus):
 
 
 def test_grounding_scores(corpus, tmp_path):
-    found = encode_dataset(ColourVision(), corpus)
+    found = encode_dataset(ColorVision(), corpus)
     evaluator = make_evaluator(found)
     result = score_and_save(evaluator.caption(), tmp_path / "out", evaluator.config, dataset=found.dataset)
     assert result.grounding["human_noun_similarity"] is not None
@@ -132,21 +132,21 @@ def test_without_spacy(corpus, tmp_path, monkeypatch):
 
     monkeypatch.setattr("sct.language.noun_chunks.NounChunker.__init__", missing)
     monkeypatch.setattr("sct.language.pos_tags.PosTagger.__init__", missing)
-    found = encode_dataset(ColourVision(), corpus)
+    found = encode_dataset(ColorVision(), corpus)
     assert found.dataset.nouns is None
     assert [region.class_name for region in found.dataset["a.png"].regions] == [None, None]
     evaluator = make_evaluator(found)
     result = score_and_save(evaluator.caption(), tmp_path / "out", evaluator.config, dataset=found.dataset)
     assert "install 'show-control-and-tell[prepare]'" in result.unavailable["class_match"]
     table = NounTable.from_vectors(["dog"], np.ones((1, 3)), "toy")
-    assert encode_dataset(ColourVision(), corpus, nouns=NounLexicon(table=table)).dataset.nouns is table
+    assert encode_dataset(ColorVision(), corpus, nouns=NounLexicon(table=table)).dataset.nouns is table
 
 
 def test_boxes_are_scaled_to_the_image_size(corpus):
-    expected = encode_dataset(ColourVision(), corpus, with_proposals=True)
+    expected = encode_dataset(ColorVision(), corpus, with_proposals=True)
     with Image.open(corpus.parent / "images" / "a.png") as small:
         small.resize((400, 201), Image.Resampling.NEAREST).save(corpus.parent / "images" / "a.png")
-    found = encode_dataset(ColourVision(), corpus, with_proposals=True)
+    found = encode_dataset(ColorVision(), corpus, with_proposals=True)
     assert np.allclose(found.dataset.table.columns["region_box"], expected.dataset.table.columns["region_box"])
     assert np.allclose(found.features([0]).regions, expected.features([0]).regions, atol=0.05)
 
@@ -156,7 +156,7 @@ def test_images_are_encoded_in_batches(corpus):
     for number in range(11):
         Image.fromarray(paint_quarters(RED, BLUE)).save(corpus.parent / "images" / f"{number}.png")
         lines.append(line(f"{number}.png", caption("man near dog .", man=[LEFT], dog=[RIGHT])))
-    vision, calls = ColourVision(), []
+    vision, calls = ColorVision(), []
     encode_dataset(vision, write_lines(corpus.parent, lines), progress=lambda done, total: calls.append((done, total)))
     assert [len(look) for look in vision.encoded] == [8, 3]
     assert calls == [(8, 11), (11, 11)]
@@ -178,10 +178,10 @@ def test_images_are_encoded_in_batches(corpus):
 )
 def test_invalid_files_are_rejected(corpus, lines, message):
     with pytest.raises(InputError, match=message) as error:
-        encode_dataset(ColourVision(), write_lines(corpus.parent, lines, "test.jsonl"))
+        encode_dataset(ColorVision(), write_lines(corpus.parent, lines, "test.jsonl"))
     assert "--skip-bad" not in str(error.value)
 
 
 def test_missing_image_folder(tmp_path):
     with pytest.raises(InputError, match=r"images is not a folder, expected the images of val\.jsonl there"):
-        encode_dataset(ColourVision(), write_lines(tmp_path, LINES))
+        encode_dataset(ColorVision(), write_lines(tmp_path, LINES))

@@ -16,7 +16,7 @@ def test_empty_table():
     assert table.indices(["dog"]).tolist() == [NO_NOUN]
 
 
-def test_nouns_are_sorted_and_vectors_normalised():
+def test_nouns_are_sorted_and_vectors_normalized():
     table = NounTable.from_nouns(["dog", "cat", "hydrant", "dog"], VECTORS)
     assert table.nouns == ("cat", "dog", "hydrant")
     np.testing.assert_allclose(table.units, [[0.6, 0.8], [0.0, 1.0], [0.0, 0.0]], atol=1e-7)

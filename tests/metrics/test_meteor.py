@@ -73,7 +73,7 @@ def test_per_caption_and_corpus_scores(jar, requests):
         pytest.param(["a\ndog"], [["\ud83d"]], "SCORE ||| ? ||| a dog", id="line break and lone surrogate"),
     ],
 )
-def test_captions_are_sanitised(candidate, references, request_line, jar, requests):
+def test_captions_are_sanitized(candidate, references, request_line, jar, requests):
     meteor(pair_words([candidate], [references]), jar=jar)
     assert requests()[0] == request_line
 

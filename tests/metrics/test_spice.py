@@ -105,7 +105,7 @@ def test_given_cache_dir(home, parsed, tmp_path):
     assert len(list((tmp_path / "own").iterdir())) == 1
 
 
-def test_captions_are_sanitised(home, parsed):
+def test_captions_are_sanitized(home, parsed):
     spice(pair_words([["a\nred", "\ud83d"]], [[['"dog"\\']]]), home=home)
     assert parsed() == ["a red ?", '"dog"\\']
 

@@ -95,16 +95,16 @@ def test_arrays_are_converted_to_rgb(array, pixels):
     assert load_image(array).pixels[0, 0].tolist() == list(pixels)
 
 
-def test_grey_of_16_bits_in_a_file_is_not_clipped():
+def test_gray_of_16_bits_in_a_file_is_not_clipped():
     ramp = np.linspace(0, 65535, 6).astype(np.uint16)[None]
     image = load_image(saved(Image.fromarray(ramp), "PNG"))
     assert image.pixels[0, :, 0].tolist() == [0, 51, 102, 153, 204, 255]
 
 
 @pytest.mark.parametrize("mode", ["P", "L", "RGB"])
-def test_a_transparent_colour_of_a_png_is_white(mode):
-    colour = {"P": 0, "L": 0, "RGB": BLACK}[mode]
-    content = saved(Image.new(mode, (1, 1), colour), "PNG", transparency=b"\0" if mode == "P" else colour)
+def test_a_transparent_color_of_a_png_is_white(mode):
+    color = {"P": 0, "L": 0, "RGB": BLACK}[mode]
+    content = saved(Image.new(mode, (1, 1), color), "PNG", transparency=b"\0" if mode == "P" else color)
     assert load_image(content).pixels[0, 0].tolist() == list(WHITE)
 
 
@@ -154,8 +154,8 @@ def test_large_images_are_downscaled_and_keep_their_size():
     image = load_image(saved(sign(1000), "PNG"))  # 3000 x 2000
     assert (image.width, image.height) == (3000, 2000)
     assert image.pixels.shape == (683, MAX_SIDE, 3)
-    centres = image.pixels[[170, 511]][:, [170, 511, 853]]
-    assert np.array_equal(centres, SIGN)
+    centers = image.pixels[[170, 511]][:, [170, 511, 853]]
+    assert np.array_equal(centers, SIGN)
 
 
 def test_large_rotated_image():

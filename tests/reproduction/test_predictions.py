@@ -134,7 +134,7 @@ def test_a_run_of_another_dataset_is_not_used(copy, data, tmp_path, spoil):
     assert not (copy / "runs" / "coco_layout/cider").exists()
 
 
-def test_a_moved_dataset_is_recognised(copy, data, trained):
+def test_a_moved_dataset_is_recognized(copy, data, trained):
     moved = copy / "moved"
     shutil.copytree(data, moved)
     for name in (OURS, BASELINE):
@@ -149,7 +149,7 @@ def test_a_moved_dataset_is_recognised(copy, data, trained):
         pytest.param("/on/another/machine/big", False, id="another folder name"),
     ],
 )
-def test_a_dataset_on_another_machine_is_recognised_by_its_name(copy, data, named, is_used):
+def test_a_dataset_on_another_machine_is_recognized_by_its_name(copy, data, named, is_used):
     remove_checksum(copy / "runs" / OURS)
     recipe = copy / "runs" / OURS / "recipe.toml"
     recipe.write_text(recipe.read_text().replace(f'data = "{data}"', f'data = "{named}"'))

@@ -17,13 +17,13 @@ from sct.captioner.captioner import Captioner
 from sct.serving.app import make_app
 from sct.serving.config import ServerConfig
 from sct.serving.server import StudioServer, listen
-from tests.colour_vision import BLUE, GREEN, GREY, RED, ColourVision, paint_quarters
+from tests.color_vision import BLUE, GRAY, GREEN, RED, ColorVision, paint_quarters
 from tests.factories import make_captioner
 
 LEFT, RIGHT, SMALL = [0.0, 0.0, 20.0, 20.0], [20.0, 0.0, 40.0, 20.0], [5.0, 5.0, 9.0, 9.0]
 
 
-class BlockingVision(ColourVision):
+class BlockingVision(ColorVision):
     """Vision encoder that blocks until ``may_encode`` is set."""
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ def encode_file(pixels: np.ndarray, image_format: str = "png", **options) -> byt
     return file.getvalue()
 
 
-def photo(*colours, **size) -> bytes:
+def photo(*colors, **size) -> bytes:
     """PNG file of four coloured quarters, 40 x 20 pixels by default."""
-    return encode_file(paint_quarters(*(colours or (RED, GREEN, GREY, BLUE)), **size))
+    return encode_file(paint_quarters(*(colors or (RED, GREEN, GRAY, BLUE)), **size))
 
 
 @contextmanager

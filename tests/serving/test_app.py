@@ -7,7 +7,7 @@ import pytest
 from sct.captioner.requests import CaptionOptions
 from sct.regions.images import load_image
 from sct.serving.multipart import image_id
-from tests.colour_vision import BLUE, GREEN, RED
+from tests.color_vision import BLUE, GREEN, RED
 from tests.factories import make_captioner, make_vision_encoder
 from tests.serving.helpers import LEFT, RIGHT, SMALL, encode_file, open_app, photo
 

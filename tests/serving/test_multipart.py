@@ -13,7 +13,7 @@ from PIL import Image
 from sct.serving.client import encode_form
 from sct.serving.middleware import APIError
 from sct.serving.multipart import Body, decode_image, image_id, parse_form
-from tests.colour_vision import BLUE, GREEN, GREY, RED, paint_quarters
+from tests.color_vision import BLUE, GRAY, GREEN, RED, paint_quarters
 from tests.serving.helpers import encode_file, photo
 
 FORM = "multipart/form-data"
@@ -85,7 +85,7 @@ def test_any_bytes_are_parsed_or_rejected(data):
         assert isinstance(parse_form(body(data)), dict)
 
 
-PIXELS = paint_quarters(RED, GREEN, GREY, BLUE)
+PIXELS = paint_quarters(RED, GREEN, GRAY, BLUE)
 
 
 def png_header(width: int, height: int) -> bytes:

@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from sct.serving.app import make_app
 from sct.serving.config import ServerConfig
 from sct.serving.multipart import image_id
-from tests.colour_vision import BLUE
+from tests.color_vision import BLUE
 from tests.factories import make_captioner
 from tests.serving.helpers import AppClient, encode_file, photo
 

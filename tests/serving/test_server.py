@@ -21,7 +21,7 @@ from sct.serving.app import make_app
 from sct.serving.client import Client, StudioError
 from sct.serving.config import ServerConfig
 from sct.serving.multipart import image_id
-from tests.colour_vision import BLUE, GREEN, RED, ColourVision
+from tests.color_vision import BLUE, GREEN, RED, ColorVision
 from tests.factories import make_captioner
 from tests.serving.helpers import LEFT, RIGHT, SMALL, BlockingVision, parse_metrics, photo, run_server
 
@@ -284,7 +284,7 @@ def test_images_that_would_time_out_are_rejected_early(blocked):
 
 
 def test_warm_up():
-    vision = ColourVision(6)
+    vision = ColorVision(6)
     service = make_app(make_captioner(vision=vision)).state.service
     service.warm_up()
     assert service.counters.seconds_per_image() > 0

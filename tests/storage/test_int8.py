@@ -18,7 +18,7 @@ def test_small_tensors_are_float16_and_integers_unchanged() -> None:
 
 
 @pytest.mark.parametrize("shape", [(200, 300), (64, 32, 3, 3)], ids=["matrix", "kernel"])
-def test_error_is_at_most_half_a_quantisation_step(shape: tuple[int, ...]) -> None:
+def test_error_is_at_most_half_a_quantization_step(shape: tuple[int, ...]) -> None:
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(shape, generator=generator) * torch.logspace(-3, 2, shape[0]).view(-1, *[1] * (len(shape) - 1))
     quantized = quantize_int8({"w": weight})

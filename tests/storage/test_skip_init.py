@@ -13,16 +13,16 @@ def make_modules():
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_shapes_are_those_of_an_initialised_module(device):
+def test_shapes_are_those_of_an_initialized_module(device):
     with torch.device(device), SkipInit():
         bare = make_modules()
-    initialised = make_modules()
+    initialized = make_modules()
     assert {name: weight.shape for name, weight in bare.state_dict().items()} == {
-        name: weight.shape for name, weight in initialised.state_dict().items()
+        name: weight.shape for name, weight in initialized.state_dict().items()
     }
     assert {weight.device.type for weight in bare.parameters()} == {device}
-    bare.load_state_dict(initialised.state_dict(), assign=True)
-    assert all(torch.equal(bare.state_dict()[name], weight) for name, weight in initialised.state_dict().items())
+    bare.load_state_dict(initialized.state_dict(), assign=True)
+    assert all(torch.equal(bare.state_dict()[name], weight) for name, weight in initialized.state_dict().items())
 
 
 def test_random_state_is_unchanged():

@@ -14,13 +14,13 @@ def _boxes(count: int, seed: int) -> torch.Tensor:
     return torch.cat([corner, corner + 0.05 + 0.3 * torch.rand(count, 2, generator=generator)], dim=1)
 
 
-def test_anchors_are_centred_on_cells_row_by_row() -> None:
+def test_anchors_are_centerd_on_cells_row_by_row() -> None:
     anchors = build_anchors(2, 4)
     assert anchors.shape == (2 * 4 * NUM_ANCHORS, 4)
-    centres = (anchors[:, :2] + anchors[:, 2:]) / 2
-    torch.testing.assert_close(centres[0], torch.tensor([1 / 8, 1 / 4]))
-    torch.testing.assert_close(centres[NUM_ANCHORS], torch.tensor([3 / 8, 1 / 4]))
-    torch.testing.assert_close(centres[4 * NUM_ANCHORS], torch.tensor([1 / 8, 3 / 4]))
+    centers = (anchors[:, :2] + anchors[:, 2:]) / 2
+    torch.testing.assert_close(centers[0], torch.tensor([1 / 8, 1 / 4]))
+    torch.testing.assert_close(centers[NUM_ANCHORS], torch.tensor([3 / 8, 1 / 4]))
+    torch.testing.assert_close(centers[4 * NUM_ANCHORS], torch.tensor([1 / 8, 3 / 4]))
 
 
 def test_decode_boxes_inverts_encode_boxes() -> None:

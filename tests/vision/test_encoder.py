@@ -9,7 +9,7 @@ from sct.regions.images import LoadedImage
 from sct.regions.records import Box
 from sct.vision.encoder import FORMAT, RegionVisionEncoder, load_vision
 from sct.vision.interface import VisionEncoder
-from tests.colour_vision import ColourVision, paint_quarters
+from tests.color_vision import ColorVision, paint_quarters
 from tests.factories import CLASS_NAMES, make_region_network, make_vision_encoder
 
 BOXES = [Box(1.0, 2.0, 20.0, 33.5), Box(0.0, 0.0, 30.0, 60.0)]
@@ -20,7 +20,7 @@ def _image(seed: int, width: int = 120, height: int = 90) -> LoadedImage:
     return LoadedImage(pixels, width, height, f"image {seed}")
 
 
-@pytest.mark.parametrize("vision", [make_vision_encoder(), ColourVision()], ids=["region encoder", "colours"])
+@pytest.mark.parametrize("vision", [make_vision_encoder(), ColorVision()], ids=["region encoder", "colors"])
 def test_implements_the_interface(vision: VisionEncoder) -> None:
     assert isinstance(vision, VisionEncoder)
     assert vision.encode([]) == []
@@ -73,10 +73,10 @@ def test_the_backbone_runs_once_per_image_whatever_boxes_are_asked_for(monkeypat
     monkeypatch.setattr(
         vision.network, "encode_pixels", lambda pixels: calls.append(len(pixels)) or encode_pixels(pixels)
     )
-    colours = ((200, 0, 0), (0, 200, 0), (128, 128, 128), (0, 0, 200))
+    colors = ((200, 0, 0), (0, 200, 0), (128, 128, 128), (0, 0, 200))
     images = [
-        LoadedImage(paint_quarters(*colours), 400, 200, "one"),
-        LoadedImage(paint_quarters(*colours, width=30, height=60), 30, 60, "two"),
+        LoadedImage(paint_quarters(*colors), 400, 200, "one"),
+        LoadedImage(paint_quarters(*colors, width=30, height=60), 30, 60, "two"),
     ]
     encoded = vision.encode(images)
     for image in encoded:

@@ -69,7 +69,7 @@ def test_other_image_sizes(save, tmp_path: Path) -> None:
     )
 
 
-def test_feature_map_equals_that_of_the_model_after_its_own_normalisation(tmp_path: Path) -> None:
+def test_feature_map_equals_that_of_the_model_after_its_own_normalization(tmp_path: Path) -> None:
     folder = save_backbone(tmp_path / "dino")
     pixels = _pixels(56)
     model = library.Dinov2Backbone.from_pretrained(folder).eval()
@@ -88,7 +88,7 @@ def test_tokens_are_arranged_as_their_patches(tmp_path: Path) -> None:
     assert divmod(int(changed.argmax()), 4) == (1, 3)
 
 
-def test_channel_flip_and_no_normalisation(tmp_path: Path) -> None:
+def test_channel_flip_and_no_normalization(tmp_path: Path) -> None:
     folder = save_encoder(tmp_path / "vit")
     pixels = _pixels(32)
     settings = json.loads((folder / "preprocessor_config.json").read_text())
@@ -102,7 +102,7 @@ def test_channel_flip_and_no_normalisation(tmp_path: Path) -> None:
     torch.testing.assert_close(seen.flatten(2).transpose(1, 2), expected, atol=1e-4, rtol=1e-4)
 
 
-def test_renormalised_pixels_equal_those_of_the_image_processor(tmp_path: Path) -> None:
+def test_renormalized_pixels_equal_those_of_the_image_processor(tmp_path: Path) -> None:
     network = _network(save_backbone(tmp_path / "dino"))
     pixels = _pixels(56)[:1]
     processor = library.AutoImageProcessor.from_pretrained(tmp_path / "dino")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from sct.drawing.palette import INK, PAPER, Colour
+from sct.drawing.palette import INK, PAPER, Color
 from sct.regions import Box
 
 _SUPERSAMPLING = 3
@@ -23,8 +23,8 @@ class SupersampledLayer:
         corners: Sequence[float],
         *,
         radius: float = 0.0,
-        fill: Colour | None = None,
-        outline: Colour | None = None,
+        fill: Color | None = None,
+        outline: Color | None = None,
         width: float = 0.0,
         opacity: float = 1.0,
     ) -> None:
@@ -53,11 +53,11 @@ _LABEL_SIZE = 15
 _LABEL_PADDING = 5.0
 
 
-class LabelledBox(NamedTuple):
+class LabeledBox(NamedTuple):
     """A box to draw, in pixels of the drawing."""
 
     box: Box
-    colour: Colour
+    color: Color
     label: str
     """Text at a corner of the box; empty for none."""
 
@@ -67,26 +67,26 @@ def scale_box(box: Box, scale_x: float, scale_y: float) -> Box:
     return Box(box.x1 * scale_x, box.y1 * scale_y, box.x2 * scale_x, box.y2 * scale_y)
 
 
-def draw_boxes(scene: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Image:
+def draw_boxes(scene: Image.Image, boxes: Sequence[LabeledBox]) -> Image.Image:
     """Draw boxes and their labels on an image.
 
     Lines have a white and a dark border, so that they stand out on any image. Large boxes are drawn first; where sides
     of two boxes coincide, one moves inwards. Labels avoid each other if there is room.
     """
     layer = SupersampledLayer(scene.size)
-    placed: list[tuple[LabelledBox, Box]] = []
+    placed: list[tuple[LabeledBox, Box]] = []
     for each in sorted(boxes, key=lambda each: -each.box.area):
         placed.append((each, _avoid_sides(_clip_to_image(each.box, scene.size), [box for _, box in placed])))
     for each, (x1, y1, x2, y2) in placed:
-        for margin, colour, opacity in (
+        for margin, color, opacity in (
             (_LINE / 2 + _HALO + _SHADOW, INK, _SHADOW_OPACITY),
             (_LINE / 2 + _HALO, PAPER, 1.0),
-            (_LINE / 2, each.colour, 1.0),
+            (_LINE / 2, each.color, 1.0),
         ):
             layer.rectangle(
                 (x1 - margin, y1 - margin, x2 + margin, y2 + margin),
                 radius=1 + margin,
-                outline=colour,
+                outline=color,
                 width=2 * margin,
                 opacity=opacity,
             )
@@ -99,7 +99,7 @@ def draw_boxes(scene: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Image:
             (x1 - edge, y1 - edge, x2 + edge, y2 + edge), radius=5 + edge, fill=INK, opacity=_SHADOW_OPACITY
         )
         layer.rectangle((x1 - _HALO, y1 - _HALO, x2 + _HALO, y2 + _HALO), radius=5 + _HALO, fill=PAPER)
-        layer.rectangle(corners, radius=5, fill=each.colour)
+        layer.rectangle(corners, radius=5, fill=each.color)
     drawing = layer.composite_over(scene)
     pen = ImageDraw.Draw(drawing)
     for each, (x1, y1, x2, y2) in labels:
@@ -141,8 +141,8 @@ def _shift_sides(sides: tuple[float, float], others: Sequence[tuple[float, float
 
 
 def _place_labels(
-    placed: Sequence[tuple[LabelledBox, Box]], size: tuple[int, int], font: ImageFont.ImageFont | ImageFont.FreeTypeFont
-) -> Iterator[tuple[LabelledBox, Box]]:
+    placed: Sequence[tuple[LabeledBox, Box]], size: tuple[int, int], font: ImageFont.ImageFont | ImageFont.FreeTypeFont
+) -> Iterator[tuple[LabeledBox, Box]]:
     """Choose a position for each label; small boxes, which have fewer, go first."""
     used: list[Box] = []
     small_boxes = [box for _, box in placed if min(box.x2 - box.x1, box.y2 - box.y1) < 3 * _LABEL_SIZE]

@@ -8,8 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from sct.captioner.grounded_caption import GroundedCaption
-from sct.drawing.boxes import LabelledBox, draw_boxes, scale_box
-from sct.drawing.palette import CANVAS, PAPER, UNGROUNDED, set_colour
+from sct.drawing.boxes import LabeledBox, draw_boxes, scale_box
+from sct.drawing.palette import CANVAS, PAPER, UNGROUNDED, set_color
 from sct.drawing.text import Paragraph, TextSpan, draw_paragraphs
 from sct.errors import InputError
 from sct.regions.images import LoadedImage
@@ -108,7 +108,7 @@ def _resize(image: LoadedImage, columns: int) -> Image.Image:
 
 
 def _panel(scene: Image.Image, image: LoadedImage, titled: TitledCaption) -> Image.Image:
-    boxed = draw_boxes(scene, _labelled_boxes(titled.caption, scene.width / image.width, scene.height / image.height))
+    boxed = draw_boxes(scene, _labeled_boxes(titled.caption, scene.width / image.width, scene.height / image.height))
     width = max(scene.width, _MIN_PANEL_WIDTH)
     text = draw_paragraphs([Paragraph(_text_spans(titled.caption), titled.title)], width)
     panel = Image.new("RGB", (width, scene.height + text.height), PAPER)
@@ -119,11 +119,11 @@ def _panel(scene: Image.Image, image: LoadedImage, titled: TitledCaption) -> Ima
     return panel
 
 
-def _labelled_boxes(caption: GroundedCaption, scale_x: float, scale_y: float) -> list[LabelledBox]:
+def _labeled_boxes(caption: GroundedCaption, scale_x: float, scale_y: float) -> list[LabeledBox]:
     if caption.control is None:
         return []
     return [
-        LabelledBox(scale_box(region.box, scale_x, scale_y), set_colour(number), str(number + 1))
+        LabeledBox(scale_box(region.box, scale_x, scale_y), set_color(number), str(number + 1))
         for number, region_set in enumerate(caption.control.region_sets)
         for region in region_set.regions
     ]
@@ -140,7 +140,7 @@ def _text_spans(caption: GroundedCaption) -> tuple[TextSpan, ...]:
         if caption.control is None:
             spans.append(TextSpan(text, UNGROUNDED))
         else:
-            spans.append(TextSpan(text, set_colour(chunk.region_set), str(chunk.region_set + 1)))
+            spans.append(TextSpan(text, set_color(chunk.region_set), str(chunk.region_set + 1)))
         position = end
     spans.append(TextSpan(" ".join(word.text for word in caption.words[position:])))
     return tuple(span for span in spans if span.text)

@@ -9,8 +9,8 @@ from PIL import Image
 from rich.text import Text
 
 from sct.data.records import AnnotatedImage, Caption
-from sct.drawing.boxes import LabelledBox, draw_boxes, scale_box
-from sct.drawing.palette import CANVAS, PALETTE, PAPER, UNGROUNDED, Colour
+from sct.drawing.boxes import LabeledBox, draw_boxes, scale_box
+from sct.drawing.palette import CANVAS, PALETTE, PAPER, UNGROUNDED, Color
 from sct.drawing.terminal import format_chunk
 from sct.drawing.text import Paragraph, TextSpan, draw_paragraphs
 from sct.language.tokenizer import tokenize_with_spans
@@ -36,15 +36,15 @@ def split_caption(caption: Caption) -> list[CaptionSpan]:
     """
     tokens = tokenize_with_spans(caption.text)
     if tuple(token.text for token in tokens) != caption.words:  # words of reference mode cannot be located in the text
-        labelled = zip(caption.words, caption.chunk_of_word, strict=True)
+        labeled = zip(caption.words, caption.chunk_of_word, strict=True)
         return [
             CaptionSpan(" ".join(word for word, _ in run) + " ", chunk)
-            for chunk, run in groupby(labelled, lambda w: w[1])
+            for chunk, run in groupby(labeled, lambda w: w[1])
         ]
     spans: list[CaptionSpan] = []
     position = 0
     labels = zip(tokens, caption.chunk_of_word, strict=True)
-    for chunk, run in groupby(labels, lambda labelled: labelled[1]):
+    for chunk, run in groupby(labels, lambda labeled: labeled[1]):
         if chunk is None:
             continue
         words = [token for token, _ in run]
@@ -58,7 +58,7 @@ def split_caption(caption: Caption) -> list[CaptionSpan]:
     return spans
 
 
-def region_set_colours(image: AnnotatedImage) -> dict[tuple[int, ...], Colour]:
+def region_set_colors(image: AnnotatedImage) -> dict[tuple[int, ...], Color]:
     """Return a colour for each region set of the captions, in order of first mention; grey for the empty set."""
     region_sets = dict.fromkeys(
         chunk.regions for caption in image.captions for chunk in caption.chunks or () if chunk.regions
@@ -72,10 +72,10 @@ def draw_image(image: AnnotatedImage, path: Path | None) -> Image.Image:
     size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
     empty = Image.new("RGB", size, CANVAS)
     scene = empty if path is None else Image.fromarray(load_image(path).pixels).resize(size)
-    colours = region_set_colours(image)
-    scene = draw_boxes(scene, _labelled_boxes(image, scale, colours))
+    colors = region_set_colors(image)
+    scene = draw_boxes(scene, _labeled_boxes(image, scale, colors))
     text = draw_paragraphs(
-        [Paragraph(_text_spans(caption, colours)) for caption in image.captions], max(size[0], _LONG_SIDE)
+        [Paragraph(_text_spans(caption, colors)) for caption in image.captions], max(size[0], _LONG_SIDE)
     )
     sheet = Image.new("RGB", (text.width, scene.height + text.height), PAPER)
     sheet.paste(scene, (0, 0))
@@ -85,34 +85,32 @@ def draw_image(image: AnnotatedImage, path: Path | None) -> Image.Image:
 
 def format_dataset_caption(image: AnnotatedImage, caption: Caption) -> Text:
     """Return a caption as terminal text, in the colours of ``draw_image``."""
-    colours = region_set_colours(image)
+    colors = region_set_colors(image)
     line = Text()
     for span in split_caption(caption):
         if span.chunk is None or caption.chunks is None:
             line.append(span.text)
         else:
-            line.append_text(format_chunk(span.text, colours[caption.chunks[span.chunk].regions]))
+            line.append_text(format_chunk(span.text, colors[caption.chunks[span.chunk].regions]))
     return line
 
 
-def _labelled_boxes(
-    image: AnnotatedImage, scale: float, colours: Mapping[tuple[int, ...], Colour]
-) -> list[LabelledBox]:
+def _labeled_boxes(image: AnnotatedImage, scale: float, colors: Mapping[tuple[int, ...], Color]) -> list[LabeledBox]:
     """Return the boxes of each region set; a region of several sets is labelled once."""
-    boxes: dict[int, list[LabelledBox]] = {}
-    for region_set, colour in colours.items():
+    boxes: dict[int, list[LabeledBox]] = {}
+    for region_set, color in colors.items():
         for index in region_set:
             region, others = image.regions[index], boxes.setdefault(index, [])
             name = "" if others else region.class_name or ""
-            others.append(LabelledBox(scale_box(region.box, scale, scale), colour, name))
+            others.append(LabeledBox(scale_box(region.box, scale, scale), color, name))
     return [box for each in boxes.values() for box in each]
 
 
-def _text_spans(caption: Caption, colours: Mapping[tuple[int, ...], Colour]) -> tuple[TextSpan, ...]:
+def _text_spans(caption: Caption, colors: Mapping[tuple[int, ...], Color]) -> tuple[TextSpan, ...]:
     return tuple(
         TextSpan(
             span.text,
-            None if span.chunk is None or caption.chunks is None else colours[caption.chunks[span.chunk].regions],
+            None if span.chunk is None or caption.chunks is None else colors[caption.chunks[span.chunk].regions],
         )
         for span in split_caption(caption)
     )

@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from sct.captioner.grounded_caption import GroundedCaption, RegionOrder
-from sct.drawing.palette import Colour, set_colour
+from sct.drawing.palette import Color, set_color
 
 
 def format_caption(caption: GroundedCaption, *, numbered: bool = False) -> Text:
@@ -17,14 +17,14 @@ def format_caption(caption: GroundedCaption, *, numbered: bool = False) -> Text:
             position += 1
         else:
             number = str(chunk.region_set + 1) if numbered else ""
-            parts.append(format_chunk(chunk.text, set_colour(chunk.region_set), number))
+            parts.append(format_chunk(chunk.text, set_color(chunk.region_set), number))
             position = chunk.words[1]
     return Text(" ").join(parts)
 
 
-def format_chunk(text: str, colour: Colour, number: str = "") -> Text:
+def format_chunk(text: str, color: Color, number: str = "") -> Text:
     """Return a noun chunk in brackets and in its colour."""
-    red, green, blue = colour
+    red, green, blue = color
     return Text(f"[{text}]{number}", style=f"bold rgb({red},{green},{blue})")
 
 

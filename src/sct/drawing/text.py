@@ -6,7 +6,7 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw, ImageFont
 
 from sct.drawing.boxes import SupersampledLayer
-from sct.drawing.palette import INK, LIGHT_INK, PAPER, Colour
+from sct.drawing.palette import INK, LIGHT_INK, PAPER, Color
 
 Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
@@ -25,7 +25,7 @@ class TextSpan(NamedTuple):
     """Consecutive words of one background colour, or of none."""
 
     text: str
-    colour: Colour | None = None
+    color: Color | None = None
     label: str = ""
     """Label of its boxes, written before the words."""
 
@@ -44,7 +44,7 @@ class _Run(NamedTuple):
     y: float
     width: float
     text: str
-    colour: Colour | None
+    color: Color | None
     label: str
 
 
@@ -66,20 +66,20 @@ def draw_paragraphs(paragraphs: Sequence[Paragraph], width: int) -> Image.Image:
             y += _LINE_HEIGHT
     layer = SupersampledLayer((width, round(y + _MARGIN)))
     for run in runs:
-        if run.colour is not None:
+        if run.color is not None:
             corners = (run.x, run.y + 2, run.x + run.width, run.y + _LINE_HEIGHT - 2)
-            layer.rectangle(corners, radius=_CORNER_RADIUS, fill=run.colour)
+            layer.rectangle(corners, radius=_CORNER_RADIUS, fill=run.color)
     drawing = layer.composite_over(Image.new("RGB", (width, round(y + _MARGIN)), PAPER))
     draw = ImageDraw.Draw(drawing)
     for y, title in titles:
         draw.text((_MARGIN, y + _SMALL_LINE_HEIGHT / 2), title, fill=LIGHT_INK, font=small, anchor="lm")
     for run in runs:
         middle = run.y + _LINE_HEIGHT / 2
-        x = run.x + (_PADDING if run.colour is not None else 0.0)
+        x = run.x + (_PADDING if run.color is not None else 0.0)
         if run.label:
             draw.text((x, middle + 1), run.label, fill=PAPER, font=small, anchor="lm")
             x += small.getlength(run.label) + _PADDING
-        draw.text((x, middle), run.text, fill=INK if run.colour is None else PAPER, font=font, anchor="lm")
+        draw.text((x, middle), run.text, fill=INK if run.color is None else PAPER, font=font, anchor="lm")
     return drawing
 
 
@@ -92,13 +92,13 @@ def _wrap(spans: Sequence[TextSpan], font: Font, small: Font, width: float) -> I
         words = span.text.split()
         is_first = True
         while words:
-            padding = 0.0 if span.colour is None else 2 * _PADDING
+            padding = 0.0 if span.color is None else 2 * _PADDING
             label = span.label if is_first else ""
             if label:
                 padding += small.getlength(label) + _PADDING
             fitting = _count_fitting(words, font, width - x - padding)
             # do not break a chunk that fits on one line
-            fits_next_line = span.colour is not None and fitting < len(words) <= _count_fitting(
+            fits_next_line = span.color is not None and fitting < len(words) <= _count_fitting(
                 words, font, width - padding
             )
             if line and (not fitting or fits_next_line):
@@ -109,7 +109,7 @@ def _wrap(spans: Sequence[TextSpan], font: Font, small: Font, width: float) -> I
                 words[:1] = [part for part in _split_word(words[0], font, width - padding) if part]
                 fitting = 1
             text = " ".join(words[:fitting])
-            run = _Run(x, 0.0, font.getlength(text) + padding, text, span.colour, label)
+            run = _Run(x, 0.0, font.getlength(text) + padding, text, span.color, label)
             line.append(run)
             words = words[fitting:]
             x += run.width + space

@@ -101,8 +101,8 @@ def relative_positions(
     [[0.3, 0.45, 0.2, 0.4]]
     """
     top_left, bottom_right = boxes[:, :2], boxes[:, 2:]
-    centre = bottom_right - top_left / 2 if mode == "reference" else (top_left + bottom_right) / 2
-    relative: np.ndarray = np.concatenate([centre / sizes, (bottom_right - top_left) / sizes], axis=1)
+    center = bottom_right - top_left / 2 if mode == "reference" else (top_left + bottom_right) / 2
+    relative: np.ndarray = np.concatenate([center / sizes, (bottom_right - top_left) / sizes], axis=1)
     return relative
 
 

@@ -19,17 +19,17 @@ _MAX_LOG_SCALE = 2.5
 def build_anchors(rows: int, columns: int) -> Float[Tensor, "anchors 4"]:
     """Anchors around the centre of each cell of a feature map, cell by cell; they may extend beyond the image."""
     y, x = torch.meshgrid((torch.arange(rows) + 0.5) / rows, (torch.arange(columns) + 0.5) / columns, indexing="ij")
-    centres = torch.stack([x, y], dim=-1).view(-1, 1, 2)
+    centers = torch.stack([x, y], dim=-1).view(-1, 1, 2)
     sizes = torch.tensor([(size / ratio**0.5, size * ratio**0.5) for size in ANCHOR_SIZES for ratio in ASPECT_RATIOS])
-    return torch.cat([centres - sizes / 2, centres + sizes / 2], dim=-1).flatten(0, 1)
+    return torch.cat([centers - sizes / 2, centers + sizes / 2], dim=-1).flatten(0, 1)
 
 
 def decode_boxes(boxes: Float[Tensor, "*n 4"], deltas: Float[Tensor, "*n 4"]) -> Float[Tensor, "*n 4"]:
     """Apply (dx, dy, log dw, log dh) to boxes and clip them to the image."""
     size = boxes[..., 2:] - boxes[..., :2]
-    centre = (boxes[..., :2] + boxes[..., 2:]) / 2 + deltas[..., :2] * size
+    center = (boxes[..., :2] + boxes[..., 2:]) / 2 + deltas[..., :2] * size
     scaled = size * deltas[..., 2:].clamp(-_MAX_LOG_SCALE, _MAX_LOG_SCALE).exp()
-    return torch.cat([centre - scaled / 2, centre + scaled / 2], dim=-1).clamp(0, 1)
+    return torch.cat([center - scaled / 2, center + scaled / 2], dim=-1).clamp(0, 1)
 
 
 def encode_boxes(boxes: Float[Tensor, "*n 4"], targets: Float[Tensor, "*n 4"]) -> Float[Tensor, "*n 4"]:

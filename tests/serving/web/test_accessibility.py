@@ -166,7 +166,7 @@ def test_every_widget_has_a_name(otters):
     assert unnamed == []
 
 
-def test_colour_scheme(open_page):
+def test_color_scheme(open_page):
     def background_brightness(page):
         red, green, blue, *_ = re.findall(r"[\d.]+", computed_style(page, "body", "backgroundColor"))
         return float(red) + float(green) + float(blue)

@@ -76,8 +76,8 @@ def test_control(compute, expression, expected):
 
 
 def test_palette_equals_that_of_drawings(compute):
-    assert compute("state/palette", "PALETTE") == [list(colour) for colour in PALETTE]
-    assert compute("state/palette", "[colourAt(-1), colourAt(10)]") == [
+    assert compute("state/palette", "PALETTE") == [list(color) for color in PALETTE]
+    assert compute("state/palette", "[colorAt(-1), colorAt(10)]") == [
         "rgb({}, {}, {})".format(*UNGROUNDED),
         "rgb({}, {}, {})".format(*PALETTE[0]),
     ]

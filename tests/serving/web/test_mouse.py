@@ -186,8 +186,8 @@ def test_exports(otters):
     (SCREENSHOTS / "download.png").write_bytes(files["PNG"])
     image = Image.open(io.BytesIO(files["PNG"])).convert("RGB")
     assert image.width == 2 * 720
-    colours = {colour for _, colour in image.getcolors(maxcolors=2**24)}
-    assert set(PALETTE[:3]) <= colours
+    colors = {color for _, color in image.getcolors(maxcolors=2**24)}
+    assert set(PALETTE[:3]) <= colors
 
 
 def test_responses_cannot_inject_markup(open_page):

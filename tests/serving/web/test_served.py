@@ -48,7 +48,7 @@ def test_click_on_a_proposal_adds_it(open_page):
     assert control_boxes(page) == [[0, 180, 320, 360], [320, 180, 640, 360]]
 
 
-def test_chunk_box_and_chip_share_a_colour(open_page):
+def test_chunk_box_and_chip_share_a_color(open_page):
     page = open_sample(open_page())
     page.locator(PILL).first.click()
     page.locator(PILL).first.click()
@@ -56,10 +56,10 @@ def test_chunk_box_and_chip_share_a_colour(open_page):
     for chunk in page.locator(CHUNK).all():
         place = int(chunk.get_attribute("data-position"))
         red, green, blue = PALETTE[place]
-        colour = chunk.evaluate("element => getComputedStyle(element).backgroundColor")
-        assert colour == f"rgb({red}, {green}, {blue})"
-        assert computed_style(page, f"{BOX}[data-position='{place}']", "borderTopColor") == colour
-        assert computed_style(page, f"{CHIP}[data-position='{place}'] .number", "backgroundColor") == colour
+        color = chunk.evaluate("element => getComputedStyle(element).backgroundColor")
+        assert color == f"rgb({red}, {green}, {blue})"
+        assert computed_style(page, f"{BOX}[data-position='{place}']", "borderTopColor") == color
+        assert computed_style(page, f"{CHIP}[data-position='{place}'] .number", "backgroundColor") == color
 
 
 def test_reorder_undo_and_redo(open_page):

@@ -3,7 +3,7 @@
 // Same style as `sct caption --draw`.
 
 import { textSpans } from "../state/captions.js";
-import { colourAt } from "../state/palette.js";
+import { colorAt } from "../state/palette.js";
 
 const LONG_SIDE = 720;
 const MIN_WIDTH = 420;
@@ -55,7 +55,7 @@ function boxOutline({ position, box: [x1, y1, x2, y2] }) {
   return [
     ["rgb(30, 30, 30)", 8, 0.55],
     ["white", 6, 1],
-    [colourAt(position), 3, 1],
+    [colorAt(position), 3, 1],
   ]
     .map(([stroke, width, opacity]) =>
       element("rect", { ...shape, stroke, "stroke-width": width, "stroke-opacity": opacity }),
@@ -72,7 +72,7 @@ function tag({ position, box: [x1, y1] }) {
       width: 20,
       height: 20,
       rx: 5,
-      fill: colourAt(position),
+      fill: colorAt(position),
       stroke: "white",
       "stroke-width": 1.5,
     }) +
@@ -127,7 +127,7 @@ function layOutText(caption, width, measure) {
 
 function textRun({ set, x, y, text, number, before, width }) {
   const parts = [];
-  if (set !== null) parts.push(element("rect", { x, y, width, height: LINE - 4, rx: 6, fill: colourAt(set) }));
+  if (set !== null) parts.push(element("rect", { x, y, width, height: LINE - 4, rx: 6, fill: colorAt(set) }));
   if (number)
     parts.push(
       element("text", { x: x + PADDING, y: y + 20, "font-size": SMALL, fill: "white", "fill-opacity": 0.85 }, [number]),

@@ -17,4 +17,4 @@ export const UNGROUNDED = [112, 112, 112];
 const css = ([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`;
 
 /** CSS colour of the region set at a position; grey for -1, a removed set. */
-export const colourAt = (position) => css(position < 0 ? UNGROUNDED : PALETTE[position % PALETTE.length]);
+export const colorAt = (position) => css(position < 0 ? UNGROUNDED : PALETTE[position % PALETTE.length]);

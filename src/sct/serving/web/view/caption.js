@@ -1,7 +1,7 @@
 // The caption: words with attention details, and export buttons.
 
 import { textSpans } from "../state/captions.js";
-import { colourAt } from "../state/palette.js";
+import { colorAt } from "../state/palette.js";
 import { currentDocument, currentPosition, isCaptionCurrent, selectedCaption } from "../state/state.js";
 import { percent } from "../state/format.js";
 import { h } from "./elements.js";
@@ -82,7 +82,7 @@ function words(state, actions, caption) {
         "data-set": id,
         "data-position": position,
         "aria-label": position < 0 ? "a region that is gone" : `region ${position + 1}`,
-        css: { "--colour": colourAt(position) },
+        css: { "--color": colorAt(position) },
       },
       h("span", { class: "number", "aria-hidden": "true" }, position < 0 ? "–" : position + 1),
       spaced,
@@ -118,7 +118,7 @@ function attentionDetail(state, caption) {
   const isSet = word.attention.length > 1;
   return h(
     "div",
-    { class: "attention", key: "attention", css: { "--colour": colourAt(position) } },
+    { class: "attention", key: "attention", css: { "--color": colorAt(position) } },
     h(
       "span",
       { class: "bar", "aria-hidden": "true" },

@@ -1,7 +1,7 @@
 // Regions of the control as chips: move, merge, split, remove.
 
 import { setLabel } from "../state/control.js";
-import { colourAt } from "../state/palette.js";
+import { colorAt } from "../state/palette.js";
 import { currentDocument, shownSets } from "../state/state.js";
 import { ordinal } from "../state/format.js";
 import { chipKeys } from "../effects/chip_keys.js";
@@ -82,7 +82,7 @@ function chip(state, actions, set, { position, stop, mention }) {
     {
       key: set.id,
       class: classes.filter(Boolean).join(" "),
-      css: { order: position, "--colour": colourAt(position) },
+      css: { order: position, "--color": colorAt(position) },
       "data-set": set.id,
       "data-position": position,
       on: {

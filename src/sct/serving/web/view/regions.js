@@ -1,6 +1,6 @@
 // Crops and thumbnails of the image.
 
-import { colourAt } from "../state/palette.js";
+import { colorAt } from "../state/palette.js";
 import { h } from "./elements.js";
 
 const svgImage = ({ url, width, height }) =>
@@ -23,7 +23,7 @@ export function thumbnail(image, sets) {
     set.boxes.map(({ box: [x1, y1, x2, y2] }) =>
       [
         ["halo", "white"],
-        ["line", colourAt(position)],
+        ["line", colorAt(position)],
       ].map(([kind, stroke]) => h("rect", { class: kind, x: x1, y: y1, width: x2 - x1, height: y2 - y1, stroke })),
     ),
   );

@@ -1,7 +1,7 @@
 // A caption as text with coloured noun chunks.
 
 import { textSpans } from "../state/captions.js";
-import { colourAt } from "../state/palette.js";
+import { colorAt } from "../state/palette.js";
 import { h } from "./elements.js";
 
 /** `positionOf` maps a region set of the caption to its position in the current control, -1 if removed. */
@@ -12,7 +12,7 @@ export function sentence(caption, positionOf) {
     const part =
       set === null
         ? text
-        : h("span", { class: "chunk-text", "data-position": position, css: { "--colour": colourAt(position) } }, text);
+        : h("span", { class: "chunk-text", "data-position": position, css: { "--color": colorAt(position) } }, text);
     return number > 0 ? [" ", part] : [part];
   });
 }

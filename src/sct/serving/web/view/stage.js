@@ -3,7 +3,7 @@
 import { area } from "../state/boxes.js";
 import { setLabel } from "../state/control.js";
 import { describeBox, percent } from "../state/format.js";
-import { colourAt } from "../state/palette.js";
+import { colorAt } from "../state/palette.js";
 import { currentPosition, selectedCaption, shownSets, unusedProposals } from "../state/state.js";
 import { h } from "./elements.js";
 import { boxKeys } from "../effects/box_keys.js";
@@ -92,7 +92,7 @@ function controlBox(state, actions, set, position, { id, box, name }, index) {
       "data-position": position,
       css: {
         ...boxStyle(box, state.image),
-        "--colour": colourAt(position),
+        "--color": colorAt(position),
         "z-index": zIndex(box, state.image),
       },
       on: {
@@ -116,7 +116,7 @@ function handles(state, set, position, { id, box }) {
       "aria-hidden": "true",
       "data-box": id,
       "data-set": set.id,
-      css: { ...boxStyle(box, state.image), "--colour": colourAt(position) },
+      css: { ...boxStyle(box, state.image), "--color": colorAt(position) },
     },
     HANDLES.map((handle) => h("span", { key: handle, class: `handle ${handle}`, "data-handle": handle })),
   );

@@ -10,11 +10,11 @@ from sct.regions import Box, Region
 from sct.regions.images import LoadedImage
 from sct.vision.interface import EncodedImage
 
-COLOURS = ("red", "green", "blue")
-RED, GREEN, BLUE, GREY = (220, 0, 0), (0, 200, 0), (0, 0, 180), (128, 128, 128)
+COLORS = ("red", "green", "blue")
+RED, GREEN, BLUE, GRAY = (220, 0, 0), (0, 200, 0), (0, 0, 180), (128, 128, 128)
 
 
-class ColourVision:
+class ColorVision:
     """Vision encoder with features that are a fixed random projection of mean colour and geometry.
 
     The class of a region is its strongest colour. Proposals are the quarters of an image, the most saturated first;
@@ -33,20 +33,20 @@ class ColourVision:
     def encode(self, images: Sequence[LoadedImage]) -> list[EncodedImage]:
         if images:
             self.encoded.append([image.name for image in images])
-        return [ColourImage(image, self.feature_size) for image in images]
+        return [ColorImage(image, self.feature_size) for image in images]
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(self.feature_size))
 
-    def to(self, device: object) -> "ColourVision":  # noqa: ARG002
+    def to(self, device: object) -> "ColorVision":  # noqa: ARG002
         return self
 
     @classmethod
-    def load(cls, path: Path) -> "ColourVision":
+    def load(cls, path: Path) -> "ColorVision":
         return cls(json.loads(path.read_text()))
 
 
-class ColourImage(EncodedImage):
+class ColorImage(EncodedImage):
     """Keeps the pixels and computes colours of boxes on demand."""
 
     def __init__(self, image: LoadedImage, feature_size: int) -> None:
@@ -54,7 +54,7 @@ class ColourImage(EncodedImage):
         self._projection = np.random.default_rng(4).normal(size=(7, feature_size))
         x, y = image.width / 2, image.height / 2
         quarters = [Box(left, top, left + x, top + y) for top in (0.0, y) for left in (0.0, x)]
-        scores = [np.ptp(self._colour(box)) for box in quarters]
+        scores = [np.ptp(self._color(box)) for box in quarters]
         proposals = [self._region(box, score) for score, box in zip(scores, quarters, strict=True) if score > 0.05]
         whole = self._region(Box(0.0, 0.0, 2 * x, 2 * y))
         super().__init__(image, whole.feature, sorted(proposals, key=lambda region: -region.score))
@@ -67,12 +67,12 @@ class ColourImage(EncodedImage):
         return super().num_bytes + self._image.pixels.nbytes
 
     def _region(self, box: Box, score: float | None = None) -> Region:
-        colour, image = self._colour(box), self._image
+        color, image = self._color(box), self._image
         sizes = np.array([image.width, image.height] * 2)
-        feature = (np.concatenate([colour, np.array(box) / sizes]) @ self._projection).astype(np.float32)
-        return Region(box, COLOURS[int(colour.argmax())], None if score is None else float(score), feature)
+        feature = (np.concatenate([color, np.array(box) / sizes]) @ self._projection).astype(np.float32)
+        return Region(box, COLORS[int(color.argmax())], None if score is None else float(score), feature)
 
-    def _colour(self, box: Box) -> np.ndarray:
+    def _color(self, box: Box) -> np.ndarray:
         image = self._image
         rows, columns = image.pixels.shape[:2]
         top, bottom = (round(side / image.height * rows) for side in (box.y1, box.y2))
@@ -81,11 +81,11 @@ class ColourImage(EncodedImage):
         return part.reshape(-1, 3).mean(axis=0) / 255
 
 
-def paint_quarters(*colours: tuple[int, int, int], width: int = 40, height: int = 20) -> np.ndarray:
+def paint_quarters(*colors: tuple[int, int, int], width: int = 40, height: int = 20) -> np.ndarray:
     """Pixels of an image whose quarters, row by row, have these colours."""
     pixels = np.full((height, width, 3), 128, np.uint8)
-    for index, colour in enumerate(colours):
+    for index, color in enumerate(colors):
         row, column = divmod(index, 2)
         rows = slice(row * height // 2, (row + 1) * height // 2)
-        pixels[rows, column * width // 2 : (column + 1) * width // 2] = colour
+        pixels[rows, column * width // 2 : (column + 1) * width // 2] = color
     return pixels
