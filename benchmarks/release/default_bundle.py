@@ -32,9 +32,9 @@ def write_default_bundle(
     penalty = bundle.length_penalty if length_penalty is None else length_penalty
     scores = [json.loads((evaluation / "scores.json").read_text("utf-8")) for evaluation in evaluations]
     for evaluation, score in zip(evaluations, scores, strict=True):
-        if score["settings"]["length_penalty"] != penalty:
+        if score["config"]["length_penalty"] != penalty:
             raise SystemExit(
-                f"{evaluation} used length_penalty {score['settings']['length_penalty']}, the bundle has {penalty}: "
+                f"{evaluation} used length_penalty {score['config']['length_penalty']}, the bundle has {penalty}: "
                 "evaluate with the same"
             )
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def write_default_bundle(
         add_sorter(captioner, bundle.sorter, quantized, provenance={**sorter_provenance, "data": DATA})
         for file in sorted(quantized.iterdir()):
             shutil.copyfile(file, folder / file.name)
-    by_control = {score["settings"]["control"]: score for score in scores}
+    by_control = {score["config"]["control"]: score for score in scores}
     (folder / "scores.json").write_text(json.dumps(by_control, indent=1) + "\n", "utf-8")
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
     print(f"{folder}: {size:.1f} MB (at most {MAX_MEGABYTES})")

@@ -132,6 +132,17 @@ def test_a_dataset_is_overwritten_only_on_request(tmp_path, complete):
     assert read_files(out) == read_files(complete)
 
 
+def test_a_dataset_of_another_version_is_overwritten(tmp_path, complete):
+    out = tmp_path / "tiny"
+    shutil.copytree(complete, out)
+    manifest = json.loads((out / "dataset.json").read_text())
+    (out / "dataset.json").write_text(json.dumps({**manifest, "version": 1}))
+    with pytest.raises(InputError, match="got version 1 of 'sct dataset'"):
+        Dataset.open(out)
+    prepare(TINY, out, PrepareConfig(overwrite=True))
+    assert read_files(out) == read_files(complete)
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("name", ["thesis.tex", "vocabulary.json"])
 def test_a_folder_with_other_files_is_not_touched(tmp_path, name, overwrite):

@@ -39,7 +39,7 @@ from sct.vision.encoder import load_vision
 from sct.vision.interface import VisionEncoder
 from sct.vision.layout import LayoutEncoder
 
-FORMAT = ArtifactFormat("show-control-and-tell bundle", "copy the bundle again, or make it again")
+FORMAT = ArtifactFormat("sct bundle", "copy the bundle again, or make it again")
 CONFIG, VOCABULARY, WEIGHTS = "config.toml", "vocabulary.json", "weights.safetensors"
 ENCODER, NOUNS, VISION = "encoder.safetensors", "nouns.safetensors", "vision.safetensors"
 DEFAULT_FOLDER = Path(__file__).parents[1] / "bundles" / "default"

@@ -24,7 +24,9 @@ def encode_requests(
     """Encode the images of requests in one batch, each once, and add region features; see ``region_request``."""
     images: dict[int, LoadedImage] = {}
     for request in requests:
-        image = images.setdefault(id(request.image), as_image(request.image))
+        if id(request.image) not in images:
+            images[id(request.image)] = as_image(request.image)
+        image = images[id(request.image)]
         if request.control is not None:
             _check_boxes(request.control, image)
     encoded = dict(zip(images, vision.encode(list(images.values())), strict=True))

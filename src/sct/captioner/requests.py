@@ -23,7 +23,7 @@ class ProposalSelection:
     """Which proposals of a vision encoder are described when the user gives no boxes."""
 
     max_regions: int = 3
-    """About as many as people mention per caption; more make worse captions (docs/results.md)."""
+    """About as many as people mention per caption; more make worse captions (docs/notes/proposals.md)."""
     iou_threshold: float = 0.6
     """NMS threshold between regions of different classes."""
     same_class_iou_threshold: float = 0.4

@@ -100,6 +100,16 @@ class Dataset:
 
 def read_manifest(folder: Path) -> Manifest:
     """Read and check the manifest of a dataset folder."""
+    content, path = check_is_dataset(folder), folder / MANIFEST
+    DATASET_FORMAT.check_header(content, path)
+    try:
+        return Manifest(**{name: value for name, value in content.items() if name not in DATASET_FORMAT.header()})
+    except TypeError as error:
+        raise DATASET_FORMAT.damaged(path, error) from error
+
+
+def check_is_dataset(folder: Path) -> dict[str, Any]:
+    """Raise unless a folder has the manifest of a dataset, of whatever version; returns its content."""
     path = folder / MANIFEST
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -114,11 +124,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise DATASET_FORMAT.damaged(path, error) from error
     if not isinstance(content, dict):
         raise DATASET_FORMAT.damaged(path, f"it holds a {type(content).__name__}")
-    DATASET_FORMAT.check_header(content, path)
-    try:
-        return Manifest(**{name: value for name, value in content.items() if name not in DATASET_FORMAT.header()})
-    except TypeError as error:
-        raise DATASET_FORMAT.damaged(path, error) from error
+    DATASET_FORMAT.check_name(content, path)
+    return content
 
 
 def write_dataset(

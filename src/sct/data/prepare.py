@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sct.data.corpus_words import build_noun_table, word_tags
-from sct.data.dataset import DATASET_FORMAT, FILES, MANIFEST, Manifest, read_manifest, write_dataset
+from sct.data.dataset import DATASET_FORMAT, FILES, MANIFEST, Manifest, check_is_dataset, write_dataset
 from sct.data.grounding.grounder import GrounderConfig
 from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.shards import IMAGES_PER_SHARD, build_shards
@@ -192,6 +192,6 @@ def _check_output(out: Path, *, overwrite: bool) -> None:
     if MANIFEST in found:
         if not overwrite:
             raise InputError(f"{out} already has a dataset: give another folder, or --overwrite")
-        read_manifest(out)
+        check_is_dataset(out)
     elif found and SHARDS not in found:
         raise InputError(f"{out} has {min(found)}, but no dataset: expected a new or empty folder")

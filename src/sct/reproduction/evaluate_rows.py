@@ -259,7 +259,10 @@ class _RowPredictions:
                 self._record_outcome(run.name, partial(self._cache.predict, *arguments))
                 torch.cuda.empty_cache()  # for training processes
             else:
-                self._pending[run.name] = pool.submit(_predict_in_worker, self._config, *arguments)
+                try:
+                    self._pending[run.name] = pool.submit(_predict_in_worker, self._config, *arguments)
+                except BrokenExecutor:  # a worker was killed, so ``finish`` captions in this process
+                    return
 
     def finish(self, pool: ProcessPoolExecutor | None) -> None:
         """Wait for the worker processes, then retry here what was out of memory next to other work."""

@@ -45,8 +45,7 @@ class ArtifactFormat:
         ...
         sct.errors.InputError: cup: got version 2 of 'sct cup', this sct reads version 1: update sct
         """
-        if found.get("format") != self.name:
-            raise InputError(f"{path}: got format {found.get('format')!r}, expected {self.name!r}: {self.remedy}")
+        self.check_name(found, path)
         version = found.get("version")
         if isinstance(version, bool) or not str(version).isdecimal():
             raise InputError(f"{path}: got version {version!r}, expected {self.version}: {self.remedy}")
@@ -55,6 +54,11 @@ class ArtifactFormat:
             raise InputError(
                 f"{path}: got version {version} of {self.name!r}, this sct reads version {self.version}: {remedy}"
             )
+
+    def check_name(self, found: Mapping[str, object], path: Path) -> None:
+        """Raise unless ``found`` has this format, in whatever version."""
+        if found.get("format") != self.name:
+            raise InputError(f"{path}: got format {found.get('format')!r}, expected {self.name!r}: {self.remedy}")
 
     def damaged(self, path: Path, why: object) -> InputError:
         """Error about a file that is not as it was written."""
