@@ -15,9 +15,9 @@ from sct.serving.counters import Counters
 
 _log = logging.getLogger(__name__)
 
-Params = ParamSpec("Params")
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+P = ParamSpec("P")
+TaskT = TypeVar("TaskT")
+ResultT = TypeVar("ResultT")
 
 
 class QueueFull(Exception):  # noqa: N818
@@ -41,7 +41,7 @@ class BoundedExecutor:
         self._max_calls, self._num_calls = max_calls, 0
         self._lock = threading.Lock()
 
-    async def run(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
+    async def run(self, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs) -> ResultT:
         """Call a function in a thread and return its result."""
         with self._lock:
             if self._num_calls >= self._max_calls:
@@ -51,7 +51,7 @@ class BoundedExecutor:
         future.add_done_callback(self._release)
         return await asyncio.wrap_future(future)
 
-    def _release(self, _: "Future[Result]") -> None:
+    def _release(self, _: "Future[ResultT]") -> None:
         with self._lock:
             self._num_calls -= 1
 
@@ -61,14 +61,14 @@ class BoundedExecutor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Job(Generic[Task, Result]):
-    task: Task
+class _Job(Generic[TaskT, ResultT]):
+    task: TaskT
     deadline: float
     """In ``time.monotonic`` seconds; later jobs are not started."""
-    future: "Future[Result]" = field(default_factory=Future)
+    future: "Future[ResultT]" = field(default_factory=Future)
 
 
-class DynamicBatcher(Generic[Task, Result]):
+class DynamicBatcher(Generic[TaskT, ResultT]):
     """Queues tasks and runs them in batches in one thread.
 
     Tasks queue while a batch runs; when idle, the first task waits up to ``max_delay`` for others. A batch encodes at
@@ -77,13 +77,13 @@ class DynamicBatcher(Generic[Task, Result]):
 
     def __init__(
         self,
-        run_batch: Callable[[Sequence[Task]], Sequence[Result | InputError]],
+        run_batch: Callable[[Sequence[TaskT]], Sequence[ResultT | InputError]],
         counters: Counters,
         *,
         max_queue: int,
         max_batch: int,
         max_delay: float,
-        encode_key: Callable[[Task], str | None] = lambda _: None,
+        encode_key: Callable[[TaskT], str | None] = lambda _: None,
         max_new_images: int = 1,
     ) -> None:
         """Start the thread; ``stop`` ends it.
@@ -93,15 +93,15 @@ class DynamicBatcher(Generic[Task, Result]):
         self._encode_key, self._max_new_images = encode_key, max_new_images
         self._run_batch, self._counters = run_batch, counters
         self._max_queue, self._max_batch, self._max_delay = max_queue, max_batch, max_delay
-        self._jobs: deque[_Job[Task, Result]] = deque()
+        self._jobs: deque[_Job[TaskT, ResultT]] = deque()
         self._changed = threading.Condition()
         self.is_stopping = False
         self._thread = threading.Thread(target=self._loop, name="sct model", daemon=True)
         self._thread.start()
 
-    def submit(self, task: Task, deadline: float) -> "Future[Result]":
+    def submit(self, task: TaskT, deadline: float) -> "Future[ResultT]":
         """Queue a task; cancelling the future before the task starts removes it."""
-        job: _Job[Task, Result] = _Job(task, deadline)
+        job: _Job[TaskT, ResultT] = _Job(task, deadline)
         with self._changed:
             if self.is_stopping:
                 raise ServerStopping
@@ -133,7 +133,7 @@ class DynamicBatcher(Generic[Task, Result]):
         while jobs := self._next_batch():
             self._process(jobs)
 
-    def _next_batch(self) -> list[_Job[Task, Result]]:
+    def _next_batch(self) -> list[_Job[TaskT, ResultT]]:
         """Wait for the next batch; empty when the thread should end."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self.is_stopping)
@@ -141,10 +141,10 @@ class DynamicBatcher(Generic[Task, Result]):
                 self._changed.wait_for(lambda: len(self._jobs) >= self._max_batch or self.is_stopping, self._max_delay)
             return self._take()
 
-    def _take(self) -> list[_Job[Task, Result]]:
+    def _take(self) -> list[_Job[TaskT, ResultT]]:
         """Remove the jobs of one batch from the queue."""
-        batch: list[_Job[Task, Result]] = []
-        remaining: deque[_Job[Task, Result]] = deque()
+        batch: list[_Job[TaskT, ResultT]] = []
+        remaining: deque[_Job[TaskT, ResultT]] = deque()
         new_images: set[str] = set()
         for job in self._jobs:
             key = self._encode_key(job.task)
@@ -158,9 +158,9 @@ class DynamicBatcher(Generic[Task, Result]):
         self._jobs = remaining
         return batch
 
-    def _process(self, jobs: Sequence[_Job[Task, Result]]) -> None:
+    def _process(self, jobs: Sequence[_Job[TaskT, ResultT]]) -> None:
         start = time.monotonic()
-        active: list[_Job[Task, Result]] = []
+        active: list[_Job[TaskT, ResultT]] = []
         for job in jobs:
             if job.deadline < start:
                 job.future.cancel()

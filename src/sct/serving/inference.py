@@ -1,6 +1,7 @@
 """Batched inference: encode all new images of a batch of requests at once, and decode all captions at once."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,11 +22,46 @@ _DECODE_BATCH_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class TaskResult:
+    """The result of a task: regions or captions, best first."""
+
+    image: EncodedImage
+    regions: tuple[Region, ...] = ()
+    captions: tuple[GroundedCaption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodeRow:
+    """A control to decode."""
+
+    request: RegionRequest
+    options: CaptionOptions
+    order: RegionOrder | None = None
+    """Order of the control's region sets in ``request``, for alternatives."""
+    control: Control | None = None
+    """The control in the order of the task, for alternatives."""
+
+    def restore_order(self, captions: Sequence[GroundedCaption]) -> list[GroundedCaption]:
+        """Number region sets as in the task."""
+        if self.order is None or self.control is None:
+            return list(captions)
+        return [restore_input_order(caption, self.order, self.control) for caption in captions]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task(ABC):
     """A request about one image."""
 
     image: LoadedImage | EncodedImage
     """Its name is its id. An encoded image was in the cache; the task keeps it alive."""
+
+    @abstractmethod
+    def rows(self, image: EncodedImage, captioner: Captioner) -> list[DecodeRow]:
+        """Return the controls to decode."""
+
+    @abstractmethod
+    def result(self, image: EncodedImage, captions: Sequence[GroundedCaption], captioner: Captioner) -> TaskResult:
+        """Return the result, from the captions of all rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +70,19 @@ class DetectTask(Task):
 
     limit: int
 
+    def rows(self, image: EncodedImage, captioner: Captioner) -> list[DecodeRow]:  # noqa: ARG002
+        """Return no rows."""
+        return []
+
+    def result(
+        self,
+        image: EncodedImage,
+        captions: Sequence[GroundedCaption],  # noqa: ARG002
+        captioner: Captioner,  # noqa: ARG002
+    ) -> TaskResult:
+        """Return the first proposals."""
+        return TaskResult(image, regions=image.proposals[: self.limit])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaptionTask(Task):
@@ -41,6 +90,20 @@ class CaptionTask(Task):
 
     control: Control | None
     options: CaptionOptions
+
+    def rows(self, image: EncodedImage, captioner: Captioner) -> list[DecodeRow]:
+        """Return one row."""
+        request = region_request(image, self.control, has_sorter=captioner.sorter is not None)
+        return [DecodeRow(request, self.options)]
+
+    def result(
+        self,
+        image: EncodedImage,
+        captions: Sequence[GroundedCaption],
+        captioner: Captioner,  # noqa: ARG002
+    ) -> TaskResult:
+        """Return the captions in the order of the search."""
+        return TaskResult(image, captions=tuple(captions))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,27 +124,26 @@ class AlternativesTask(Task):
         orders = candidate_orders(positions, ORDERS_PER_CAPTION * self.limit, "alternatives")
         return [order for order in orders if order != given]
 
+    def rows(self, image: EncodedImage, captioner: Captioner) -> list[DecodeRow]:
+        """Return one row per order."""
+        request = region_request(image, self.control, has_sorter=captioner.sorter is not None)
+        return [
+            DecodeRow(
+                replace(request, control=reorder(request.control, order)),
+                self.options,
+                RegionOrder(order, None),
+                request.control,
+            )
+            for order in self.orders()
+        ]
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TaskResult:
-    """The result of a task: regions or captions, best first."""
-
-    image: EncodedImage
-    regions: tuple[Region, ...] = ()
-    captions: tuple[GroundedCaption, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Row:
-    """A control to decode."""
-
-    task: int
-    """Index of its task."""
-    request: RegionRequest
-    order: RegionOrder | None = None
-    """Order of the control's region sets in ``request``, for alternatives."""
-    control: Control | None = None
-    """The control in the order of the task, for alternatives."""
+    def result(self, image: EncodedImage, captions: Sequence[GroundedCaption], captioner: Captioner) -> TaskResult:
+        """Return the best captions with distinct texts, ranked as by the search."""
+        penalty, max_length = captioner.resolve_length_penalty(self.options), self.options.max_length
+        best: dict[str, GroundedCaption] = {}
+        for caption in sorted(captions, key=lambda caption: -caption.rank_score(penalty, max_length)):
+            best.setdefault(caption.text, caption)
+        return TaskResult(image, captions=tuple(best.values())[: self.limit])
 
 
 class BatchInference:
@@ -102,12 +164,10 @@ class BatchInference:
 
     def _run_batch(self, tasks: Sequence[Task]) -> list[TaskResult]:
         images = self._encode_images(tasks)
-        captions = self._decode(tasks, self._rows(tasks, images))
+        captions = self._decode([task.rows(image, self._captioner) for task, image in zip(tasks, images, strict=True)])
         return [
-            TaskResult(image, regions=image.proposals[: task.limit])
-            if isinstance(task, DetectTask)
-            else TaskResult(image, captions=tuple(captions[number]))
-            for number, (task, image) in enumerate(zip(tasks, images, strict=True))
+            task.result(image, found, self._captioner)
+            for task, image, found in zip(tasks, images, captions, strict=True)
         ]
 
     def _encode_images(self, tasks: Sequence[Task]) -> list[EncodedImage]:
@@ -132,54 +192,20 @@ class BatchInference:
         self._counters.add_encoded(len(images), time.monotonic() - start)
         return [encoded[task.image.name] for task in tasks]
 
-    def _rows(self, tasks: Sequence[Task], images: Sequence[EncodedImage]) -> list[_Row]:
-        has_sorter = self._captioner.sorter is not None
-        rows = []
-        for number, (task, image) in enumerate(zip(tasks, images, strict=True)):
-            if isinstance(task, CaptionTask):
-                rows.append(_Row(number, region_request(image, task.control, has_sorter=has_sorter)))
-            elif isinstance(task, AlternativesTask):
-                request = region_request(image, task.control, has_sorter=has_sorter)
-                for order in task.orders():
-                    part = replace(request, control=reorder(request.control, order))
-                    rows.append(_Row(number, part, RegionOrder(order, None), request.control))
-        return rows
-
-    def _decode(self, tasks: Sequence[Task], rows: Sequence[_Row]) -> list[list[GroundedCaption]]:
-        """Return the captions of each task; rows with the same options are decoded together."""
-        groups: dict[CaptionOptions, list[_Row]] = {}
-        for row in rows:
-            groups.setdefault(replace(_options(tasks[row.task]), n_best=1), []).append(row)
-        captions: list[list[GroundedCaption]] = [[] for _ in tasks]
+    def _decode(self, rows: Sequence[Sequence[DecodeRow]]) -> list[list[GroundedCaption]]:
+        """Return the captions of each task from its rows; rows with the same options are decoded together."""
+        groups: dict[CaptionOptions, list[tuple[int, DecodeRow]]] = {}
+        for task, task_rows in enumerate(rows):
+            for row in task_rows:
+                groups.setdefault(replace(row.options, n_best=1), []).append((task, row))
+        captions: list[list[GroundedCaption]] = [[] for _ in rows]
         for options, group in groups.items():
-            n_best = max(_options(tasks[row.task]).n_best for row in group)
-            group.sort(key=lambda row: len(row.request.control.region_sets))
+            n_best = max(row.options.n_best for _, row in group)
+            group.sort(key=lambda item: len(item[1].request.control.region_sets))
             for start in range(0, len(group), _DECODE_BATCH_SIZE):
                 chunk = group[start : start + _DECODE_BATCH_SIZE]
-                decoded = self._captioner.caption_batch([row.request for row in chunk], replace(options, n_best=n_best))
-                for row, best in zip(chunk, decoded, strict=True):
-                    captions[row.task] += _restore_order(best[: _options(tasks[row.task]).n_best], row)
-        return [
-            self._rank(task, found) if isinstance(task, AlternativesTask) else found
-            for task, found in zip(tasks, captions, strict=True)
-        ]
-
-    def _rank(self, task: AlternativesTask, captions: Sequence[GroundedCaption]) -> list[GroundedCaption]:
-        """Return the best captions with distinct texts, ranked as by the search."""
-        penalty, max_length = self._captioner.resolve_length_penalty(task.options), task.options.max_length
-        best: dict[str, GroundedCaption] = {}
-        for caption in sorted(captions, key=lambda caption: -caption.rank_score(penalty, max_length)):
-            best.setdefault(caption.text, caption)
-        return list(best.values())[: task.limit]
-
-
-def _options(task: Task) -> CaptionOptions:
-    assert isinstance(task, CaptionTask | AlternativesTask)
-    return task.options
-
-
-def _restore_order(captions: Sequence[GroundedCaption], row: _Row) -> list[GroundedCaption]:
-    """Number region sets as in the request."""
-    if row.order is None or row.control is None:
-        return list(captions)
-    return [restore_input_order(caption, row.order, row.control) for caption in captions]
+                requests = [row.request for _, row in chunk]
+                decoded = self._captioner.caption_batch(requests, replace(options, n_best=n_best))
+                for (task, row), best in zip(chunk, decoded, strict=True):
+                    captions[task] += row.restore_order(best[: row.options.n_best])
+        return captions

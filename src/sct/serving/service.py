@@ -33,9 +33,9 @@ _MAX_RETRY_AFTER = 60
 _CLIENT_CLOSED_REQUEST = 499
 """nginx's status; never sent, only counted."""
 
-Params = TypeVar("Params", bound=ImageParams)
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
+ParamsT = TypeVar("ParamsT", bound=ImageParams)
+ArgumentT = TypeVar("ArgumentT")
+ResultT = TypeVar("ResultT")
 
 
 class InferenceService:
@@ -100,8 +100,8 @@ class InferenceService:
             self._in_flight_bytes -= size
 
     async def parse_request(
-        self, request: Request, schema: type[Params], deadline: float
-    ) -> tuple[Params, LoadedImage | EncodedImage]:
+        self, request: Request, schema: type[ParamsT], deadline: float
+    ) -> tuple[ParamsT, LoadedImage | EncodedImage]:
         """Read and validate a request; its image is taken from the cache if it is there, else decoded."""
         data, text = _split_body(await self._read_body(request, self.config.max_body_bytes, deadline))
         if len(text) > self.config.max_json_bytes:
@@ -175,8 +175,8 @@ class InferenceService:
             raise APIError(408, f"the body did not arrive within {self.config.request_timeout:g} seconds") from None
 
     async def _run_in_thread(
-        self, executor: BoundedExecutor, deadline: float, function: Callable[[Argument], Result], argument: Argument
-    ) -> Result:
+        self, executor: BoundedExecutor, deadline: float, function: Callable[[ArgumentT], ResultT], argument: ArgumentT
+    ) -> ResultT:
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 return await executor.run(function, argument)
