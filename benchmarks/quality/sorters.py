@@ -44,7 +44,7 @@ from jaxtyping import Float
 
 from sct.data.dataset import Dataset, write_dataset
 from sct.data.samples import RegionSets
-from sct.data.table import Table
+from sct.data.table import VALIDATION_SPLIT, Table
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.regions.boxes import box_iou
@@ -54,7 +54,7 @@ from sct.sorting.metrics import OrderScores, score_orders
 from sct.sorting.serialization import load_sorter
 from sct.training.run_dir import BEST
 from sct.training.sorter.config import SorterRecipe
-from sct.training.sorter.data import VALIDATION_SPLIT, SorterDataLoader, score_sorter
+from sct.training.sorter.data import SorterDataLoader, score_sorter
 from sct.training.sorter.trainer import SCORES, train_sorter
 
 KINDS: Mapping[str, Mapping[str, str]] = {

@@ -28,13 +28,14 @@ import torch
 
 from sct.data.dataset import Dataset
 from sct.data.features import Features, ImageFeatures, LayoutFeatures
+from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.sorting.batches import ControlTable, extract_caption_controls
 from sct.sorting.interface import Sorter, SorterInputs
 from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSorter
 from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter, reconstruction_loss
-from sct.training.sorter.data import TRAINING_SPLIT, VALIDATION_SPLIT, SorterDataLoader, score_sorter
+from sct.training.sorter.data import SorterDataLoader, score_sorter
 from sct.vision.layout import LayoutEncoder
 
 CONTROLS, SETS, CLASSES, WORDS, FEATURES, IMAGES = 1000, 10, 80, 300, 2048, 200

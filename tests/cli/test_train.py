@@ -15,7 +15,7 @@ from sct.captioner.bundle import load_bundle
 from sct.cli.main import run
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.captioner.trainer import CaptionerReport
-from sct.training.metric_logger import Progress, read_metrics
+from sct.training.metric_logger import TrainingProgress, read_metrics
 
 ROOT = Path(__file__).parents[2]
 TINY_RECIPE = ROOT / "recipes" / "tiny.toml"
@@ -97,9 +97,9 @@ def test_terminal_shows_one_progress_line(arguments, monkeypatch):
             return True
 
     def train_recipe(*_, on_progress, **__) -> CaptionerReport:
-        on_progress(Progress(step=1, epoch=0.5))
+        on_progress(TrainingProgress(step=1, epoch=0.5))
         logging.getLogger("sct.training").info("validated")
-        on_progress(Progress(step=2, epoch=1.0))
+        on_progress(TrainingProgress(step=2, epoch=1.0))
         return CaptionerReport(
             out="o", step=2, epochs=1.0, seconds=61.0, best_score=None, finished=True, reason="the recipe is complete"
         )

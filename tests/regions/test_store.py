@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sct.errors import InputError
 from sct.regions import Box, Region, RegionStore, RegionStoreWriter
-from sct.regions.store_format import JOURNAL, MANIFEST, NO_CLASS, read_journal
+from sct.regions.records import NO_CLASS
+from sct.regions.store_format import JOURNAL, MANIFEST, read_journal
 
 CLASSES = ("dog", "tall tree", "čaj")
 FEATURES = 6

@@ -4,22 +4,26 @@ import logging
 
 import pytest
 
-from sct.training.metric_logger import Progress, ProgressLogger, Throughput
+from sct.training.metric_logger import ProgressLogger, Throughput, TrainingProgress
 
 
 @pytest.mark.parametrize(
     ("progress", "line"),
     [
-        pytest.param(Progress(step=0, epoch=0.0), "step 0, epoch 0.00", id="nothing known"),
+        pytest.param(TrainingProgress(step=0, epoch=0.0), "step 0, epoch 0.00", id="nothing known"),
         pytest.param(
-            Progress(step=1, epoch=0.5, losses={"loss": float("nan")}),
+            TrainingProgress(step=1, epoch=0.5, losses={"loss": float("nan")}),
             "step 1, epoch 0.50, loss nan",
             id="NaN loss",
         ),
         pytest.param(
-            Progress(step=1, epoch=1.0, seconds_left=59.6), "step 1, epoch 1.00, 1:00 left", id="rounded to a minute"
+            TrainingProgress(step=1, epoch=1.0, seconds_left=59.6),
+            "step 1, epoch 1.00, 1:00 left",
+            id="rounded to a minute",
         ),
-        pytest.param(Progress(step=1, epoch=1.0, seconds_left=-3.0), "step 1, epoch 1.00, 0:00 left", id="overdue"),
+        pytest.param(
+            TrainingProgress(step=1, epoch=1.0, seconds_left=-3.0), "step 1, epoch 1.00, 0:00 left", id="overdue"
+        ),
     ],
 )
 def test_progress_line(progress, line):
@@ -32,7 +36,7 @@ def test_progress_logger_interval(caplog):
     with caplog.at_level(logging.INFO, logger="sct"):
         for step in range(26):  # a step a second: 0, 10 and 20 are due
             now = float(step)
-            log(Progress(step=step, epoch=0.0))
+            log(TrainingProgress(step=step, epoch=0.0))
     assert [record.message for record in caplog.records] == [f"step {step}, epoch 0.00" for step in (0, 10, 20)]
 
 

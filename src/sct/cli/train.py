@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from sct.training.metric_logger import OnProgress, Progress
+    from sct.training.metric_logger import OnProgress, TrainingProgress
 
 
 def train_command(
@@ -57,7 +57,7 @@ def _progress_line() -> Iterator["OnProgress | None"]:
         # The log handler is installed inside, where Live prints it above the progress line.
         with Live(console=Console(file=sys.stderr), auto_refresh=False) as live, _log_to_stderr(logging.INFO):
 
-            def on_progress(progress: "Progress") -> None:
+            def on_progress(progress: "TrainingProgress") -> None:
                 live.update(Text(progress.line(), no_wrap=True, overflow="ellipsis"), refresh=True)
 
             yield on_progress

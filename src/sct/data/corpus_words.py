@@ -7,11 +7,12 @@ from itertools import pairwise
 import numpy as np
 
 from sct.data.index import caption_of_word, split_index, split_of_caption
-from sct.data.table import NO_CHUNK, NO_CLASS, Table
+from sct.data.table import NO_CHUNK, Table
 from sct.language.noun_table import NounTable
 from sct.language.pos_tags import NO_TAG, PosTagger, Tagger, majority_nouns, majority_tags
 from sct.language.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from sct.language.word_vectors import WordVectors
+from sct.regions.records import NO_CLASS
 
 MIN_NOUN_USES = 20
 """Occurrences of a word that are tagged to decide whether it is a noun."""

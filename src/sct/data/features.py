@@ -9,9 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sct.data.table import NO_CLASS, Table
+from sct.data.table import Table
 from sct.errors import InputError
 from sct.regions import Region
+from sct.regions.records import NO_CLASS
 from sct.regions.store import RegionStore
 from sct.vision.layout import LayoutEncoder
 

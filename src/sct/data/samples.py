@@ -8,8 +8,9 @@ from jaxtyping import Bool, Int64
 
 from sct.data.index import Mentions, find_mentions, image_of_caption, split_index
 from sct.data.statistics import select_captions
-from sct.data.table import NO_CLASS, Table
+from sct.data.table import Table
 from sct.errors import InputError
+from sct.regions.records import NO_CLASS
 
 ControlKind = Literal["sequence", "set", "none"]
 """Region sets in order of mention; the same unordered; the whole image."""

@@ -7,9 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from sct.data.index import find_mentions, split_index, split_of_caption
-from sct.data.table import NO_CLASS, Table
-
-TRAINING_SPLIT = "train"
+from sct.data.table import TRAINING_SPLIT, Table
+from sct.regions.records import NO_CLASS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

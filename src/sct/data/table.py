@@ -16,12 +16,12 @@ from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.regions import Box, Region
+from sct.regions.records import NO_CLASS
 from sct.storage.artifacts import ArtifactFormat
 
 TABLE_FORMAT = ArtifactFormat("sct caption table", "prepare the dataset again")
 
-NO_CLASS = np.iinfo(np.uint16).max
-"""Class id of regions and chunks without a class."""
+TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
 NO_CHUNK = np.iinfo(np.uint8).max
 """Chunk index of words outside chunks."""
 

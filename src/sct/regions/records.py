@@ -11,6 +11,9 @@ from jaxtyping import Float
 
 from sct.errors import InputError
 
+NO_CLASS = 65535
+"""Class id, in uint16 arrays, of regions and chunks without a class."""
+
 
 class Box(NamedTuple):
     """Corners in pixels: left, top, right, bottom."""

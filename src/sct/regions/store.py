@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float16, Float32, Int64, UInt16
 
 from sct.errors import InputError
-from sct.regions.records import Box, Region
-from sct.regions.store_format import FORMAT, NO_CLASS, read_lines, read_manifest
+from sct.regions.records import NO_CLASS, Box, Region
+from sct.regions.store_format import FORMAT, read_lines, read_store_manifest
 
 _MIN_THREADED_BYTES = 4 << 20
 """Smaller batches are copied before another thread wakes up."""
@@ -60,7 +60,7 @@ class RegionStore:
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
-        """Map the files of a folder; ``manifest`` comes from ``read_manifest``."""
+        """Map the files of a folder; ``manifest`` comes from ``read_store_manifest``."""
         self.path = path
         self.feature_size: int = manifest["feature_size"]
         self.ids = read_lines(path / "images.txt")
@@ -85,7 +85,7 @@ class RegionStore:
     def open(cls, path: str | Path) -> "RegionStore":
         """Open a finished store; unfinished builds, truncated copies and other versions are refused."""
         folder = Path(path)
-        return cls(folder, read_manifest(folder))
+        return cls(folder, read_store_manifest(folder))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path only; worker processes map the files themselves."""

@@ -29,7 +29,6 @@ from sct.storage.artifacts import ArtifactFormat
 FORMAT = ArtifactFormat("sct region store", "copy or build the store again")
 MANIFEST = "store.json"
 JOURNAL = "journal.txt"
-NO_CLASS = 65535
 
 
 def array_bytes(images: int, regions: int, feature_size: int) -> dict[str, int]:
@@ -76,7 +75,7 @@ def read_lines(path: Path) -> tuple[str, ...]:
     return tuple(path.read_bytes().decode().split("\n")[:-1])
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_store_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest and check the sizes of all files against it."""
     path = folder / MANIFEST
     if not folder.is_dir():

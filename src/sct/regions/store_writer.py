@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Float, Float16, Integer
 
 from sct.errors import InputError
+from sct.regions.records import NO_CLASS
 from sct.regions.store_format import (
     FORMAT,
     JOURNAL,
     MANIFEST,
-    NO_CLASS,
     array_bytes,
     journal_line,
     read_journal,

@@ -15,11 +15,11 @@ from sct.data.features import Features
 from sct.data.index import find_mentions, image_of_caption
 from sct.data.samples import MAX_REGIONS_PER_SET, RegionSets
 from sct.data.statistics import select_captions
-from sct.data.table import NO_CLASS, Table
+from sct.data.table import Table
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.models.config import Mode
-from sct.regions.records import Control, Region
+from sct.regions.records import NO_CLASS, Control, Region
 from sct.sorting.interface import Permutations, SorterInputs, class_vectors, relative_positions
 
 

@@ -19,13 +19,13 @@ from sct.training.loss import masked_mean
 
 logger = logging.getLogger(__name__)
 
-Precision = Literal["32-true", "tf32", "bf16-mixed"]
+TrainingPrecision = Literal["32-true", "tf32", "bf16-mixed"]
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def resolve_precision(
     requested: Literal["auto", "32-true", "tf32", "bf16-mixed"], accelerator: str, *, is_self_critical: bool
-) -> Precision:
+) -> TrainingPrecision:
     """Resolve ``auto``: float32 on a CPU; on a GPU bfloat16 for cross-entropy and TF32 for self-critical stages.
 
     Self-critical training samples captions in float16 and then scores them with gradients, which must come from the

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
+METRICS_FILE, TENSORBOARD = "metrics.jsonl", "tensorboard"
 
 
 class MetricLogger:
@@ -36,7 +36,7 @@ class MetricLogger:
 
         Without the package ``tensorboard``, a warning is logged instead of writing its files.
         """
-        self._file = _open_truncated(folder / METRICS, length) if writes else None
+        self._file = _open_truncated(folder / METRICS_FILE, length) if writes else None
         self._tensorboard = _summary_writer(folder / TENSORBOARD, step) if writes and tensorboard else None
 
     def log(self, kind: str, step: int, values: Mapping[str, float | int | str | None]) -> None:
@@ -85,7 +85,7 @@ class MetricLogger:
 
 def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a run's ``metrics.jsonl``, except an incomplete last one."""
-    path = folder / METRICS
+    path = folder / METRICS_FILE
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.endswith(b"\n"):
@@ -124,7 +124,7 @@ def _finite_or_none(value: float | int | str | None) -> float | int | str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
+class TrainingProgress:
     """Progress of a run; values that are None are not shown."""
 
     step: int
@@ -142,7 +142,7 @@ class Progress:
     def line(self) -> str:
         """Format as one line, the most important values first, since a narrow terminal truncates it.
 
-        >>> Progress(step=1200, epoch=3.25, throughput=15210.0, losses={"words": 2.125, "shifts": 0.5},
+        >>> TrainingProgress(step=1200, epoch=3.25, throughput=15210.0, losses={"words": 2.125, "shifts": 0.5},
         ...          reward=0.75, learning_rate=5e-4, seconds_left=3725.0).line()
         'step 1,200, epoch 3.25, 15,210 captions/s, 1:02:05 left, words 2.125, shifts 0.500, reward 0.750, lr 5.0e-04'
         """
@@ -159,7 +159,7 @@ class Progress:
         return ", ".join(parts)
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[TrainingProgress], None]
 """Callback of a trainer, called whenever it logs training metrics."""
 
 
@@ -172,7 +172,7 @@ class ProgressLogger:
         self._clock = clock
         self._due = -float("inf")
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainingProgress) -> None:
         """Log a line if one is due."""
         now = self._clock()
         if now >= self._due:

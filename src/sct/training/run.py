@@ -14,10 +14,10 @@ from sct.training.sorter.trainer import SorterReport, train_sorter
 from sct.training.vision.config import VisionRecipe
 from sct.training.vision.trainer import VisionReport, train_vision
 
-Report = CaptionerReport | VisionReport | SorterReport
+TrainingReport = CaptionerReport | VisionReport | SorterReport
 
 
-class Task(NamedTuple):
+class TrainingTask(NamedTuple):
     """Recipe class and trainer of a task."""
 
     recipe: type[Recipe]
@@ -25,9 +25,9 @@ class Task(NamedTuple):
 
 
 TASKS = {
-    "captioner": Task(CaptionerRecipe, train_captioner),
-    "vision": Task(VisionRecipe, train_vision),
-    "sorter": Task(SorterRecipe, train_sorter),
+    "captioner": TrainingTask(CaptionerRecipe, train_captioner),
+    "vision": TrainingTask(VisionRecipe, train_vision),
+    "sorter": TrainingTask(SorterRecipe, train_sorter),
 }
 
 
@@ -40,11 +40,11 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     return TASKS[task].recipe.from_toml(content, path, overrides)
 
 
-def train_recipe(recipe: Recipe, *, resume: bool = False, on_progress: OnProgress | None = None) -> Report:
+def train_recipe(recipe: Recipe, *, resume: bool = False, on_progress: OnProgress | None = None) -> TrainingReport:
     """Train what a recipe describes; ``resume`` continues from the checkpoint in its run directory."""
     [train] = [task.train for task in TASKS.values() if isinstance(recipe, task.recipe)]
     if resume and not recipe.RESUMABLE:
         raise InputError("a vision encoder trains in minutes and cannot be resumed: leave out --resume")
     options = {"resume": resume} if recipe.RESUMABLE else {}
-    report: Report = train(recipe, on_progress=on_progress, **options)
+    report: TrainingReport = train(recipe, on_progress=on_progress, **options)
     return report

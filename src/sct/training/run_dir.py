@@ -28,7 +28,7 @@ from sct.errors import InputError
 from sct.storage.atomic import atomic_write, fsync_dir, lock
 from sct.training.checkpoint import Checkpoint, TrainState, load_checkpoint, save_checkpoint
 from sct.training.config import Recipe, flatten_config, format_override
-from sct.training.metric_logger import METRICS, MetricLogger
+from sct.training.metric_logger import METRICS_FILE, MetricLogger
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,9 @@ class RunDir:
             return cls(path, recipe, None, None)
         lock_file = _lock(path)
         try:
-            found = [name for name in (CHECKPOINT, METRICS, BUNDLES, BEST, LAST, *outputs) if _has_content(path / name)]
+            found = [
+                name for name in (CHECKPOINT, METRICS_FILE, BUNDLES, BEST, LAST, *outputs) if _has_content(path / name)
+            ]
             if found:
                 remedy = "resume it with --resume, or name" if recipe.RESUMABLE else "name"
                 raise InputError(
@@ -123,7 +125,7 @@ class RunDir:
         """State of the run in ``path``, which need not exist; takes no lock."""
         checkpoint = path / CHECKPOINT
         return RunStatus(
-            is_started=checkpoint.exists() or _has_content(path / METRICS),
+            is_started=checkpoint.exists() or _has_content(path / METRICS_FILE),
             has_best=(path / BEST).is_dir(),
             seconds=load_checkpoint(checkpoint).state.seconds if checkpoint.exists() else 0.0,
         )

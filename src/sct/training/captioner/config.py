@@ -11,7 +11,7 @@ from sct.errors import InputError
 from sct.models.config import Mode, Variant
 from sct.training.config import Config, Recipe, check_at_least, check_positive, check_types
 
-Stage = Literal["cross_entropy", "cider", "cider_and_nw"]
+TrainingStage = Literal["cross_entropy", "cider", "cider_and_nw"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +122,7 @@ class OptimizerConfig(Config):
 class ObjectiveConfig(Config):
     """Loss or reward of the stage, and the weights of its terms."""
 
-    stage: Stage = "cross_entropy"
+    stage: TrainingStage = "cross_entropy"
     """Cross-entropy, or self-critical training with a CIDEr-D or CIDEr-D + NW reward."""
     shift_weight: float = 4.0
     """Weight of the gate loss relative to the word loss (0.8 to 0.2 in the paper); cross-entropy stage only."""

@@ -14,13 +14,14 @@ from torch import Tensor
 from sct.captioner.bundle import load_bundle
 from sct.data.corpus_words import class_nouns, tag_templates, word_tags
 from sct.data.dataset import Dataset
-from sct.data.table import NO_CLASS, Table
+from sct.data.table import Table
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.models.baselines.region_classifier import RegionClassifier
 from sct.models.config import GATED_VARIANTS
 from sct.models.interface import CaptionModel
 from sct.models.registry import build_model, model_spec
+from sct.regions.records import NO_CLASS
 from sct.training.captioner.config import ModelConfig
 
 logger = logging.getLogger(__name__)

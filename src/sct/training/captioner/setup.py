@@ -20,7 +20,7 @@ from sct.data.examples import (
 )
 from sct.data.features import Features, make_features
 from sct.data.samples import make_samples
-from sct.data.table import Table
+from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT, Table
 from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.models.config import CaptionerConfig
@@ -44,7 +44,6 @@ from sct.vision.layout import LayoutEncoder
 
 logger = logging.getLogger(__name__)
 
-TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
 _IMAGE_BATCH_SIZE = 1 << 12
 
 

@@ -19,8 +19,8 @@ from sct.training.captioner.objectives import CrossEntropyObjective, SelfCritica
 from sct.training.captioner.setup import build_training
 from sct.training.checkpoint import Checkpoint
 from sct.training.cuda_graph_step import LossModule, OptimizerStep, make_adam
-from sct.training.distributed import Interrupts, Precision, ProcessGroup, launch, resolve_precision, tf32_matmul
-from sct.training.metric_logger import MetricLogger, OnProgress, Progress, ProgressLogger, Throughput
+from sct.training.distributed import Interrupts, ProcessGroup, TrainingPrecision, launch, resolve_precision, tf32_matmul
+from sct.training.metric_logger import MetricLogger, OnProgress, ProgressLogger, Throughput, TrainingProgress
 from sct.training.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class _CaptionerTrainer:
         self,
         recipe: CaptionerRecipe,
         fabric: Fabric,
-        precision: Precision,
+        precision: TrainingPrecision,
         run_dir: RunDir,
         metrics: MetricLogger,
         on_progress: OnProgress,
@@ -221,7 +221,7 @@ class _CaptionerTrainer:
         self._metrics.log("train", step, {**means, **values})
         rewards = [value for name, value in means.items() if name in ("cider", "nw", "repeated_bigrams")]
         self._on_progress(
-            Progress(
+            TrainingProgress(
                 step=step,
                 epoch=epoch,
                 throughput=captions_per_second,

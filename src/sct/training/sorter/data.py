@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from sct.data.dataset import Dataset
 from sct.data.features import Features, StoreFeatures
-from sct.data.table import Table
+from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT, Table
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors, load_vectors
 from sct.regions.store import RegionStore
@@ -19,7 +19,6 @@ from sct.sorting.interface import Sorter
 from sct.sorting.metrics import OrderScores, merge_scores, score_orders
 from sct.training.sorter.config import SorterRecipe
 
-TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
 SCORING_BATCH_SIZE = 2000
 
 

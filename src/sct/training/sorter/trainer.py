@@ -34,7 +34,7 @@ from sct.storage.atomic import atomic_write
 from sct.storage.toml import TomlValue
 from sct.training.checkpoint import Checkpoint, TrainState
 from sct.training.distributed import Interrupts
-from sct.training.metric_logger import MetricLogger, OnProgress, Progress, ProgressLogger, Throughput
+from sct.training.metric_logger import MetricLogger, OnProgress, ProgressLogger, Throughput, TrainingProgress
 from sct.training.run_dir import RunDir
 from sct.training.sorter.config import SorterRecipe
 from sct.training.sorter.data import SorterData, SorterDataLoader, load_sorter_data, score_sorter
@@ -207,7 +207,7 @@ class _SorterTrainer:
     def _report_progress(self, step: int, loss: float, throughput: Throughput) -> None:
         total_step = self._state.epoch * self._steps_per_epoch + step
         self._on_progress(
-            Progress(
+            TrainingProgress(
                 step=total_step,
                 epoch=total_step / self._steps_per_epoch,
                 losses={"loss": loss},

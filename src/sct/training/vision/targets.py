@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from sct.data.index import caption_of_word, image_of_caption, region_of_member, split_index, split_of_caption
-from sct.data.table import NO_CHUNK, NO_CLASS, Table
+from sct.data.table import NO_CHUNK, TRAINING_SPLIT, Table
+from sct.regions.records import NO_CLASS
 from sct.training.vision.augment import AugmentedBatch, augment
 from sct.training.vision.losses import RegionTargets
 from sct.training.vision.metrics import VisionScores, score_vision
@@ -47,7 +48,7 @@ def build_targets(table: Table, *, min_class_count: int = 8, min_word_count: int
     """Count classes and words of the training split, and collect those of the regions of all images."""
     columns = table.columns
     caption = caption_of_word(table)
-    is_training = split_of_caption(table) == split_index(table, "train")
+    is_training = split_of_caption(table) == split_index(table, TRAINING_SPLIT)
     word_counts = Counter(columns["word_id"][is_training[caption]].tolist())
     words = tuple(
         word

@@ -17,10 +17,11 @@ from torch import Tensor, nn
 
 from sct.data.dataset import Dataset
 from sct.data.index import split_index
+from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT
 from sct.errors import InputError
 from sct.training.cuda_graph_step import LossModule, OptimizerStep
 from sct.training.loss import Loss
-from sct.training.metric_logger import MetricLogger, OnProgress, Progress, ProgressLogger, Throughput
+from sct.training.metric_logger import MetricLogger, OnProgress, ProgressLogger, Throughput, TrainingProgress
 from sct.training.pixel_table import load_pixel_table
 from sct.training.run_dir import RunDir
 from sct.training.vision.augment import AugmentedBatch
@@ -85,7 +86,9 @@ class _VisionTrainer:
         self._class_names = targets.class_names
         pixels = load_pixel_table(dataset, recipe.image_folder, recipe.image_size)
         self._data = VisionData.on_device(pixels, targets, device)
-        self._train, self._val = (_images_with_regions(dataset, split).to(device) for split in ("train", "val"))
+        self._train, self._val = (
+            _images_with_regions(dataset, split).to(device) for split in (TRAINING_SPLIT, VALIDATION_SPLIT)
+        )
         if not len(self._train):
             raise InputError(f"{recipe.data} has no training image with regions: expected at least one")
         self._network = _build_network(recipe, dataset, targets.class_names).to(device).train()
@@ -158,7 +161,7 @@ class _VisionTrainer:
         epoch = step / self._steps_per_epoch
         self._metrics.log("train", step, {**terms, "epoch": epoch})
         self._on_progress(
-            Progress(
+            TrainingProgress(
                 step=step,
                 epoch=epoch,
                 throughput=self._throughput.examples_per_second,
