@@ -153,6 +153,19 @@ def test_rejects_a_missing_teacher(trained, tmp_path):
         _build(_distillation_recipe(data, tmp_path, one, tmp_path / "nowhere"))
 
 
+def test_rejects_a_wrong_teacher_before_features_are_computed(trained, tmp_path, monkeypatch):
+    def compute_features(*args, **kwargs):
+        raise AssertionError("features were computed")
+
+    data, one, _ = trained
+    monkeypatch.setattr("sct.training.captioner.setup.make_features", compute_features)
+    monkeypatch.setattr("sct.training.captioner.setup.ImageFeatureExtractor", compute_features)
+    with pytest.raises(AssertionError, match="features were computed"):
+        _build(_distillation_recipe(data, tmp_path, one))
+    with pytest.raises(InputError, match=r"^objective\.teachers: "):
+        _build(_distillation_recipe(data, tmp_path, one, tmp_path / "nowhere"))
+
+
 def test_rejects_a_teacher_of_another_vocabulary(trained, tmp_path):
     data, one, _ = trained
     bundle = load_bundle(one)

@@ -1,6 +1,8 @@
 """Objectives of the training stages: losses bound to the examples, references and teachers of a run."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -27,6 +29,8 @@ from sct.training.rewards import (
 MAX_REFERENCE_LENGTH = 32
 """Words of a reference that rewards read; one COCO caption in 2,000 is longer."""
 _DECODING_BATCH_SIZE = 500
+_BASELINE = "baseline"
+"""Name of the baseline rewards in checkpoints."""
 
 
 def cider_references(references: TokenSequences, config: ObjectiveConfig) -> TokenSequences:
@@ -34,7 +38,25 @@ def cider_references(references: TokenSequences, config: ObjectiveConfig) -> Tok
     return append_eos(references, (references.lengths < MAX_REFERENCE_LENGTH) & config.reward_eos)
 
 
-class CrossEntropyObjective:
+class Objective(ABC):
+    """Loss of a training stage, with the state that it keeps between steps; by default there is none."""
+
+    @abstractmethod
+    def __call__(self, model: CaptionModel, *args: Any, **kwargs: Any) -> Loss:
+        """Loss on some examples, given by their rows first."""
+
+    def start_step(self, model: CaptionModel, *, is_new_epoch: bool, max_length: int) -> None:  # noqa: B027
+        """Update the state before a step; captions have at most ``max_length`` words."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """State to save in checkpoints; names have no dot."""
+        return {}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:  # noqa: B027
+        """Restore the state from all tensors of a checkpoint."""
+
+
+class CrossEntropyObjective(Objective):
     """Cross-entropy of ground-truth words and shifts, optionally with distillation."""
 
     def __init__(
@@ -63,7 +85,7 @@ class CrossEntropyObjective:
         )
 
 
-class SelfCriticalObjective:
+class SelfCriticalObjective(Objective):
     """Self-critical loss with a CIDEr-D reward, optionally plus NW and a penalty for repeated bigrams."""
 
     def __init__(
@@ -102,6 +124,20 @@ class SelfCriticalObjective:
             count_padding=self._config.count_padding,
             mean=self._mean,
         )
+
+    def start_step(self, model: CaptionModel, *, is_new_epoch: bool, max_length: int) -> None:
+        """Decode the greedy baseline at the start of each epoch, if it is the authors'."""
+        if self._config.baseline == "epoch_greedy" and (is_new_epoch or self.baseline_rewards is None):
+            self.update_baseline(model, max_length)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Baseline rewards, if there are any."""
+        return {} if self.baseline_rewards is None else {_BASELINE: self.baseline_rewards}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        """Restore the baseline rewards, if there are any."""
+        if _BASELINE in tensors:
+            self.baseline_rewards = tensors[_BASELINE].to(device)
 
     @torch.no_grad()
     def update_baseline(self, model: CaptionModel, max_length: int) -> None:

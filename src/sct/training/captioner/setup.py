@@ -1,6 +1,7 @@
 """Builds the components of a captioner's training run from its recipe: data, model, features, objective, validation."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT, Table
 from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.models.config import CaptionerConfig
+from sct.models.show_control_tell import ShowControlTell
 from sct.regions.store import RegionStore
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.captioner.dataloader import DeviceDataLoader, EpochSampler, RegionTable
@@ -33,6 +35,7 @@ from sct.training.captioner.model_init import fit_region_classifiers, load_langu
 from sct.training.captioner.objectives import (
     MAX_REFERENCE_LENGTH,
     CrossEntropyObjective,
+    Objective,
     SelfCriticalObjective,
     cider_references,
 )
@@ -57,7 +60,7 @@ class TrainingComponents:
     examples: Examples
     loader: DeviceDataLoader
     sampler: EpochSampler
-    objective: CrossEntropyObjective | SelfCriticalObjective
+    objective: Objective
     validation: Validation | None
     """None if the dataset has no validation sample."""
     augmented_features: AugmentedFeatures | None
@@ -71,13 +74,16 @@ def build_training(
     dataset = Dataset.open(Path(recipe.data))
     store = RegionStore.open(recipe.examples.features) if recipe.examples.features else None
     bundle = _start_bundle(recipe, dataset, store)
+    # Before features, whose extraction may take minutes.
+    teachers = [load_teacher(Path(folder), bundle, device) for folder in recipe.objective.teacher_folders]
+    extractor = _image_feature_extractor(recipe, dataset, bundle, store, device)
     config = bundle.model.config
     features: Features
-    if store is not None or bundle.vision is None:
+    if extractor is not None:
+        features = extractor
+    else:
         encoder = None if bundle.encoder is None else bundle.encoder.to(device)
         features = make_features(dataset.table, store, encoder, skip_zeros=config.mode == "reference")
-    else:
-        features = ImageFeatureExtractor(bundle.vision, dataset, recipe.examples.image_folder, device)
     regions = _region_table(recipe, features, dataset.table, config.feature_size, device, dtype)
     if not recipe.start:
         fit_region_classifiers(bundle.model, regions.regions, dataset.table)
@@ -95,9 +101,9 @@ def build_training(
             shuffle=recipe.objective.shuffle,
             repeats=_oversampling(recipe, dataset.table, examples),
         ),
-        objective=_objective(recipe, dataset, bundle, examples, loader, device, mean),
+        objective=_objective(recipe, dataset, bundle, teachers, examples, loader, device, mean),
         validation=_validation(recipe, dataset.table, bundle, regions, device),
-        augmented_features=_augmented_features(recipe, features, regions, dataset.table, examples),
+        augmented_features=_augmented_features(recipe, extractor, regions, dataset.table, examples),
     )
 
 
@@ -119,6 +125,20 @@ def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: RegionStore 
         shared = load_language_weights(model, vocabulary, Path(config.init_language_from))
         logger.info("%s of %s words initialised from %s", shared, len(vocabulary), config.init_language_from)
     return Bundle(Path(recipe.out), model, vocabulary, {}, encoder, dataset.nouns, vision=vision)
+
+
+def _image_feature_extractor(
+    recipe: CaptionerRecipe, dataset: Dataset, bundle: Bundle, store: RegionStore | None, device: torch.device
+) -> ImageFeatureExtractor | None:
+    """None if features come from a region store or a layout encoder."""
+    if store is None and bundle.vision is not None:
+        return ImageFeatureExtractor(bundle.vision, dataset, recipe.examples.image_folder, device)
+    if recipe.examples.augment:
+        raise InputError(
+            "examples.augment is true, but features do not come from images: name a vision encoder, "
+            "examples.vision=FILE"
+        )
+    return None
 
 
 def _region_table(
@@ -192,14 +212,14 @@ def _objective(
     recipe: CaptionerRecipe,
     dataset: Dataset,
     bundle: Bundle,
+    teachers: Sequence[ShowControlTell],
     examples: Examples,
     loader: DeviceDataLoader,
     device: torch.device,
     mean: MaskedMean,
-) -> CrossEntropyObjective | SelfCriticalObjective:
+) -> Objective:
     config = recipe.objective
     if not config.is_self_critical:
-        teachers = [load_teacher(Path(folder), bundle, device) for folder in config.teacher_folders]
         return CrossEntropyObjective(
             loader, config, label_smoothing=recipe.optimizer.label_smoothing, teachers=teachers, mean=mean
         )
@@ -267,17 +287,16 @@ def _validation(
 
 
 def _augmented_features(
-    recipe: CaptionerRecipe, features: Features, regions: RegionTable, table: Table, examples: Examples
+    recipe: CaptionerRecipe,
+    extractor: ImageFeatureExtractor | None,
+    regions: RegionTable,
+    table: Table,
+    examples: Examples,
 ) -> AugmentedFeatures | None:
-    if not recipe.examples.augment:
+    if extractor is None or not recipe.examples.augment:
         return None
-    if not isinstance(features, ImageFeatureExtractor):
-        raise InputError(
-            "examples.augment is true, but features do not come from images: name a vision encoder, "
-            "examples.vision=FILE"
-        )
     return AugmentedFeatures(
-        features,
+        extractor,
         regions,
         np.unique(examples.image),
         table.columns["region_offsets"].astype(np.int64),

@@ -15,7 +15,7 @@ from sct.models.interface import CaptionModel
 from sct.storage.toml import TomlValue
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.captioner.dataloader import step_noise
-from sct.training.captioner.objectives import CrossEntropyObjective, SelfCriticalObjective
+from sct.training.captioner.objectives import Objective
 from sct.training.captioner.setup import build_training
 from sct.training.checkpoint import Checkpoint
 from sct.training.cuda_graph_step import LossModule, OptimizerStep, make_adam
@@ -29,8 +29,8 @@ SCORE = "C"
 """Metric by which the best bundle is selected: validation CIDEr-D."""
 _LOG_EVERY_SECONDS = 2.0
 _STEPS_BETWEEN_SYNCS = 10
-_MODEL, _BASELINE = "model", "baseline"
-"""Prefix of weights, and name of the baseline rewards, in checkpoints."""
+_MODEL = "model"
+"""Prefix of weights in checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +135,7 @@ class _CaptionerTrainer:
         with Interrupts() as interrupts:
             while step < self._last_step and not self._is_out_of_patience():
                 self._update_augmentation(step)
-                self._update_baseline(step)
+                self._start_step(step)
                 self._train_step(step)
                 step += 1
                 validates = step % validate_every == 0 or step == self._last_step
@@ -182,14 +182,9 @@ class _CaptionerTrainer:
             self._parts.augmented_features.update(epoch)
             self._augmented_epoch = epoch
 
-    def _update_baseline(self, step: int) -> None:
-        """Decode the greedy baseline at the start of each epoch, if it is the authors'."""
-        objective = self._objective
-        if self._recipe.objective.baseline != "epoch_greedy" or not isinstance(objective, SelfCriticalObjective):
-            return
+    def _start_step(self, step: int) -> None:
         is_new_epoch = step == 0 or int(self._sampler.epochs(step)) > int(self._sampler.epochs(step - 1))
-        if objective.baseline_rewards is None or is_new_epoch:
-            objective.update_baseline(self._model, self._recipe.examples.max_length)
+        self._objective.start_step(self._model, is_new_epoch=is_new_epoch, max_length=self._recipe.examples.max_length)
 
     def _train_step(self, step: int) -> None:
         recipe, fabric = self._recipe, self._fabric
@@ -314,28 +309,24 @@ class _CaptionerTrainer:
             )
 
 
-def train_tensors(
-    model: CaptionModel, optimizer: torch.optim.Optimizer, objective: CrossEntropyObjective | SelfCriticalObjective
-) -> dict[str, Tensor]:
-    """All tensors of a checkpoint: weights, optimizer state and baseline rewards."""
+def train_tensors(model: CaptionModel, optimizer: torch.optim.Optimizer, objective: Objective) -> dict[str, Tensor]:
+    """All tensors of a checkpoint: weights, optimizer state and the objective's state."""
     tensors = {f"{_MODEL}.{name}": weight for name, weight in model.state_dict().items()}
     for name, weight in model.named_parameters():
         for key, value in optimizer.state.get(weight, {}).items():
             tensors[f"{key}.{name}"] = value
-    if isinstance(objective, SelfCriticalObjective) and objective.baseline_rewards is not None:
-        tensors[_BASELINE] = objective.baseline_rewards
-    return tensors
+    return tensors | objective.tensors()
 
 
 def load_train_tensors(
     checkpoint: Checkpoint,
     model: CaptionModel,
     optimizer: torch.optim.Optimizer,
-    objective: CrossEntropyObjective | SelfCriticalObjective,
+    objective: Objective,
 ) -> None:
     """Restore what ``train_tensors`` returned, on the model's device."""
     model.load_state_dict(checkpoint.with_prefix(_MODEL))
-    keys = {name.split(".", 1)[0] for name in checkpoint.tensors} - {_MODEL, _BASELINE}
+    keys = {name.split(".", 1)[0] for name in checkpoint.tensors if "." in name} - {_MODEL}
     optimizer_state = {key: checkpoint.with_prefix(key) for key in keys}
     device = model.vocab_projection.weight.device
     for name, weight in model.named_parameters():
@@ -345,5 +336,4 @@ def load_train_tensors(
             for key, values in optimizer_state.items()
             if name in values
         }
-    if isinstance(objective, SelfCriticalObjective) and _BASELINE in checkpoint.tensors:
-        objective.baseline_rewards = checkpoint.tensors[_BASELINE].to(device)
+    objective.load_tensors(checkpoint.tensors, device)

@@ -23,12 +23,9 @@ from sct.captioner.bundle import add_sorter
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
 from sct.sorting.baselines import ClassOrder, DetectionProbability, SvmRank
-from sct.sorting.batches import SorterBatch
 from sct.sorting.interface import Sorter
 from sct.sorting.metrics import OrderScores
-from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSorter, next_set_loss
 from sct.sorting.serialization import save_sorter
-from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter, position_loss, reconstruction_loss
 from sct.sorting.sorter import ControlSorter
 from sct.storage.atomic import atomic_write
 from sct.storage.toml import TomlValue
@@ -38,6 +35,7 @@ from sct.training.metric_logger import MetricLogger, OnProgress, ProgressLogger,
 from sct.training.run_dir import RunDir
 from sct.training.sorter.config import SorterRecipe
 from sct.training.sorter.data import SorterData, SorterDataLoader, load_sorter_data, score_sorter
+from sct.training.sorter.networks import TRAINABLE_SORTERS
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +84,7 @@ def train_sorter(recipe: SorterRecipe, *, resume: bool = False, on_progress: OnP
     """Train or fit a sorter, score it, and write it to ``best``; progress is logged unless ``on_progress`` is given."""
     with RunDir.open(Path(recipe.out), recipe, resume=resume) as run_dir, _single_thread():
         data = load_sorter_data(recipe)
-        if recipe.kind not in ("sinkhorn", "pointer"):
+        if recipe.kind not in TRAINABLE_SORTERS:
             return _fit_sorter(recipe, data, run_dir)
         with run_dir.metric_logger() as metrics:
             return _SorterTrainer(recipe, data, run_dir, metrics, on_progress or ProgressLogger()).run()
@@ -133,7 +131,8 @@ class _SorterTrainer:
         self._device = torch.device(recipe.device)
         with torch.random.fork_rng():
             torch.manual_seed(recipe.seed)
-            self._network = _build_network(recipe, data).to(self._device)
+            self._trainable = TRAINABLE_SORTERS[recipe.kind](recipe, data)
+        self._network = self._trainable.network.to(self._device)
         self._optimizer = torch.optim.Adam(self._network.parameters(), lr=recipe.learning_rate)
         self._state, self._best_weights = run_dir.state, _clone_weights(self._network)
         if run_dir.checkpoint is not None:
@@ -155,7 +154,8 @@ class _SorterTrainer:
         if finished and self._is_out_of_patience():
             reason = f"{recipe.patience} epochs without a better accuracy"
         self._network.load_state_dict(self._best_weights)
-        sorter = _make_sorter(self._network.eval())
+        self._network.eval()
+        sorter = self._trainable.sorter()
         held_out = score_sorter(sorter, self._data.held_out, self._device) if self._state.epoch else None
         report = _make_report(recipe, self._state, held_out, finished=finished, reason=reason)
         if not finished:
@@ -182,7 +182,7 @@ class _SorterTrainer:
             for step, batch in enumerate(data.train.batches(recipe.batch_size, generator, shuffled), start=1):
                 if interrupts.stop_requested:
                     return None
-                loss = self._loss(batch.to(self._device))
+                loss = self._trainable.loss(batch.to(self._device))
                 self._optimizer.zero_grad()
                 loss.backward()
                 self._optimizer.step()
@@ -197,12 +197,6 @@ class _SorterTrainer:
 
     def _learning_rate(self) -> float:
         return self._recipe.learning_rate * self._recipe.decay**self._state.epoch
-
-    def _loss(self, batch: SorterBatch) -> Tensor:
-        if isinstance(self._network, PointerNetwork):
-            return next_set_loss(self._network, batch)
-        loss = position_loss if self._recipe.loss == "position" else reconstruction_loss
-        return loss(self._network, batch)
 
     def _report_progress(self, step: int, loss: float, throughput: Throughput) -> None:
         total_step = self._state.epoch * self._steps_per_epoch + step
@@ -219,7 +213,7 @@ class _SorterTrainer:
     def _validate_and_save(self, loss: float) -> None:
         """Score the held-out controls, log, and save a checkpoint."""
         self._network.eval()
-        scores = score_sorter(_make_sorter(self._network), self._data.held_out, self._device)
+        scores = score_sorter(self._trainable.sorter(), self._data.held_out, self._device)
         state, epoch = self._state, self._state.epoch + 1
         step = epoch * self._steps_per_epoch
         values = {"accuracy": 100 * scores.accuracy, "tau": scores.tau}
@@ -256,17 +250,6 @@ class _SorterTrainer:
             moments = {key: checkpoint.with_prefix(key)[name].to(self._device) for key in ("exp_avg", "exp_avg_sq")}
             # Adam keeps its step count on the host.
             self._optimizer.state[weight] = {"step": checkpoint.with_prefix("step")[name].clone(), **moments}
-
-
-def _build_network(recipe: SorterRecipe, data: SorterData) -> SinkhornNetwork | PointerNetwork:
-    sizes: dict[str, Any] = {"word_size": data.vectors.matrix.shape[1], "visual_size": data.feature_size}
-    if recipe.kind == "pointer":
-        return PointerNetwork(PointerConfig(**sizes))
-    return SinkhornNetwork(SinkhornConfig(**sizes, max_sets=recipe.max_sets))
-
-
-def _make_sorter(network: SinkhornNetwork | PointerNetwork) -> Sorter:
-    return PointerSorter(network) if isinstance(network, PointerNetwork) else SinkhornSorter(network)
 
 
 def _clone_weights(network: nn.Module) -> dict[str, Tensor]:
