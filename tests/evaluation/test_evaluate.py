@@ -63,10 +63,16 @@ def test_control_none_has_one_line_per_image(captioner, dataset):
     ]
 
 
-def test_set_control_needs_a_sorter(captioner, dataset):
+@pytest.mark.parametrize("num_captions", [None, 2])
+def test_set_control_needs_a_sorter(captioner, dataset, num_captions):
+    evaluator = make_evaluator(captioner, dataset, control="set", num_captions=num_captions)
     with pytest.raises(InputError, match="the bundle has no sorter"):
-        make_evaluator(captioner, dataset, control="set").caption()
+        evaluator.samples()
+    with pytest.raises(InputError, match="the bundle has no sorter"):
+        evaluator.caption()
 
+
+def test_sorter_orders_set_controls(captioner, dataset):
     def reverse(images, controls):
         return [list(reversed(range(len(control)))) for control in controls]
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from sct.errors import InputError
-from sct.training.metric_logger import METRICS, TENSORBOARD, MetricLogger, read_metrics
+from sct.training.metric_logger import METRICS_FILE, TENSORBOARD, MetricLogger, read_metrics
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_metrics_and_tensorboard_agree(tmp_path):
     with MetricLogger(tmp_path) as metrics:
         metrics.log("train", 1, {"loss": 2.5, "rate": 5e-4})
         metrics.log("validation", 2, {"CIDEr": 0.75, "sample": "a boy é", "METEOR": None})
-        assert metrics.flush() == (tmp_path / METRICS).stat().st_size
+        assert metrics.flush() == (tmp_path / METRICS_FILE).stat().st_size
     assert list(read_metrics(tmp_path)) == [
         {"kind": "train", "step": 1, "loss": 2.5, "rate": 5e-4},
         {"kind": "validation", "step": 2, "CIDEr": 0.75, "sample": "a boy é", "METEOR": None},
@@ -65,7 +65,7 @@ def test_lines_are_readable_immediately(tmp_path):
 def test_non_finite_values_become_null(tmp_path, value):
     with MetricLogger(tmp_path, tensorboard=False) as metrics:
         metrics.log("train", 1, {"loss": value})
-    assert json.loads((tmp_path / METRICS).read_text(), parse_constant=pytest.fail) == {
+    assert json.loads((tmp_path / METRICS_FILE).read_text(), parse_constant=pytest.fail) == {
         "kind": "train",
         "step": 1,
         "loss": None,
@@ -90,11 +90,11 @@ def test_run_without_checkpoint_starts_over(tmp_path):
         metrics.log("train", 10, {"loss": 3.0})
     with MetricLogger(tmp_path, tensorboard=False) as metrics:
         assert metrics.flush() == 0
-    assert (tmp_path / METRICS).read_bytes() == b""
+    assert (tmp_path / METRICS_FILE).read_bytes() == b""
 
 
 def test_warns_about_missing_lines(tmp_path, caplog):
-    (tmp_path / METRICS).write_text('{"step": 1}\n{"step": 2}\n{"st')
+    (tmp_path / METRICS_FILE).write_text('{"step": 1}\n{"step": 2}\n{"st')
     with MetricLogger(tmp_path, length=500, step=3, tensorboard=False) as metrics:
         metrics.log("train", 4, {})
     assert [line["step"] for line in read_metrics(tmp_path)] == [1, 2, 4]
@@ -102,9 +102,9 @@ def test_warns_about_missing_lines(tmp_path, caplog):
 
 
 def test_incomplete_last_line_is_skipped_and_bad_lines_rejected(tmp_path):
-    (tmp_path / METRICS).write_text('{"step": 1}\n{"st')
+    (tmp_path / METRICS_FILE).write_text('{"step": 1}\n{"st')
     assert list(read_metrics(tmp_path)) == [{"step": 1}]
-    (tmp_path / METRICS).write_text('{"step": 1}\nstep 2\n')
+    (tmp_path / METRICS_FILE).write_text('{"step": 1}\nstep 2\n')
     with pytest.raises(InputError, match=r"metrics\.jsonl, line 2: not JSON"):
         list(read_metrics(tmp_path))
 

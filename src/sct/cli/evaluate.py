@@ -28,7 +28,7 @@ def evaluate_command(
         Path | None, typer.Option(help="Folder for the output; default: evaluation/BUNDLE-SPLIT-CONTROL.")
     ] = None,
     oracle: Annotated[
-        int | None, typer.Option(min=1, help="Also generate N captions per image and score the best (Table 7).")
+        int | None, typer.Option(min=1, help="Also generate N captions per image and score the best (Table 6).")
     ] = None,
     metrics: MetricsOption = None,
     reference: Annotated[

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from sct.cli.progress import progress_bar
-from sct.data.records import Mode
+from sct.data.records import ReaderMode
 
 
 def prepare_command(
     source: Annotated[Path, typer.Argument(help="Source folder or file; its format is detected.")],
     out: Annotated[Path, typer.Argument(help="Output folder; the same command resumes a killed run.")],
     mode: Annotated[
-        Mode, typer.Option(help="reference: reproduce the defects of the authors' released code.")
+        ReaderMode, typer.Option(help="reference: reproduce the defects of the authors' released code.")
     ] = "paper",
     splits: Annotated[Path | None, typer.Option(help="Karpathy's dataset_coco.json or dataset_flickr30k.json.")] = None,
     features: Annotated[Path | None, typer.Option(help="Region store with the detections.")] = None,

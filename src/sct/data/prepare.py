@@ -27,8 +27,8 @@ from sct.storage.atomic import atomic_write, lock
 HDF5_SUFFIXES = frozenset({".h5", ".hdf5"})
 SHARDS = ".shards"
 
-Progress = Callable[[int, int | None], None]
-"""Called with the number of images done, and of all images if known."""
+ProgressCallback = Callable[[int, int | None], None]
+"""Called with the number of finished items, and of all items if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class PrepareResult:
         return asdict(self.manifest)
 
 
-def prepare(source: Path, out: Path, config: PrepareConfig, progress: Progress | None = None) -> PrepareResult:
+def prepare(source: Path, out: Path, config: PrepareConfig, progress: ProgressCallback | None = None) -> PrepareResult:
     """Prepare a dataset folder, or a region store from an HDF5 file of detections.
 
     The same call resumes a killed run. A dataset to be overwritten is kept until the new one is complete.
@@ -80,7 +80,9 @@ def prepare(source: Path, out: Path, config: PrepareConfig, progress: Progress |
     return _prepare_dataset(source, out, config, progress)
 
 
-def _convert_detections(source: Path, out: Path, config: PrepareConfig, progress: Progress | None) -> PrepareResult:
+def _convert_detections(
+    source: Path, out: Path, config: PrepareConfig, progress: ProgressCallback | None
+) -> PrepareResult:
     if replace(config, classes=None) != PrepareConfig():
         raise InputError(f"{source} is a file of detections, for which only --classes applies: omit the other options")
     if config.classes is None:
@@ -89,7 +91,9 @@ def _convert_detections(source: Path, out: Path, config: PrepareConfig, progress
     return PrepareResult("HDF5 detections", num_images)
 
 
-def _prepare_dataset(source_path: Path, out: Path, config: PrepareConfig, progress: Progress | None) -> PrepareResult:
+def _prepare_dataset(
+    source_path: Path, out: Path, config: PrepareConfig, progress: ProgressCallback | None
+) -> PrepareResult:
     source = open_source(source_path, config.source)
     # In reference mode every caption is already grounded by the authors, so there is nothing to parse.
     is_reference = config.source.mode == "reference"

@@ -8,7 +8,7 @@ from sct.errors import InputError
 from sct.regions import Region
 from sct.regions.records import is_one_line
 
-Mode = Literal["paper", "reference"]
+ReaderMode = Literal["paper", "reference"]
 """``reference`` reproduces the defects of the authors' released code, to read their files and match their scores."""
 
 

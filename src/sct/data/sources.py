@@ -12,7 +12,7 @@ from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.flickr30k_entities import read_flickr30k_entities
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.data.readers.karpathy import SPLITS
-from sct.data.records import AnnotatedImage, Mode
+from sct.data.records import AnnotatedImage, ReaderMode
 from sct.errors import InputError
 from sct.regions.store import RegionStore
 
@@ -35,7 +35,7 @@ class Source:
 class SourceOptions:
     """Options that the path of a source does not determine."""
 
-    mode: Mode = "paper"
+    mode: ReaderMode = "paper"
     splits: Path | None = None
     """Karpathy's ``dataset_*.json``, for COCO Entities and Flickr30k Entities."""
     features: Path | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from sct.captioner.captioner import Captioner
 from sct.captioner.requests import CaptionOptions
+from sct.data.prepare import ProgressCallback
 from sct.data.samples import ControlKind
 from sct.errors import InputError
 from sct.metrics.report import TABLE_METRICS, check_metrics
@@ -13,9 +14,7 @@ from sct.metrics.report import TABLE_METRICS, check_metrics
 DEFAULT_SPLIT = "val"
 BATCH_SIZE = 200
 
-Progress = Callable[[int, int | None], None]
-"""Called with the finished and the total number of items."""
-ProgressBar = Callable[[str], AbstractContextManager[Progress]]
+ProgressBar = Callable[[str], AbstractContextManager[ProgressCallback]]
 """Opens a progress display for a named stage."""
 
 
@@ -27,7 +26,7 @@ class EvaluationConfig:
     """None: "val", or the first split of a JSONL file."""
     control: ControlKind = "sequence"
     num_captions: int | None = None
-    """Captions per image of the diversity protocol (section 4.4, Table 7), which ignores ``control``; None: one per
+    """Captions per image of the diversity protocol (section 4.4, Table 6), which ignores ``control``; None: one per
     image and control."""
     metrics: tuple[str, ...] = TABLE_METRICS
     reference: bool = False

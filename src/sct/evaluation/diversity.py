@@ -17,7 +17,7 @@ from sct.metrics.self_cider import self_cider
 from sct.metrics.spice import spice
 
 ORACLE_METRICS = ("B1", "B2", "B3", "B4", "M", "R", "C", "S")
-"""Metrics that select the best caption in the paper's Table 7 and similar tables."""
+"""Metrics that select the best caption in the paper's Table 6 and similar tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

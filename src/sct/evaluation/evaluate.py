@@ -16,10 +16,10 @@ from sct.captioner.grounded_caption import GroundedCaption
 from sct.data.dataset import Dataset
 from sct.data.features import Features, make_features
 from sct.data.index import caption_text
-from sct.data.prepare import PrepareConfig, prepare
+from sct.data.prepare import PrepareConfig, ProgressCallback, prepare
 from sct.data.samples import RegionSets, Sample, make_samples, whole_image_samples
 from sct.errors import InputError
-from sct.evaluation.config import DEFAULT_SPLIT, EvaluationConfig, Progress, ProgressBar
+from sct.evaluation.config import DEFAULT_SPLIT, EvaluationConfig, ProgressBar
 from sct.evaluation.from_images import EncodedDataset, encode_dataset
 from sct.evaluation.oracle import OracleCaption, make_image_samples, oracle_captions
 from sct.evaluation.predict import DatasetSorter, SampleSorter, predict, sort_samples
@@ -32,10 +32,14 @@ from sct.sorting.sorter import ControlSorter
 
 ORACLE_PREFIX = "oracle_"
 """Prefix of the files of the diversity protocol."""
+_NO_SORTER = (
+    "the control is a set, but the bundle has no sorter: use a bundle with one, give one with --sorter, or evaluate "
+    "with --control sequence"
+)
 
 
 @contextmanager
-def no_progress(_stage: str) -> Iterator[Progress]:
+def no_progress(_stage: str) -> Iterator[ProgressCallback]:
     """Progress display that shows nothing."""
     yield lambda _done, _total: None
 
@@ -84,10 +88,7 @@ def evaluate(
 def check_sorter(config: EvaluationConfig, sorter: object) -> None:
     """Raise if set controls lack a sorter; called before images are encoded, which takes minutes."""
     if config.num_captions is None and config.control == "set" and sorter is None:
-        raise InputError(
-            "the control is a set, but the bundle has no sorter: use a bundle with one, give one with --sorter, or "
-            "evaluate with --control sequence"
-        )
+        raise InputError(_NO_SORTER)
 
 
 def load_data(
@@ -131,13 +132,13 @@ class Evaluator:
     sorter: SampleSorter | None = None
     """Needed for set controls."""
 
-    def caption(self, progress: Progress | None = None) -> list[Prediction]:
+    def caption(self, progress: ProgressCallback | None = None) -> list[Prediction]:
         """One caption for every image and control of the split."""
         samples = self.samples()
         return list(map(self._builder().build, samples, self._run(predict, samples, progress)))
 
-    def caption_n_times(self, num_captions: int, progress: Progress | None = None) -> list[Prediction]:
-        """``num_captions`` captions for every image of the split (section 4.4, Table 7)."""
+    def caption_n_times(self, num_captions: int, progress: ProgressCallback | None = None) -> list[Prediction]:
+        """``num_captions`` captions for every image of the split (section 4.4, Table 6)."""
         samples = make_image_samples(self.dataset.table, self._split)
         if not samples:
             raise InputError(f"no image of split {self._split!r} has a region and a caption, expected at least one")
@@ -153,8 +154,8 @@ class Evaluator:
             )
         if self.config.control != "set":
             return samples
-        check_sorter(self.config, self.sorter)
-        assert self.sorter is not None
+        if self.sorter is None:
+            raise InputError(_NO_SORTER)
         if not self.config.reference:
             return sort_samples(samples, self.sorter)
         ordered = sort_by_feature_size(self.features, samples, first_members=_is_flickr(self.dataset))
@@ -164,7 +165,9 @@ class Evaluator:
     def _split(self) -> str:
         return self.config.split or DEFAULT_SPLIT
 
-    def _run(self, caption: Callable[..., list[Any]], samples: list[Sample], progress: Progress | None) -> list[Any]:
+    def _run(
+        self, caption: Callable[..., list[Any]], samples: list[Sample], progress: ProgressCallback | None
+    ) -> list[Any]:
         """Caption samples; a model that ignores the control sees the whole image, whatever the references."""
         if self.captioner.config.ignores_control:
             samples = whole_image_samples(self.dataset.table, samples)

@@ -15,6 +15,7 @@ from sct.data.corpus_words import build_noun_table
 from sct.data.dataset import Dataset, Manifest
 from sct.data.features import CachedFeatures, Features
 from sct.data.grounding.grounder import Grounder
+from sct.data.prepare import ProgressCallback
 from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.data.readers.karpathy import SPLITS
@@ -22,7 +23,7 @@ from sct.data.records import AnnotatedImage
 from sct.data.samples import MAX_REGIONS_PER_SET
 from sct.data.table import Table, build_table, merge_tables
 from sct.errors import InputError
-from sct.evaluation.config import DEFAULT_SPLIT, Progress
+from sct.evaluation.config import DEFAULT_SPLIT
 from sct.evaluation.scoring import NounLexicon
 from sct.language.noun_chunks import NounChunker
 from sct.language.noun_table import NounTable
@@ -53,7 +54,7 @@ def encode_dataset(
     *,
     nouns: NounLexicon | None = None,
     with_proposals: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> EncodedDataset:
     """Encode every image of a grounded JSONL file and extract features of all boxes of its captions.
 

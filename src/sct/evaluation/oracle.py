@@ -16,10 +16,11 @@ from sct.captioner.captioner import Captioner
 from sct.captioner.ordering import ORDERS_PER_CAPTION, candidate_orders
 from sct.captioner.requests import CaptionOptions
 from sct.data.features import Features
+from sct.data.prepare import ProgressCallback
 from sct.data.samples import RegionSets, Sample, image_region_sets
 from sct.data.table import Table
 from sct.errors import InputError
-from sct.evaluation.config import BATCH_SIZE, Progress
+from sct.evaluation.config import BATCH_SIZE
 from sct.evaluation.predict import collate, length_buckets
 
 HYPOTHESES_PER_CAPTION = 2
@@ -70,7 +71,7 @@ def oracle_captions(
     max_orders: int | None = None,
     options: CaptionOptions | None = None,
     batch_size: int = BATCH_SIZE,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[list[OracleCaption]]:
     """Return the ``num_captions`` highest-scoring distinct captions of each image, best first.
 

@@ -9,10 +9,11 @@ from sct.captioner.collate import collate_samples
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.captioner.requests import CaptionOptions
 from sct.data.features import Features
+from sct.data.prepare import ProgressCallback
 from sct.data.samples import MAX_REGIONS_PER_IMAGE, MAX_REGIONS_PER_SET, RegionSets, Sample
 from sct.data.table import Table
 from sct.errors import InputError
-from sct.evaluation.config import BATCH_SIZE, Progress
+from sct.evaluation.config import BATCH_SIZE
 from sct.models.inputs import ControlBatch
 from sct.sorting.batches import table_from_dataset
 from sct.sorting.sorter import ControlSorter
@@ -36,7 +37,7 @@ def predict(
     *,
     options: CaptionOptions | None = None,
     batch_size: int = BATCH_SIZE,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[GroundedCaption]:
     """Caption each sample."""
     captions: dict[int, GroundedCaption] = {}

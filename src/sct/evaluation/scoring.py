@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from sct.data.dataset import Dataset
-from sct.evaluation.config import EvaluationConfig, Progress
+from sct.data.prepare import ProgressCallback
+from sct.evaluation.config import EvaluationConfig
 from sct.evaluation.diversity import score_diversity
 from sct.evaluation.grounding import score_grounding
 from sct.evaluation.predictions import Prediction, merge_lines, write_predictions
@@ -94,7 +95,7 @@ def score_predictions(
     frequencies: DocumentFrequencies | None = None,
     reference: bool = False,
     diversity: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> EvaluationResult:
     """Score the first caption of each line; lines with several captions also for diversity and the best of them.
 
@@ -149,7 +150,7 @@ def score_and_save(
     dataset: Dataset | None = None,
     prefix: str = "",
     nouns: NounLexicon | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> EvaluationResult:
     """Write predictions.jsonl, score the predictions, and write scores.json; ``prefix`` precedes both names.
 

@@ -14,7 +14,7 @@ from sct.metrics.ngrams import MAX_NGRAM_SIZE, count_ngrams
 
 
 def best_of_n(sets: CaptionSets, metric: Callable[[Pairs], Score]) -> Score:
-    """Score of the best caption of each image by the metric itself, the oracle of the paper's Table 7.
+    """Score of the best caption of each image by the metric itself, the oracle of the paper's Table 6.
 
     Each caption is scored against all references of its image. The corpus score is the metric of the selected captions;
     ``per_caption`` holds their scores, one per image. For metrics whose corpus score is a mean this is the mean of the

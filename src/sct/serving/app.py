@@ -158,7 +158,7 @@ def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Capti
         "beam_size": schemas.MAX_BEAM_SIZE,
         "max_length": schemas.MAX_LENGTH,
         "alternatives": schemas.MAX_ALTERNATIVES,
-        "regions": schemas.MAX_REGIONS,
+        "regions": schemas.MAX_DETECTED_REGIONS,
         "predictions": schemas.MAX_PREDICTIONS,
     }
     model = {
@@ -180,7 +180,7 @@ def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Capti
                 "status": "stopping" if service.is_stopping else "ok",
                 "version": __version__,
                 "model": model,
-                "metrics": list(schemas.METRICS),
+                "metrics": list(schemas.JAVA_FREE_METRICS),
                 "limits": limits,
             }
         )

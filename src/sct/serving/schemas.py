@@ -17,11 +17,11 @@ MAX_BOXES = 10
 MAX_BEAM_SIZE = 10
 MAX_LENGTH = 40
 MAX_ALTERNATIVES = 20
-MAX_REGIONS = 100
+MAX_DETECTED_REGIONS = 100
 """Regions that /v1/detect returns."""
 MAX_PREDICTIONS = 1000
 """Captions per /v1/score request."""
-METRICS = ("B1", "B2", "B3", "B4", "R", "C", "NW", "IoU")
+JAVA_FREE_METRICS = ("B1", "B2", "B3", "B4", "R", "C", "NW", "IoU")
 """Metrics that need no Java."""
 
 _ID = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -31,7 +31,7 @@ _IMAGE = {"id": _ID, "width": 640, "height": 480}
 ImageId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
 BoxList = Annotated[list[Coordinate], Field(min_length=4, max_length=4)]
-RegionSets = Annotated[
+ControlBoxes = Annotated[
     list[Annotated[list[BoxList], Field(min_length=1, max_length=MAX_BOXES)]],
     Field(min_length=1, max_length=MAX_REGION_SETS),
 ]
@@ -56,7 +56,7 @@ class DetectParams(ImageParams):
     """``POST /v1/detect``."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"image": _ID, "limit": 30}]})
-    limit: int = Field(30, ge=1, le=MAX_REGIONS, description="Maximum number of regions.")
+    limit: int = Field(30, ge=1, le=MAX_DETECTED_REGIONS, description="Maximum number of regions.")
 
 
 class _SearchParams(ImageParams):
@@ -116,7 +116,7 @@ class CaptionParams(_SearchParams):
     """``POST /v1/caption``."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"image": _ID, "control": _CONTROL, "n_best": 2}]})
-    control: RegionSets | None = Field(None, description="Region sets, each a list of boxes; null: detect regions.")
+    control: ControlBoxes | None = Field(None, description="Region sets, each a list of boxes; null: detect regions.")
     n_best: int = Field(1, ge=1, le=MAX_BEAM_SIZE, description="Captions to return, at most beam_size.")
 
     def to_control(self) -> Control | None:
@@ -134,7 +134,7 @@ class AlternativesParams(_SearchParams):
     """``POST /v1/alternatives``."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"image": _ID, "control": _CONTROL, "limit": 3}]})
-    control: RegionSets = Field(description="Region sets, each a list of boxes.")
+    control: ControlBoxes = Field(description="Region sets, each a list of boxes.")
     limit: int = Field(5, ge=1, le=MAX_ALTERNATIVES, description="Maximum number of captions.")
 
     def to_control(self) -> Control:
@@ -164,7 +164,8 @@ class ScoreParams(Params):
     )
     predictions: Annotated[list[ScoredCaption], Field(min_length=1, max_length=MAX_PREDICTIONS)]
     metrics: Annotated[
-        list[Literal["B1", "B2", "B3", "B4", "R", "C", "NW", "IoU"]], Field(min_length=1, max_length=len(METRICS))
+        list[Literal["B1", "B2", "B3", "B4", "R", "C", "NW", "IoU"]],
+        Field(min_length=1, max_length=len(JAVA_FREE_METRICS)),
     ] = ["B4", "R", "C"]
 
 
@@ -337,7 +338,7 @@ RESPONSE_EXAMPLES: dict[str, Any] = {
         "status": "ok",
         "version": "0.1.0",
         "model": {"vocabulary_size": 9123, "has_vision": True, "has_sorter": True},
-        "metrics": list(METRICS),
+        "metrics": list(JAVA_FREE_METRICS),
         "limits": {"image_bytes": 10485760, "megapixels": 40.0, "region_sets": MAX_REGION_SETS},
     },
 }

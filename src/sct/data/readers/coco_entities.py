@@ -11,7 +11,7 @@ from sct.data.readers.detections import MAX_REFERENCE_DETECTIONS, DetectionSourc
 from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.json_checks import as_object, load_json
 from sct.data.readers.karpathy import Size, SplitImage, read_karpathy
-from sct.data.records import AnnotatedImage, Caption, Chunk, Mode
+from sct.data.records import AnnotatedImage, Caption, Chunk, ReaderMode
 from sct.errors import InputError
 from sct.language.reference_tokenizer import caption_key, clean_caption
 from sct.language.tokenizer import tokenize_with_spans
@@ -24,7 +24,7 @@ def read_coco_entities(
     *,
     detections: DetectionSource | None,
     errors: ReadErrors,
-    mode: Mode = "paper",
+    mode: ReaderMode = "paper",
     sizes: Path | None = None,
     skipped: SkipCounts | None = None,
 ) -> Iterator[AnnotatedImage]:
@@ -130,7 +130,7 @@ class _Reader:
     images: Mapping[str, SplitImage] | None
     detections: DetectionSource | None
     sizes: Mapping[str, Size] | None
-    mode: Mode
+    mode: ReaderMode
     errors: ReadErrors
     skipped: SkipCounts
 

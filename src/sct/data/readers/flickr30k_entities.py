@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from sct.data.readers.detections import MAX_REFERENCE_DETECTIONS, DetectionSource, get_detections, match_boxes
 from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.karpathy import SplitImage, read_karpathy
-from sct.data.records import AnnotatedImage, Caption, Chunk, Mode
+from sct.data.records import AnnotatedImage, Caption, Chunk, ReaderMode
 from sct.errors import InputError
 from sct.language.reference_tokenizer import drop_punctuation
 from sct.language.tokenizer import tokenize_with_spans
@@ -26,7 +26,7 @@ def read_flickr30k_entities(
     *,
     detections: DetectionSource | None,
     errors: ReadErrors,
-    mode: Mode = "paper",
+    mode: ReaderMode = "paper",
     min_iou: float | None = None,
     skipped: SkipCounts | None = None,
 ) -> Iterator[AnnotatedImage]:
@@ -210,7 +210,7 @@ class _Grounding:
 class _Reader:
     root: Path
     detections: DetectionSource | None
-    mode: Mode
+    mode: ReaderMode
     min_iou: float | None
     errors: ReadErrors
     skipped: SkipCounts
