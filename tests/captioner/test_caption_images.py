@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sct.captioner import encode
 from sct.captioner.requests import CaptionOptions, ImageRequest, ProposalSelection, RegionRequest
 from sct.errors import InputError
 from sct.regions import Box, Control, Region, RegionSet
@@ -172,6 +173,13 @@ def test_an_image_with_several_controls_is_encoded_once(captioner, photo):
     for together, alone in ((pointed, captioner.caption(photo, [LEFT, RIGHT])), (detected, captioner.caption(photo))):
         assert (together.text, together.control) == (alone.text, alone.control)
         assert together.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
+
+
+def test_an_image_with_several_controls_is_loaded_once(captioner, photo, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(encode, "load_image", lambda source: loaded.append(source) or load_image(source))
+    captioner.caption_images([ImageRequest(photo, Control.from_boxes([box])) for box in (LEFT, RIGHT)])
+    assert len(loaded) == 1
 
 
 def test_detect(captioner, photo):
