@@ -27,7 +27,7 @@ class RecurrentState(NamedTuple):
     language_cell: Float[Tensor, "rows hidden"]
 
 
-class RegionSets(NamedTuple):
+class CurrentRegionSets(NamedTuple):
     """Region set under the pointer of each row."""
 
     regions: Float[Tensor, "rows members features"]
@@ -157,7 +157,7 @@ class FastCell:
         self,
         state: RecurrentState,
         input_gates: Float[Tensor, "rows gates"],
-        region_sets: RegionSets,
+        region_sets: CurrentRegionSets,
         language_gates: Float[Tensor, "rows language_gates"] | None,
     ) -> CellOutput:
         """Advance both LSTMs by one step, Eq. 2-5 and 7-10.

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from sct.decoding.interface import Step
 from sct.errors import InputError
-from sct.models.fast_cell import FastCell, RecurrentState, RegionSets, input_weights
+from sct.models.fast_cell import CurrentRegionSets, FastCell, RecurrentState, input_weights
 from sct.models.inputs import ControlBatch
 from sct.models.linear import DENSE, LinearBackend, dense_linear
 from sct.models.modules import accumulate_dtype
@@ -110,7 +110,7 @@ class FastDecoder:
         output = self._cell.step(
             state.recurrent,
             inputs.input_gates.index_select(0, example) + self._word_gates.index_select(0, tokens),
-            RegionSets(_gather_rows(batch.regions, members), _gather_rows(inputs.keys, members), mask),
+            CurrentRegionSets(_gather_rows(batch.regions, members), _gather_rows(inputs.keys, members), mask),
             None if inputs.language_gates is None else inputs.language_gates.index_select(0, example),
         )
         logits = self._vocab_projection(output.state.language_hidden)

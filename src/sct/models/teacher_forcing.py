@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from sct.models.fast_cell import CellOutput, FastCell, RecurrentState, RegionSets, input_weights
+from sct.models.fast_cell import CellOutput, CurrentRegionSets, FastCell, RecurrentState, input_weights
 from sct.models.inputs import ControlBatch
 from sct.models.interface import TeacherForcedOutput, TeacherForcingInputs
 from sct.models.linear import DEFERRED_GRAD, padded_linear
@@ -84,7 +84,7 @@ def _unroll(model: ShowControlTell, batch: ControlBatch, words: Tensor, slots: T
     # Unbound once: the gradient of indexing one step is a tensor of zeros for all steps, each time.
     steps = zip(input_gates[..., :in_step].unbind(0), *(table.unbind(1) for table in region_sets), strict=True)
     for step_gates, *step_sets in steps:
-        output = cell.step(state, step_gates, RegionSets(*step_sets), language_gates)
+        output = cell.step(state, step_gates, CurrentRegionSets(*step_sets), language_gates)
         state = output.state
         outputs.append(output)
 
@@ -117,7 +117,7 @@ def _stack(outputs: list[CellOutput]) -> CellOutput:
 
 
 class _SlotSets(NamedTuple):
-    """Region set under the pointer at each step, in the order of ``RegionSets``."""
+    """Region set under the pointer at each step, in the order of ``CurrentRegionSets``."""
 
     regions: Float[Tensor, "captions time members features"]
     keys: Float[Tensor, "captions time members attention"]
