@@ -47,7 +47,7 @@ class SourceOptions:
 
 SUPPORTED = (
     "a folder with train/val/test .jsonl (grounded JSONL) or .parquet (COCO layout), "
-    "with TokenSequences/ and Annotations/ (Flickr30k Entities), or with coco_entities*.json"
+    "with Sentences/ and Annotations/ (Flickr30k Entities), or with coco_entities*.json"
 )
 
 
@@ -55,7 +55,7 @@ def open_source(path: Path, options: SourceOptions) -> Source:
     """Detect the format of a source and return its reader."""
     if not path.exists():
         raise InputError(f"{path} does not exist: expected {SUPPORTED}")
-    if path.is_dir() and (path / "TokenSequences").is_dir():
+    if path.is_dir() and (path / "Sentences").is_dir():
         return _flickr30k_entities(path, options)
     if path.is_file() and path.suffix == ".json":
         return _coco_entities(path, options)
@@ -121,13 +121,13 @@ def _coco_entities(annotations: Path, options: SourceOptions) -> Source:
 
 def _flickr30k_entities(root: Path, options: SourceOptions) -> Source:
     _check_options(options, "Flickr30k Entities", ("mode", "splits", "features", "min_iou"))
-    splits = options.splits or _sibling(root / "TokenSequences", "dataset_flickr30k.json")
+    splits = options.splits or _sibling(root / "Sentences", "dataset_flickr30k.json")
     if splits is None:
         raise InputError(f"{root} has no splits: give Karpathy's dataset_flickr30k.json with --splits")
     store = None if options.features is None else RegionStore.open(options.features)
     return Source(
         kind="Flickr30k Entities",
-        files=_list_files(splits, root / "TokenSequences", root / "Annotations", options.features),
+        files=_list_files(splits, root / "Sentences", root / "Annotations", options.features),
         read=lambda errors, skipped: read_flickr30k_entities(
             root,
             splits,

@@ -44,7 +44,7 @@ TWO_BOXES = xml(box("1", 11, 21, 30, 60), box("2", 50, 10, 59, 19), flagged("3",
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "TokenSequences").mkdir()
+    (tmp_path / "Sentences").mkdir()
     (tmp_path / "Annotations").mkdir()
     return tmp_path
 
@@ -57,7 +57,7 @@ def read(root):
         for image_id, (sentences, annotations) in images.items():
             if sentences is not None:
                 content = sentences if isinstance(sentences, bytes) else "\n".join(sentences).encode()
-                (root / "TokenSequences" / f"{image_id}.txt").write_bytes(content + b"\n")
+                (root / "Sentences" / f"{image_id}.txt").write_bytes(content + b"\n")
             if annotations is not None:
                 (root / "Annotations" / f"{image_id}.xml").write_text(annotations)
         options = {"detections": None, "errors": ReadErrors(), **options}
@@ -224,7 +224,7 @@ def test_reference_mode_keeps_the_first_twenty_boxes(read, mode, kept):
 
 
 def test_images_are_in_the_order_of_the_split_and_others_are_counted(read, root):
-    (root / "TokenSequences" / "9.txt").write_text("[/EN#1/people A man]\n")
+    (root / "Sentences" / "9.txt").write_text("[/EN#1/people A man]\n")
     skipped = SkipCounts()
     images = {image_id: (["[/EN#1/people A man]"], TWO_BOXES) for image_id in ("5", "3", "4")}
     assert [image.image_id for image in read(images, skipped=skipped)] == ["5", "3", "4"]
@@ -253,7 +253,7 @@ GOOD = "[/EN#1/people A man] waits ."
 def test_a_bad_sentence_is_an_error_or_skipped(read, line, reason, mode):
     content = b"\n".join([GOOD.encode(), line if isinstance(line, bytes) else line.encode(), GOOD.encode()])
     images = {"1": (content, TWO_BOXES)}
-    with pytest.raises(InputError, match=rf"TokenSequences/1\.txt, line 2: .*{reason}[^(]*\(--skip-bad[^(]*$"):
+    with pytest.raises(InputError, match=rf"Sentences/1\.txt, line 2: .*{reason}[^(]*\(--skip-bad[^(]*$"):
         read(images, mode=mode)
     errors = ReadErrors(skip=True)
     (image,) = read(images, mode=mode, errors=errors)
@@ -290,7 +290,7 @@ def test_bad_annotations_are_an_error_or_their_image_is_skipped(read, annotation
     ("sentences", "detections", "reason"),
     [
         pytest.param(
-            None, Store(**{"1": [NEAR], "2": [NEAR]}), r"TokenSequences/1\.txt: does not exist", id="no sentences"
+            None, Store(**{"1": [NEAR], "2": [NEAR]}), r"Sentences/1\.txt: does not exist", id="no sentences"
         ),
         pytest.param([GOOD], Store(**{"2": [NEAR]}), "image 1 is not among the detections", id="no detections"),
         pytest.param([GOOD], Store(**{"1": [], "2": [NEAR]}), "image 1 has no detection, expected", id="no regions"),
@@ -305,7 +305,7 @@ def test_an_image_missing_from_another_source_is_an_error_or_skipped(read, sente
     assert len(errors.messages) == 1
 
 
-@pytest.mark.parametrize("name", ["TokenSequences", "Annotations"])
+@pytest.mark.parametrize("name", ["Sentences", "Annotations"])
 def test_a_missing_folder_is_an_error(root, name):
     (root / name).rmdir()
     with pytest.raises(InputError, match=f"{name} does not exist: expected the unpacked Flickr30k Entities"):

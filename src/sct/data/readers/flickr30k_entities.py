@@ -1,6 +1,6 @@
 """Reader of Flickr30k Entities as published: captions whose phrases people linked to boxes.
 
-``TokenSequences`` has captions with bracketed phrases, ``Annotations`` the boxes of each coreference chain of phrases.
+``Sentences`` has captions with bracketed phrases, ``Annotations`` the boxes of each coreference chain of phrases.
 """
 
 import re
@@ -30,7 +30,7 @@ def read_flickr30k_entities(
     min_iou: float | None = None,
     skipped: SkipCounts | None = None,
 ) -> Iterator[AnnotatedImage]:
-    """Read ``TokenSequences`` and ``Annotations`` under ``root``, image by image in the order of Karpathy's split.
+    """Read ``Sentences`` and ``Annotations`` under ``root``, image by image in the order of Karpathy's split.
 
     With ``detections`` each box is replaced by the detection with the highest IoU; a box whose IoU is 0 or below
     ``min_iou`` gets no region. Otherwise the human boxes are the regions. Phrases that name a scene or have no box are
@@ -42,7 +42,7 @@ def read_flickr30k_entities(
     match the same one; without ``min_iou`` a box that nothing overlaps gets the last detection; captions in which no
     word has a region are dropped.
     """
-    for folder in (root / "TokenSequences", root / "Annotations"):
+    for folder in (root / "Sentences", root / "Annotations"):
         if not folder.is_dir():
             raise InputError(f"{folder} does not exist: expected the unpacked Flickr30k Entities in {root}")
     if min_iou is not None and not 0 < min_iou <= 1:
@@ -56,7 +56,7 @@ def _read_images(reader: "_Reader", images: Mapping[str, SplitImage]) -> Iterato
         image = reader.read_image(listed)
         if image is not None and image.captions:
             yield image
-    published = {path.stem for path in (reader.root / "TokenSequences").glob("*.txt")}
+    published = {path.stem for path in (reader.root / "Sentences").glob("*.txt")}
     reader.skipped.images_outside_the_split += len(published - images.keys())
 
 
@@ -161,7 +161,7 @@ class Segment:
 
 
 def parse_sentence(line: str) -> list[Segment]:
-    """Split a line of ``TokenSequences`` into segments.
+    """Split a line of ``Sentences`` into segments.
 
     >>> parse_sentence("[/EN#12/people A man] in [/EN#15/clothing/other a hat] .")
     [Segment(text='A man', chain='12'), Segment(text=' in ', chain=None), Segment(text='a hat', chain='15'), \
@@ -217,7 +217,7 @@ class _Reader:
 
     def read_image(self, listed: SplitImage) -> AnnotatedImage | None:
         """Read an image; a bad sentence is reported and skipped, a bad file with its image."""
-        sentences_file = self.root / "TokenSequences" / f"{listed.image_id}.txt"
+        sentences_file = self.root / "Sentences" / f"{listed.image_id}.txt"
         annotations_file = self.root / "Annotations" / f"{listed.image_id}.xml"
         if not sentences_file.is_file():
             self.errors.report(f"{sentences_file}", "does not exist: expected the sentences of an image of the split")
