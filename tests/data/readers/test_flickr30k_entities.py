@@ -289,9 +289,7 @@ def test_bad_annotations_are_an_error_or_their_image_is_skipped(read, annotation
 @pytest.mark.parametrize(
     ("sentences", "detections", "reason"),
     [
-        pytest.param(
-            None, Store(**{"1": [NEAR], "2": [NEAR]}), r"Sentences/1\.txt: does not exist", id="no sentences"
-        ),
+        pytest.param(None, Store(**{"1": [NEAR], "2": [NEAR]}), r"Sentences/1\.txt: does not exist", id="no sentences"),
         pytest.param([GOOD], Store(**{"2": [NEAR]}), "image 1 is not among the detections", id="no detections"),
         pytest.param([GOOD], Store(**{"1": [], "2": [NEAR]}), "image 1 has no detection, expected", id="no regions"),
     ],
