@@ -11,7 +11,7 @@ from rich.text import Text
 from sct.data.records import AnnotatedImage, Caption
 from sct.drawing.boxes import LabeledBox, draw_boxes, scale_box
 from sct.drawing.palette import CANVAS, PALETTE, PAPER, UNGROUNDED, Color
-from sct.drawing.terminal import format_chunk
+from sct.drawing.terminal import escape_controls, format_chunk
 from sct.drawing.text import Paragraph, TextSpan, draw_paragraphs
 from sct.language.tokenizer import tokenize_with_spans
 from sct.regions.images import load_image
@@ -89,7 +89,7 @@ def format_dataset_caption(image: AnnotatedImage, caption: Caption) -> Text:
     line = Text()
     for span in split_caption(caption):
         if span.chunk is None or caption.chunks is None:
-            line.append(span.text)
+            line.append(escape_controls(span.text))
         else:
             line.append_text(format_chunk(span.text, colors[caption.chunks[span.chunk].regions]))
     return line

@@ -1,9 +1,23 @@
 """Grounded captions as terminal text: noun chunks in brackets, in the colours of drawings."""
 
+import re
+
 from rich.text import Text
 
 from sct.captioner.grounded_caption import GroundedCaption, RegionOrder
 from sct.drawing.palette import Color, set_color
+
+# Control characters, line and paragraph separators, changes of the writing direction, and lone surrogates.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escape_controls(text: object) -> str:
+    """Return names and captions of others as text that a terminal only shows, never obeys.
+
+    >>> escape_controls("a" + chr(27) + "[31m.jpg")
+    'a\\\\x1b[31m.jpg'
+    """
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], str(text))
 
 
 def format_caption(caption: GroundedCaption, *, numbered: bool = False) -> Text:
@@ -13,7 +27,7 @@ def format_caption(caption: GroundedCaption, *, numbered: bool = False) -> Text:
     while position < len(caption.words):
         chunk = chunks.get(position)
         if chunk is None:
-            parts.append(Text(caption.words[position].text))
+            parts.append(Text(escape_controls(caption.words[position].text)))
             position += 1
         else:
             number = str(chunk.region_set + 1) if numbered else ""
@@ -25,7 +39,7 @@ def format_caption(caption: GroundedCaption, *, numbered: bool = False) -> Text:
 def format_chunk(text: str, color: Color, number: str = "") -> Text:
     """Return a noun chunk in brackets and in its colour."""
     red, green, blue = color
-    return Text(f"[{text}]{number}", style=f"bold rgb({red},{green},{blue})")
+    return Text(f"[{escape_controls(text)}]{number}", style=f"bold rgb({red},{green},{blue})")
 
 
 def format_order(order: RegionOrder) -> str:
