@@ -12,10 +12,10 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u
 
 
 def escape_controls(text: object) -> str:
-    """Return names and captions of others as text that a terminal only shows, never obeys.
+    r"""Return names and captions of others as text that a terminal only shows, never obeys.
 
     >>> escape_controls("a" + chr(27) + "[31m.jpg")
-    'a\\\\x1b[31m.jpg'
+    'a\\x1b[31m.jpg'
     """
     return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], str(text))
 
