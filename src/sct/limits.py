@@ -4,9 +4,63 @@ They are far above anything of the field and exist so that a mistake or a hostil
 memory and time. ``docs/limits.md`` lists them.
 """
 
+from sct.errors import InputError, format_value
+
 MAX_TOML_BYTES = 1 << 20
 """Size of a recipe or a config file."""
 MAX_TEXT_BYTES = 4 << 30
 """Size of a text file that is read as a whole: JSON annotations, vocabularies."""
 MAX_LINE_BYTES = 16 << 20
 """Length of one line of a text file: a record of JSONL, a row of word vectors."""
+MAX_COORDINATE = 1 << 24
+"""Corner of a box, in pixels: larger float32 values skip pixels."""
+MAX_BOX_OVERHANG = 8
+"""Pixels by which a box may leave its image: it is clipped with a warning. The larger of this and the next applies."""
+MAX_RELATIVE_BOX_OVERHANG = 0.02
+"""The same as a share of the image's width or height."""
+MAX_LAYER_SIZE = 1 << 16
+"""Size of a layer of a network, of a feature vector or of a word vector; in a bundle, a sorter or a recipe."""
+MAX_LAYERS = 256
+"""Layers of a transformer, and heads of one layer."""
+MAX_WEIGHTS = 1 << 30
+"""Weights of one network; the paper's captioner has 60 million."""
+MAX_VOCABULARY_SIZE = 1 << 20
+"""Words of a captioner, and classes of an object detector."""
+MAX_CHECKPOINT_BYTES = 16 << 30
+"""Size of a PyTorch checkpoint, and of the tensors in it."""
+MAX_IMAGE_SIDE = 2048
+"""Side in pixels of the square that a vision encoder resizes images to."""
+MAX_PATCH_GRID = 128
+"""Patches of a vision transformer in each direction."""
+MAX_BEAM_SIZE = 1000
+"""Hypotheses of a beam search, and captions returned per image; the server has lower limits of its own."""
+MAX_LENGTH = 1000
+"""Tokens of a generated caption or of a training example."""
+MAX_CONSTRAINT_WORDS = 10_000
+"""Banned words, and required words, of a caption."""
+MAX_REGION_SETS = 1000
+"""Region sets of a training example or of a sorter's control, and regions of one set."""
+MAX_BATCH_SIZE = 1 << 14
+"""Examples of a training or evaluation batch."""
+MAX_SAMPLES = 1000
+"""Captions sampled per example in self-critical training, and repetitions of an example in an epoch."""
+MAX_EPOCHS = 1_000_000
+"""Epochs of a training run."""
+MAX_ITERATIONS = 10_000
+"""Iterations of the Sinkhorn operator."""
+MAX_DEVICES = 64
+"""Training processes on one machine."""
+MAX_NODES = 4096
+"""Machines of a training run."""
+
+
+def check_integer(name: str, value: object, minimum: int, maximum: int) -> None:
+    """Raise unless a setting is an integer from ``minimum`` to ``maximum``; a bool is none.
+
+    >>> check_integer("beam_size", 10**12, 1, MAX_BEAM_SIZE)
+    Traceback (most recent call last):
+    ...
+    sct.errors.InputError: beam_size is 1000000000000: expected an integer from 1 to 1,000
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise InputError(f"{name} is {format_value(value)}: expected an integer from {minimum:,} to {maximum:,}")

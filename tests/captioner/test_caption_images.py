@@ -205,12 +205,13 @@ def test_detect(captioner, photo):
     [
         pytest.param([], "the control is empty", id="none"),
         pytest.param([[]], "has 0 numbers", id="a box of nothing"),
-        pytest.param([(0, 0, 41, 20)], r"the image: box \(0.0, 0.0, 41.0, 20.0\) leaves the image", id="outside"),
-        pytest.param([(-1, 0, 4, 20)], "leaves the image", id="outside on the left"),
-        pytest.param([LEFT, [(0, 0, 5, 5), (0, 0, 5, 21)]], "leaves the image", id="one of a set outside"),
+        pytest.param([(0, 0, 49, 20)], r"the image: box \(0.0, 0.0, 49.0, 20.0\) leaves the image", id="outside"),
+        pytest.param([(-9, 0, 4, 20)], "leaves the image", id="outside on the left"),
+        pytest.param([LEFT, [(0, 0, 5, 5), (0, 0, 5, 29)]], "leaves the image", id="one of a set outside"),
         pytest.param([(9, 0, 4, 20)], "inverted or empty", id="inverted"),
         pytest.param([(0, 0, float("nan"), 20)], "not finite", id="not a number"),
         pytest.param([(0, 0, 9)], "has 3 numbers", id="three numbers"),
+        pytest.param([(0.1, 0.1, 0.5, 0.5)], "expected pixels, not fractions", id="fractions of the image"),
     ],
 )
 def test_bad_boxes_are_refused(captioner, photo, regions, message):
@@ -220,6 +221,11 @@ def test_bad_boxes_are_refused(captioner, photo, regions, message):
 
 def test_a_box_may_touch_the_edge(captioner, photo):
     assert boxes(captioner.caption(photo, [(0, 0, 40, 20)])) == [[(0, 0, 40, 20)]]
+
+
+def test_boxes_slightly_outside_are_clipped_with_one_warning(captioner, photo, caplog):
+    assert boxes(captioner.caption(photo, [(-3, 0, 9, 21), (9, 0, 44, 20)])) == [[(0, 0, 9, 20)], [(9, 0, 40, 20)]]
+    assert caplog.messages == ["the image: clipped boxes to the image, 40 x 20 pixels"]
 
 
 def test_a_set_without_a_sorter_is_refused(captioner, photo):

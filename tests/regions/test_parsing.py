@@ -45,6 +45,8 @@ def test_class_score_and_feature_are_kept():
         pytest.param("'0,0,5,5'", "got region '0,0,5,5': expected a list of boxes", id="text"),
         pytest.param("5", "got region 5: expected a list of boxes", id="a number"),
         pytest.param("[[0, 0, 5, 'x']]", "is not made of numbers", id="a letter"),
+        pytest.param("[[0, 0, 5, '5']]", "is not made of numbers", id="a number as text"),
+        pytest.param("[(0.1, 0.1, 0.5, 0.5)]", "expected pixels, not fractions", id="fractions of the image"),
         pytest.param("[[[0, 0, 5, 5], 7]]", "has 2 numbers", id="a box and a number"),
     ],
 )

@@ -17,6 +17,8 @@ BOX = (20.0, 30.0, 200.0, 310.0)
         pytest.param((1.0, 2.0, 3.0, 4.0, 5.0), "has 5 numbers", id="five numbers"),
         pytest.param((float("nan"), 2.0, 3.0, 4.0), "not finite", id="NaN"),
         pytest.param((1.0, 2.0, float("inf"), 4.0), "not finite", id="infinite"),
+        pytest.param((1.0, 2.0, 1e308, 4.0), "expected pixels, at most", id="huge"),
+        pytest.param((1.0, 2.0, -(10**400), 4.0), "not made of numbers", id="beyond a float"),
         pytest.param((3.0, 2.0, 1.0, 4.0), "inverted or empty", id="right of itself"),
         pytest.param((1.0, 4.0, 3.0, 2.0), "inverted or empty", id="below itself"),
         pytest.param((1.0, 2.0, 1.0, 4.0), "inverted or empty", id="no width"),
@@ -58,6 +60,50 @@ def test_a_box_that_leaves_the_image_is_refused(corners):
     inside = (0.0, 0.0, 1.0, 1.0)
     with pytest.raises(InputError, match="leaves the image"):
         Control.from_boxes([inside, corners]).check_inside(10, 8)
+
+
+@pytest.mark.parametrize(
+    ("corners", "expected"),
+    [
+        pytest.param((0.0, 0.0, 640.0, 480.0), (0.0, 0.0, 640.0, 480.0), id="inside"),
+        pytest.param((-12.8, -9.6, 652.8, 489.6), (0.0, 0.0, 640.0, 480.0), id="2 % over every edge"),
+        pytest.param((630.0, 10.0, 641.0, 20.0), (630.0, 10.0, 640.0, 20.0), id="right"),
+    ],
+)
+def test_a_box_that_leaves_the_image_by_a_few_pixels_is_clipped(corners, expected):
+    box = Box(*corners)
+    assert box.clip(640, 480) == expected
+    assert (box.clip(640, 480) is box) == (corners == expected), "the caller learns whether it was clipped"
+
+
+@pytest.mark.parametrize(
+    "corners",
+    [
+        pytest.param((-13.0, 0.0, 5.0, 5.0), id="left"),
+        pytest.param((0.0, -10.0, 5.0, 5.0), id="above"),
+        pytest.param((0.0, 0.0, 653.0, 5.0), id="right"),
+        pytest.param((0.0, 0.0, 5.0, 490.0), id="below"),
+        pytest.param((640.0, 0.0, 644.0, 5.0), id="nothing left of it"),
+    ],
+)
+def test_a_box_far_outside_is_not_clipped(corners):
+    with pytest.raises(InputError, match="leaves the image"):
+        Box(*corners).clip(640, 480)
+
+
+def test_a_small_image_allows_8_pixels():
+    assert Box(-8.0, 0.0, 18.0, 9.0).clip(10, 10) == (0.0, 0.0, 10.0, 9.0)
+    with pytest.raises(InputError, match="leaves the image"):
+        Box(-8.5, 0.0, 9.0, 9.0).clip(10, 10)
+
+
+def test_clipping_a_control_keeps_classes_and_order():
+    inside, over = Region(Box(0.0, 0.0, 5.0, 5.0), "cat"), Region(Box(5.0, 0.0, 12.0, 8.0), "dog", 0.5)
+    control = Control((RegionSet((inside, over)),), ordered=False)
+    assert control.clip(12, 8) is control
+    assert control.clip(10, 8) == Control(
+        (RegionSet((inside, Region(Box(5.0, 0.0, 10.0, 8.0), "dog", 0.5))),), ordered=False
+    )
 
 
 @pytest.mark.parametrize("score", [None, 0.0, 0.5, 1.0])

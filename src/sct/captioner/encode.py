@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from sct.captioner.requests import ImageRequest, ImageSource, ProposalSelection, RegionRequest
-from sct.errors import InputError
 from sct.regions.boxes import nms
 from sct.regions.images import LoadedImage, load_image
+from sct.regions.parsing import clip_control
 from sct.regions.records import Box, Control, Region, RegionSet
 from sct.vision.interface import EncodedImage, VisionEncoder
 
@@ -23,16 +23,16 @@ def encode_requests(
 ) -> list[RegionRequest]:
     """Encode the images of requests in one batch, each once, and add region features; see ``region_request``."""
     images: dict[int, LoadedImage] = {}
+    controls: list[Control | None] = []
     for request in requests:
         if id(request.image) not in images:
             images[id(request.image)] = as_image(request.image)
         image = images[id(request.image)]
-        if request.control is not None:
-            _check_boxes(request.control, image)
+        controls.append(request.control and clip_control(request.control, image.width, image.height, image.name))
     encoded = dict(zip(images, vision.encode(list(images.values())), strict=True))
     return [
-        region_request(encoded[id(request.image)], request.control, request.selection, has_sorter=has_sorter)
-        for request in requests
+        region_request(encoded[id(request.image)], control, request.selection, has_sorter=has_sorter)
+        for request, control in zip(requests, controls, strict=True)
     ]
 
 
@@ -54,8 +54,7 @@ def region_request(
         )
         control = Control(tuple(RegionSet((region,)) for region in regions), ordered=not has_sorter)
     else:
-        _check_boxes(control, image)
-        control = _add_features(control, image)
+        control = _add_features(clip_control(control, image.width, image.height, image.name), image)
     size = (float(image.width), float(image.height))
     return RegionRequest(control, image_size=size, image_feature=image.image_feature)
 
@@ -81,15 +80,6 @@ def select_proposals(proposals: Sequence[Region], selection: ProposalSelection |
         same_class_iou_threshold=selection.same_class_iou_threshold,
     )
     return tuple(candidates[index] for index in kept[: selection.max_regions])
-
-
-def _check_boxes(control: Control, image: LoadedImage | EncodedImage) -> None:
-    for region_set in control.region_sets:
-        for region in region_set.regions:
-            try:
-                region.box.check_inside(image.width, image.height)
-            except InputError as error:
-                raise InputError(f"{image.name}: {error}") from error
 
 
 def _add_features(control: Control, image: EncodedImage) -> Control:

@@ -8,6 +8,7 @@ Each item is a box, or a list of boxes for one noun chunk. For a single image th
 """
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from jaxtyping import Shaped
 
 from sct.errors import InputError
 from sct.regions.records import Box, Control, Region, RegionSet
+
+logger = logging.getLogger(__name__)
 
 RegionSetLike = (
     Region | RegionSet | Sequence[float] | Sequence[Region] | Sequence[Sequence[float]] | Shaped[np.ndarray, "..."]
@@ -41,6 +44,20 @@ def as_control(regions: RegionsLike, *, ordered: bool = True) -> Control:
     if isinstance(regions, Control):
         return Control(regions.region_sets, ordered=regions.ordered and ordered)
     return Control(tuple(_as_region_set(item) for item in _as_list(regions)), ordered=ordered)
+
+
+def clip_control(control: Control, width: float, height: float, name: str) -> Control:
+    """Clip boxes that leave the image by a few pixels, with one logged warning; ``name`` is the image's.
+
+    Without logging set up, Python prints the warning on stderr. Boxes farther outside are an error.
+    """
+    try:
+        clipped = control.clip(width, height)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    if clipped is not control:
+        logger.warning("%s: clipped boxes to the image, %g x %g pixels", name, width, height)
+    return clipped
 
 
 def parse_boxes(text: str) -> list[list[float]]:
@@ -93,7 +110,7 @@ def _as_region_set(item: object) -> RegionSet:
 
 
 def _as_region(item: object) -> Region:
-    return item if isinstance(item, Region) else Region(Box.from_corners(_as_list(item)))
+    return item if isinstance(item, Region) else Region(Box.from_pixels(_as_list(item)))
 
 
 def _as_list(item: object) -> list[Any]:

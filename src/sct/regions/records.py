@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sct.errors import InputError
+from sct.limits import MAX_BOX_OVERHANG, MAX_COORDINATE, MAX_RELATIVE_BOX_OVERHANG
 
 NO_CLASS = 65535
 """Class id, in uint16 arrays, of regions and chunks without a class."""
@@ -37,11 +38,15 @@ class Box(NamedTuple):
         if len(corners) != 4:
             raise InputError(f"box {tuple(corners)} has {len(corners)} numbers: expected x1, y1, x2, y2")
         try:
+            if any(isinstance(value, str | bytes) for value in corners):
+                raise TypeError  # float() would read text
             box = cls(*(float(value) for value in corners))
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"box {tuple(corners)!r} is not made of numbers: expected x1, y1, x2, y2") from error
         if not all(isfinite(value) for value in box):
             raise InputError(f"box {tuple(box)} is not finite: expected four numbers in pixels")
+        if max(box) > MAX_COORDINATE or min(box) < -MAX_COORDINATE:
+            raise InputError(f"box {tuple(box)} is too large: expected pixels, at most {MAX_COORDINATE:,}")
         # In float32, as boxes are stored: a box must not become empty there.
         x1, y1, x2, y2 = np.array(box, np.float32)
         if x1 >= x2 or y1 >= y2:
@@ -58,6 +63,20 @@ class Box(NamedTuple):
         x1, y1, x2, y2 = corners
         return cls.from_corners((x1, y1, x2 + 1 if x1 == x2 else x2, y2 + 1 if y1 == y2 else y2))
 
+    @classmethod
+    def from_pixels(cls, corners: Sequence[float]) -> "Box":
+        """Validate corners that a user gave; fractions of the image are refused.
+
+        >>> Box.from_pixels([0.1, 0.1, 0.5, 0.5])
+        Traceback (most recent call last):
+            ...
+        sct.errors.InputError: box (0.1, 0.1, 0.5, 0.5) is smaller than a pixel: expected pixels, not fractions
+        """
+        box = cls.from_corners(corners)
+        if min(box) >= 0 and max(box) <= 1 and box.area < 1:
+            raise InputError(f"box {tuple(box)} is smaller than a pixel: expected pixels, not fractions")
+        return box
+
     @property
     def area(self) -> float:
         """Area in square pixels."""
@@ -69,6 +88,25 @@ class Box(NamedTuple):
             raise InputError(
                 f"box {tuple(self)} leaves the image: expected corners within (0, 0, {width:g}, {height:g})"
             )
+
+    def clip(self, width: float, height: float) -> "Box":
+        """Cut off what leaves the image by a few pixels; farther outside is an error. A box inside is returned itself.
+
+        >>> Box(-1.0, 30.0, 642.0, 310.0).clip(640, 480)
+        Box(x1=0.0, y1=30.0, x2=640.0, y2=310.0)
+        """
+        if self.x1 >= 0 and self.y1 >= 0 and self.x2 <= width and self.y2 <= height:
+            return self
+        overhang_x, overhang_y = (max(MAX_BOX_OVERHANG, MAX_RELATIVE_BOX_OVERHANG * side) for side in (width, height))
+        clipped = Box(max(self.x1, 0.0), max(self.y1, 0.0), min(self.x2, float(width)), min(self.y2, float(height)))
+        is_near = (
+            min(self.x1 + overhang_x, self.y1 + overhang_y) >= 0
+            and self.x2 <= width + overhang_x
+            and self.y2 <= height + overhang_y
+        )
+        if not is_near or clipped.x1 >= clipped.x2 or clipped.y1 >= clipped.y2:
+            self.check_inside(width, height)
+        return clipped
 
 
 _LINE_BREAK_OR_SURROGATE = re.compile("[\n\ud800-\udfff]")
@@ -141,3 +179,21 @@ class Control:
         for region_set in self.region_sets:
             for region in region_set.regions:
                 region.box.check_inside(width, height)
+
+    def clip(self, width: float, height: float) -> "Control":
+        """Control with its boxes clipped to the image, see ``Box.clip``; itself if no box leaves the image.
+
+        >>> control = Control.from_boxes([(0, 0, 9, 9)])
+        >>> control.clip(9, 9) is control, control.clip(8, 9).region_sets[0].regions[0].box.x2
+        (True, 8.0)
+        """
+        regions = [region for region_set in self.region_sets for region in region_set.regions]
+        if all(region.box.clip(width, height) is region.box for region in regions):
+            return self
+        return replace(
+            self,
+            region_sets=tuple(
+                RegionSet(tuple(replace(region, box=region.box.clip(width, height)) for region in region_set.regions))
+                for region_set in self.region_sets
+            ),
+        )
