@@ -12,6 +12,8 @@ MAX_TEXT_BYTES = 4 << 30
 """Size of a text file that is read as a whole: JSON annotations, vocabularies."""
 MAX_LINE_BYTES = 16 << 20
 """Length of one line of a text file: a record of JSONL, a row of word vectors."""
+MAX_TENSORS_BYTES = 16 << 30
+"""Size of a safetensors file: weights, the table of a dataset, nouns."""
 MAX_COORDINATE = 1 << 24
 """Corner of a box, in pixels: larger float32 values skip pixels."""
 MAX_BOX_OVERHANG = 8
@@ -60,7 +62,7 @@ def check_integer(name: str, value: object, minimum: int, maximum: int) -> None:
     >>> check_integer("beam_size", 10**12, 1, MAX_BEAM_SIZE)
     Traceback (most recent call last):
     ...
-    sct.errors.InputError: beam_size is 1000000000000: expected an integer from 1 to 1,000
+    sct.errors.InputError: got beam_size 1000000000000, expected an integer from 1 to 1,000
     """
     if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
-        raise InputError(f"{name} is {format_value(value)}: expected an integer from {minimum:,} to {maximum:,}")
+        raise InputError(f"got {name} {format_value(value)}, expected an integer from {minimum:,} to {maximum:,}")

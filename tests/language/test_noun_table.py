@@ -58,7 +58,7 @@ def test_save_load_round_trip(table, tmp_path):
     ("write", "message"),
     [
         pytest.param(lambda _: None, "does not exist", id="missing"),
-        pytest.param(lambda path: path.mkdir(), "is damaged", id="folder"),
+        pytest.param(lambda path: path.mkdir(), "is a folder", id="folder"),
         pytest.param(lambda path: path.write_bytes(b"{"), "is damaged", id="truncated"),
         pytest.param(lambda path: save_file({"units": np.eye(2)}, path), "got format None", id="another file"),
     ],

@@ -6,13 +6,22 @@ a TOML or JSON manifest.
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from sct.errors import InputError
+import numpy as np
+
+from sct.errors import InputError, format_value
+from sct.limits import MAX_TENSORS_BYTES
 from sct.storage.atomic import atomic_write
+from sct.storage.reading import open_file
+
+_DTYPES = frozenset(("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "F32", "F64"))
+_MAX_DIMENSIONS = 8
 
 
 class Artifact(NamedTuple):
@@ -47,8 +56,8 @@ class ArtifactFormat:
         """
         self.check_name(found, path)
         version = found.get("version")
-        if isinstance(version, bool) or not str(version).isdecimal():
-            raise InputError(f"{path}: got version {version!r}, expected {self.version}: {self.remedy}")
+        if isinstance(version, bool) or not re.fullmatch("[0-9]{1,9}", str(version)[:10]):
+            raise InputError(f"{path}: got version {format_value(version)}, expected {self.version}: {self.remedy}")
         if int(str(version)) != self.version:
             remedy = "update sct" if int(str(version)) > self.version else self.remedy
             raise InputError(
@@ -58,7 +67,9 @@ class ArtifactFormat:
     def check_name(self, found: Mapping[str, object], path: Path) -> None:
         """Raise unless ``found`` has this format, in whatever version."""
         if found.get("format") != self.name:
-            raise InputError(f"{path}: got format {found.get('format')!r}, expected {self.name!r}: {self.remedy}")
+            raise InputError(
+                f"{path}: got format {format_value(found.get('format'))}, expected {self.name!r}: {self.remedy}"
+            )
 
     def damaged(self, path: Path, why: object) -> InputError:
         """Error about a file that is not as it was written."""
@@ -81,26 +92,63 @@ class ArtifactFormat:
         """Whether a file is a safetensors file of this format, of whatever version."""
         from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
+        if not path.is_file():
+            return False
         try:
             with safe_open(path, framework="numpy") as file:
-                return (file.metadata() or {}).get("format") == self.name
+                return bool((file.metadata() or {}).get("format") == self.name)
         except (SafetensorError, OSError):
             return False
 
-    def load_tensors(self, path: Path, framework: Literal["numpy", "pt"] = "numpy") -> Artifact:
-        """Read a safetensors file with this header."""
+    def load_tensors(
+        self,
+        path: Path,
+        framework: Literal["numpy", "pt"] = "numpy",
+        *,
+        check_header: bool = True,
+        check_finite: bool = False,
+    ) -> Artifact:
+        """Read a safetensors file with this header; ``check_finite`` refuses NaN and infinity."""
         from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
+        with open_file(path, f"a file of format {self.name!r}: {self.remedy}") as content:
+            size = os.fstat(content.fileno()).st_size
+        if size > MAX_TENSORS_BYTES:
+            raise self.damaged(path, f"it has {size:,} bytes, expected at most {MAX_TENSORS_BYTES:,}")
         try:
             with safe_open(path, framework=framework) as file:
                 metadata = file.metadata() or {}
-                self.check_header(metadata, path)
+                if check_header:
+                    self.check_header(metadata, path)
                 names = file.keys()
-                return Artifact(metadata, {name: file.get_tensor(name) for name in names})
-        except FileNotFoundError:
-            raise InputError(f"{path} does not exist, expected a file of format {self.name!r}: {self.remedy}") from None
-        except (SafetensorError, OSError) as error:  # OSError: a folder, or no permission
+                for name in names:
+                    self._check_tensor_header(path, name, file.get_slice(name), framework)
+                tensors = {name: file.get_tensor(name) for name in names}
+        except (SafetensorError, OSError) as error:
             raise self.damaged(path, error) from error
+        if check_finite and (name := find_non_finite(tensors)) is not None:
+            raise self.damaged(path, f"{name} has values that are not finite")
+        return Artifact(metadata, tensors)
+
+    def _check_tensor_header(self, path: Path, name: str, header: Any, framework: str) -> None:
+        """Refuse what safetensors accepts, but numpy and torch do not."""
+        dtype, shape = header.get_dtype(), header.get_shape()
+        if dtype not in _DTYPES and (dtype, framework) != ("BF16", "pt"):
+            raise self.damaged(path, f"{name[:60]} has values of type {dtype}")
+        if len(shape) > _MAX_DIMENSIONS or max(shape, default=0) > MAX_TENSORS_BYTES:
+            raise self.damaged(path, f"{name[:60]} has the shape {shape[:_MAX_DIMENSIONS]}")
+
+
+def find_non_finite(tensors: Mapping[str, Any]) -> str | None:
+    """Name of a floating-point array with NaN or infinity; None without one."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, np.ndarray):
+            is_finite = tensor.dtype.kind != "f" or np.isfinite(tensor).all()
+        else:
+            is_finite = not tensor.is_floating_point() or tensor.isfinite().all().item()
+        if not is_finite:
+            return name
+    return None
 
 
 def sha256_file(path: Path) -> str:
