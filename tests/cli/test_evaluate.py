@@ -3,10 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sct.cli.main import run
 from sct.data.dataset import Dataset
+from sct.language.word_vectors import WordVectors
+from sct.sorting import save_sorter
+from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
+from sct.sorting.sorter import ControlSorter
 from sct.vision.layout import LayoutEncoder
 from tests.factories import FEATURE_SIZE, make_bundle
 
@@ -49,6 +54,23 @@ def test_predictions_scores_and_table(tiny, bundle, tmp_path, capsys):
     # Scoring the predictions file gives the same result.
     assert run(["score", str(tmp_path / "a" / "predictions.jsonl"), "--metrics", "B4,C", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == pytest.approx(found)
+
+
+def test_a_control_of_eleven_region_sets_is_cut(tiny, bundle, tmp_path, capsys):
+    mentions = [{"span": [2 * n, 2 * n + 1], "boxes": [[n, 0, n + 5, 9]]} for n in range(11)]
+    captions = [{"text": "bed and " * number, "mentions": mentions[:number]} for number in (11, 1)]
+    lines = [{"image": str(n), "width": 40, "height": 20, "captions": [each]} for n, each in enumerate(captions)]
+    (tmp_path / "val.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    vectors = WordVectors("a number", {"dog": 0}, np.ones((1, 1), np.float32))
+    sorter = SinkhornSorter(SinkhornNetwork(SinkhornConfig(word_size=1, visual_size=None)))
+    save_sorter(tmp_path / "sorter", ControlSorter(sorter, vectors))
+    arguments = ["evaluate", str(bundle), str(tmp_path / "val.jsonl"), "--control", "set", "--metrics", "R", "--json"]
+    assert run([*arguments, "--sorter", str(tmp_path / "sorter"), "--out", str(tmp_path / "out")]) == 0
+    out, err = capsys.readouterr()
+    assert "1 of 2 controls were cut to their first 10 region sets" in err
+    assert json.loads(out)["truncated_controls"] == 1
+    lines = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
+    assert [(len(line["control"]), line.get("num_dropped_sets")) for line in lines] == [(10, 1), (1, None)]
 
 
 def test_grounded_jsonl(bundle, tmp_path, capsys):

@@ -95,15 +95,30 @@ def test_sorter_that_drops_a_set_is_rejected():
         sort_samples([Sample(0, (A, B), (0,))], drop_sets)
 
 
-@pytest.mark.parametrize("visual_size", [None, FEATURE_SIZE], ids=["class and geometry", "with features"])
-@pytest.mark.parametrize("mode", ["paper", "reference"])
-def test_dataset_controls_are_sorted_like_user_controls(captioner, dataset, visual_size, mode):
-    torch.manual_seed(5)
-    network = SinkhornNetwork(SinkhornConfig(word_size=2, visual_size=visual_size, mode=mode)).eval()
+def make_sinkhorn_sorter(seed=5, **config):
+    torch.manual_seed(seed)
+    network = SinkhornNetwork(SinkhornConfig(word_size=2, **config)).eval()
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
     vectors = WordVectors("two numbers", {"man": 0, "dog": 1}, np.array([[1, 0], [0, 1]], np.float32))
-    sorter, features = ControlSorter(SinkhornSorter(network), vectors), make_layout_features(captioner, dataset)
+    return ControlSorter(SinkhornSorter(network), vectors)
+
+
+def test_controls_beyond_the_sorter_are_cut(captioner, dataset):
+    """As the authors' code does; one caption of 11 region sets must not stop an evaluation."""
+    features, samples = make_layout_features(captioner, dataset), make_samples(dataset.table, "val", "set")
+    sorter = DatasetSorter(make_sinkhorn_sorter(visual_size=None, max_sets=2), dataset.table, features)
+    ordered = sort_samples(samples, sorter)
+    assert [sample.num_dropped_sets for sample in ordered] == [0, 0, 1, 0]
+    assert set(ordered[2].control) == set(samples[2].control[:2])
+    assert [set(sample.control) for sample in ordered[:2]] == [set(sample.control) for sample in samples[:2]]
+
+
+@pytest.mark.parametrize("visual_size", [None, FEATURE_SIZE], ids=["class and geometry", "with features"])
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+def test_dataset_controls_are_sorted_like_user_controls(captioner, dataset, visual_size, mode):
+    sorter = make_sinkhorn_sorter(visual_size=visual_size, mode=mode)
+    features = make_layout_features(captioner, dataset)
     samples = make_samples(dataset.table, "val", "set")
     images, controls = [sample.image for sample in samples], [sample.control for sample in samples]
     orders = DatasetSorter(sorter, dataset.table, features)(images, controls)

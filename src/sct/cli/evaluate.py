@@ -1,6 +1,7 @@
 """``sct evaluate``: caption a dataset under control and score the captions."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -92,6 +93,9 @@ def evaluate_command(
     }
     for title, result in results.items():
         print_missing(result)
+        if (num_truncated := result.num_truncated_controls) and chosen is not None:
+            reason = f"were cut to their first {chosen.max_sets} region sets, the most that the sorter orders"
+            print(f"sct: {num_truncated:,} of {len(result.predictions):,} controls {reason}", file=sys.stderr)
         if not as_json:
             print_result(f"{bundle.name} on {data.name}, {split or loaded.default_split}, {title}", result)
     scores = [result.as_dict() for result in results.values()]

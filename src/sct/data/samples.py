@@ -32,6 +32,8 @@ class Sample:
     control: RegionSets
     captions: tuple[int, ...]
     """Rows of the captions, in the order of the dataset."""
+    num_dropped_sets: int = 0
+    """Region sets beyond those that a sorter can order, which the control lost."""
 
 
 def make_samples(

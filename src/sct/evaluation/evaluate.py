@@ -201,6 +201,7 @@ class _PredictionBuilder:
             references=self._references(sample),
             chunks=caption.chunks,
             log_prob=caption.log_prob,
+            num_dropped_sets=sample.num_dropped_sets,
         )
 
     def build_several(self, sample: Sample, captions: Sequence[OracleCaption]) -> Prediction:

@@ -26,7 +26,7 @@ class SampleSorter(Protocol):
     """Orders the region sets of samples."""
 
     def __call__(self, images: Sequence[int], controls: Sequence[RegionSets]) -> list[list[int]]:
-        """Return a permutation of the region sets of each control."""
+        """Return a permutation of the region sets of each control, or of as many as it can order, the first ones."""
         ...
 
 
@@ -82,7 +82,11 @@ class DatasetSorter:
         self._features = features if sorter.is_visual else None
 
     def __call__(self, images: Sequence[int], controls: Sequence[RegionSets]) -> list[list[int]]:
-        """Return a permutation of the region sets of each control; single sets need no sorter."""
+        """Return a permutation of the region sets of each control, of the first ``max_sets`` as the authors' code does.
+
+        Single sets need no sorter.
+        """
+        controls = [control[: self._sorter.max_sets] for control in controls]
         orders = [list(range(len(control))) for control in controls]
         unsorted = [index for index, control in enumerate(controls) if len(control) > 1]
         for start in range(0, len(unsorted), _SORT_BATCH_SIZE):
@@ -102,13 +106,15 @@ class DatasetSorter:
 
 
 def sort_samples(samples: Sequence[Sample], sorter: SampleSorter) -> list[Sample]:
-    """Reorder the region sets of each sample."""
+    """Reorder the region sets of each sample; those that the sorter leaves out are dropped and counted."""
     if not samples:
         return []
     orders = sorter([sample.image for sample in samples], [sample.control for sample in samples])
     ordered = []
     for sample, order in zip(samples, orders, strict=True):
-        if sorted(order) != list(range(len(sample.control))):
+        num_dropped = len(sample.control) - len(order)
+        if sorted(order) != list(range(len(order))) or num_dropped < 0 or not order:
             raise InputError(f"got order {order} of {len(sample.control)} region sets, expected each index once")
-        ordered.append(replace(sample, control=tuple(sample.control[index] for index in order)))
+        control = tuple(sample.control[index] for index in order)
+        ordered.append(replace(sample, control=control, num_dropped_sets=num_dropped))
     return ordered

@@ -39,6 +39,8 @@ class Prediction:
     chunks: tuple[GroundedChunk, ...] = ()
     """Noun chunks with the index of their region set, if known."""
     log_prob: float | None = None
+    num_dropped_sets: int = 0
+    """Region sets of the control beyond those that the sorter can order, which the caption was not given."""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values; unknown fields are omitted."""
@@ -56,6 +58,8 @@ class Prediction:
             ]
         if self.log_prob is not None:
             content["log_prob"] = self.log_prob
+        if self.num_dropped_sets:
+            content["num_dropped_sets"] = self.num_dropped_sets
         return content
 
 

@@ -62,10 +62,16 @@ class EvaluationResult:
     unavailable: Mapping[str, str]
     """Reason for each missing score."""
 
+    @property
+    def num_truncated_controls(self) -> int:
+        """Number of controls that lost region sets because the sorter cannot order so many."""
+        return sum(line.num_dropped_sets > 0 for line in self.predictions)
+
     def as_dict(self) -> dict[str, Any]:
         """Scores as JSON values."""
         content: dict[str, Any] = {**self.scores, "groups": len(self.predictions)}
         optional = {
+            "truncated_controls": self.num_truncated_controls or None,
             "vectors": self.vectors,
             "diversity": self.diversity,
             "oracle": self.oracle,

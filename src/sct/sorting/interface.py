@@ -179,6 +179,11 @@ class Sorter(ABC):
         """Whether it uses region features."""
         return False
 
+    @property
+    def max_sets(self) -> int | None:
+        """Maximum number of region sets that it orders; None: any."""
+        return None
+
     def with_precision(self, precision: Literal["float32", "int8"]) -> "Sorter":  # noqa: ARG002
         """Copy for many controls at once on a CPU; sorters without an int8 form return themselves."""
         return self

@@ -253,6 +253,11 @@ class SinkhornSorter(Sorter):
         """Whether the network uses region features."""
         return self.network.config.visual_size is not None
 
+    @property
+    def max_sets(self) -> int | None:
+        """Slots of the network."""
+        return self.network.config.max_sets
+
     def with_precision(self, precision: SinkhornPrecision) -> "SinkhornSorter":
         """Sorter with the visual layer in int8, for many controls at once; a few regions are as fast in float32."""
         return SinkhornSorter(self.network, precision=precision)

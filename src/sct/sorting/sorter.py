@@ -29,6 +29,11 @@ class ControlSorter:
         """Whether it uses region features."""
         return self.sorter.is_visual
 
+    @property
+    def max_sets(self) -> int | None:
+        """Maximum number of region sets that it orders; None: any."""
+        return self.sorter.max_sets
+
     def with_precision(self, precision: Literal["float32", "int8"]) -> "ControlSorter":
         """Copy whose visual layer is int8, for many controls at once on a CPU; other sorters are unchanged."""
         return ControlSorter(self.sorter.with_precision(precision), self.vectors)
