@@ -88,7 +88,7 @@ def test_save_load_round_trip(tmp_path_factory, captions):
 
 
 def test_load_rejects_folders(tmp_path):
-    with pytest.raises(InputError, match="is damaged"):
+    with pytest.raises(InputError, match="is a folder"):
         DocumentFrequencies.load(tmp_path)
 
 

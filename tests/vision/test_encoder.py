@@ -122,7 +122,7 @@ def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_missing_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"vision\.safetensors does not exist, expected a file of format 'sct region"):
+    with pytest.raises(InputError, match=r"vision\.safetensors does not exist: expected a file of format 'sct region"):
         load_vision(tmp_path / "vision.safetensors")
 
 
