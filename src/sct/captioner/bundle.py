@@ -129,7 +129,7 @@ def add_sorter(
 
 def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     """Load and check a bundle; the folder "default" is the one that ships with the package."""
-    folder = _resolve(folder)
+    folder = bundle_folder(folder)
     content = _read_config(folder)
     files = content["files"]
     config = _parse_model_config(content["captioner"], folder / CONFIG)
@@ -179,7 +179,7 @@ def _to_float32(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: weight.clone() for name, weight in weights.items()}
 
 
-def _resolve(folder: Path) -> Path:
+def bundle_folder(folder: Path) -> Path:
     """Path of a bundle; "default" is the one that ships."""
     if str(folder) != "default":
         return folder

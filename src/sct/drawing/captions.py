@@ -72,11 +72,13 @@ def drawing_paths(out: Path, files: Sequence[Path]) -> dict[Path, Path]:
     if out.is_file() or (is_image and not out.is_dir()):
         raise InputError(f"{out} is a file, but there are {len(files)} images: name a folder")
     paths: dict[Path, Path] = {}
-    for file in files:
-        taken, number = set(paths.values()), 1
+    taken: set[Path] = set()
+    for file in dict.fromkeys(files):
+        number = 1
         while (path := out / f"{file.stem}{f'-{number}' if number > 1 else ''}.grounded.png") in taken:
             number += 1
-        paths.setdefault(file, path)
+        paths[file] = path
+        taken.add(path)
     return paths
 
 
