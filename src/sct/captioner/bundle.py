@@ -115,7 +115,7 @@ def add_sorter(
 
     ``provenance`` is that of the sorter.
     """
-    bundle = _resolve(bundle)
+    bundle = bundle_folder(bundle)
     config = _read_config(bundle)
     check_new_folder(folder)
     with _atomic_folder(folder) as part:
