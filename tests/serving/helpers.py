@@ -103,6 +103,15 @@ def run_server(app: FastAPI) -> Iterator[str]:
         thread.join()
 
 
+def wait_until(condition) -> None:
+    """Wait for a condition that another thread makes true."""
+    for _ in range(60_000):
+        if condition():
+            return
+        time.sleep(0.001)
+    raise AssertionError("the condition did not become true")
+
+
 def parse_metrics(text: str) -> dict[str, float]:
     """Prometheus samples by name and labels."""
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
@@ -23,7 +22,7 @@ from sct.serving.config import ServerConfig
 from sct.serving.multipart import image_id
 from tests.color_vision import BLUE, GREEN, RED, ColorVision
 from tests.factories import make_captioner
-from tests.serving.helpers import LEFT, RIGHT, SMALL, BlockingVision, parse_metrics, photo, run_server
+from tests.serving.helpers import LEFT, RIGHT, SMALL, BlockingVision, parse_metrics, photo, run_server, wait_until
 
 PHOTO = photo()
 
@@ -61,15 +60,6 @@ def send_raw(address, method, path, body=b"", **headers):
 
 def metrics(address):
     return parse_metrics(send_raw(address, "GET", "/v1/metrics")[2].decode())
-
-
-def wait_until(condition):
-    """Wait for a condition that another thread makes true."""
-    for _ in range(60_000):
-        if condition():
-            return
-        time.sleep(0.001)
-    raise AssertionError("the condition did not become true")
 
 
 def test_client_returns_the_records_of_the_library(client):

@@ -48,7 +48,8 @@ class Counters:
         self._latency: dict[str, _Histogram] = {}
         self._batch_size = _Histogram(_BATCH_BUCKETS)
         self._inference_seconds = self._encode_seconds = 0.0
-        self._images_encoded = self._cancelled = 0
+        self._images_encoded = self._cancelled = self._model_restarts = 0
+        self._closed_connections: Counter[str] = Counter()
 
     def add_request(self, route: str, status: int, seconds: float) -> None:
         """Count a response; ``route`` is one of a fixed set, so that clients cannot add time series."""
@@ -72,6 +73,16 @@ class Counters:
         """Count a request that was cancelled or timed out in the queue."""
         with self._lock:
             self._cancelled += 1
+
+    def add_model_restart(self) -> None:
+        """Count a restart of the model thread."""
+        with self._lock:
+            self._model_restarts += 1
+
+    def add_closed_connection(self, reason: str) -> None:
+        """Count a connection that the server closed; ``reason`` is one of a fixed set."""
+        with self._lock:
+            self._closed_connections[reason] += 1
 
     def seconds_per_request(self) -> float:
         """Return the mean inference time per request."""
@@ -101,8 +112,14 @@ class Counters:
                 ("sct_encode_seconds_total", "Part of it that encoded images.", self._encode_seconds),
                 ("sct_images_encoded_total", "Images encoded.", self._images_encoded),
                 ("sct_requests_cancelled_total", "Requests cancelled or timed out in the queue.", self._cancelled),
+                ("sct_model_restarts_total", "Restarts of the model thread.", self._model_restarts),
             ):
                 lines += [f"# HELP {name} {help_text}", f"# TYPE {name} counter", f"{name} {value:.10g}"]
+            name = "sct_connections_closed_total"
+            lines += [f"# HELP {name} Connections that the server closed, by reason.", f"# TYPE {name} counter"]
+            lines += [
+                f'{name}{{reason="{reason}"}} {count}' for reason, count in sorted(self._closed_connections.items())
+            ]
         for name, (help_text, read) in gauges.items():
             lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge", f"{name} {read():.15g}"]
         return "\n".join(lines) + "\n"

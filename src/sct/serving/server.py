@@ -3,21 +3,24 @@
 import ipaddress
 import signal
 import socket
+from functools import partial
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
 from sct.errors import InputError
+from sct.serving.connections import ConnectionPool, Listener, TimedProtocol
 
 _SHUTDOWN_TIMEOUT = 60
+_BACKLOG = 2048
+"""Connections that wait to be accepted."""
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> Listener:
     """Return a listening socket; port 0 picks a free one."""
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener = Listener(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0])
     except OSError as error:
         raise InputError(f"unknown host {host!r} ({error}), expected a name or address of this machine") from error
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -26,7 +29,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         raise InputError(f"cannot listen on port {port} of {host} ({error}): choose a free one with --port") from error
-    listener.listen(2048)
+    listener.listen(_BACKLOG)
     return listener
 
 
@@ -50,11 +53,14 @@ class StudioServer(uvicorn.Server):
     def __init__(self, app: FastAPI) -> None:
         """Configure the server; call ``run(sockets=[...])``."""
         self._app = app
+        service = app.state.service
+        pool = ConnectionPool(service.config, service.counters)
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http="h11",
+                http=partial(TimedProtocol, pool=pool),  # type: ignore[arg-type]
+                backlog=_BACKLOG,
                 ws="none",
                 lifespan="on",
                 log_level="warning",
