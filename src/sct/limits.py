@@ -20,6 +20,20 @@ MAX_BOX_OVERHANG = 8
 """Pixels by which a box may leave its image: it is clipped with a warning. The larger of this and the next applies."""
 MAX_RELATIVE_BOX_OVERHANG = 0.02
 """The same as a share of the image's width or height."""
+MAX_RECORD_BYTES = 1 << 20
+"""Size of an annotation or sentence file of one image (Flickr30k Entities)."""
+MAX_NAME_CHARACTERS = 4096
+"""Length of an image id or file name in a source."""
+MAX_CAPTION_CHARACTERS = 10_000
+"""Length of a caption in a source: some 2,000 words."""
+MAX_WORD_CHARACTERS = 1000
+"""Length of a word of a caption in a source, between spaces."""
+MAX_CHUNKS = 254
+"""Noun chunks of a caption: datasets store their index in one byte."""
+MAX_CAPTIONS_PER_IMAGE = 1000
+"""Captions of an image in a source."""
+MAX_REGIONS_PER_IMAGE = 10_000
+"""Regions of an image in a source."""
 MAX_LAYER_SIZE = 1 << 16
 """Size of a layer of a network, of a feature vector or of a word vector; in a bundle, a sorter or a recipe."""
 MAX_LAYERS = 256

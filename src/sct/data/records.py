@@ -1,15 +1,45 @@
 """Records that every reader returns: images with regions and captions, grounded or not."""
 
+import re
 from dataclasses import dataclass
-from math import inf
 from typing import Literal
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import (
+    MAX_CAPTION_CHARACTERS,
+    MAX_CAPTIONS_PER_IMAGE,
+    MAX_CHUNKS,
+    MAX_COORDINATE,
+    MAX_NAME_CHARACTERS,
+    MAX_REGIONS_PER_IMAGE,
+    MAX_WORD_CHARACTERS,
+)
 from sct.regions import Region
 from sct.regions.records import is_one_line
 
 ReaderMode = Literal["paper", "reference"]
 """``reference`` reproduces the defects of the authors' released code, to read their files and match their scores."""
+
+_CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def check_caption_length(text: str) -> None:
+    """Raise for a text that is too long for a caption; called before it is tokenized, because parsers are not linear.
+
+    >>> check_caption_length("dog" * 400)
+    Traceback (most recent call last):
+        ...
+    sct.errors.InputError: got a caption with a word of 1,200 characters, expected at most 1,000
+    """
+    if len(text) <= MAX_WORD_CHARACTERS:
+        return
+    if len(text) > MAX_CAPTION_CHARACTERS:
+        raise InputError(f"got a caption of {len(text):,} characters, expected at most {MAX_CAPTION_CHARACTERS:,}")
+    longest = max(map(len, text.split()), default=0)
+    if longest > MAX_WORD_CHARACTERS:
+        raise InputError(
+            f"got a caption with a word of {longest:,} characters, expected at most {MAX_WORD_CHARACTERS:,}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +71,27 @@ class Caption:
         try:
             self.text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise InputError(f"caption {self.text!r} has a lone surrogate: expected Unicode text") from error
+            raise InputError(
+                f"caption {format_value(self.text)} has a lone surrogate: expected Unicode text"
+            ) from error
         if self.chunks is None:
             if self.chunk_of_word:
-                raise InputError(f"caption {self.text!r} has words in chunks but no chunks")
+                raise InputError(f"caption {format_value(self.text)} has words in chunks but no chunks")
             return
         if len(self.chunk_of_word) != len(self.words):
             raise InputError(
-                f"caption {self.text!r} has {len(self.words)} words but {len(self.chunk_of_word)} chunk labels"
+                f"caption {format_value(self.text)} has {len(self.words)} words "
+                f"but {len(self.chunk_of_word)} chunk labels"
+            )
+        if len(self.chunks) > MAX_CHUNKS:
+            raise InputError(
+                f"caption {format_value(self.text)} has {len(self.chunks):,} noun chunks: expected at most {MAX_CHUNKS}"
             )
         for index in self.chunk_of_word:
             if index is not None and not 0 <= index < len(self.chunks):
-                raise InputError(f"caption {self.text!r} has {len(self.chunks)} chunks, but a word is in chunk {index}")
+                raise InputError(
+                    f"caption {format_value(self.text)} has {len(self.chunks)} chunks, but a word is in chunk {index}"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +111,23 @@ class AnnotatedImage:
     def __post_init__(self) -> None:
         """Check names, sizes and region indices."""
         for name in (self.image_id, self.split, *([self.file] if self.file else [])):
-            if not is_one_line(name):
-                raise InputError(f"got image id, split or file {name!r}, expected a single line of text")
-        if not (0 < self.width < inf and 0 < self.height < inf):
-            raise InputError(f"image {self.image_id}: got size {self.width} x {self.height}, expected positive numbers")
+            if not is_one_line(name) or len(name) > MAX_NAME_CHARACTERS or _CONTROL_CHARACTER.search(name):
+                raise InputError(f"got image id, split or file {format_value(name)}, expected a single line of text")
+        if not (1 <= self.width <= MAX_COORDINATE and 1 <= self.height <= MAX_COORDINATE):
+            raise InputError(
+                f"image {self.image_id}: got size {self.width} x {self.height}, "
+                f"expected positive numbers of at most {MAX_COORDINATE:,} pixels"
+            )
+        for name, count, limit in (
+            ("regions", len(self.regions), MAX_REGIONS_PER_IMAGE),
+            ("captions", len(self.captions), MAX_CAPTIONS_PER_IMAGE),
+        ):
+            if count > limit:
+                raise InputError(f"image {self.image_id} has {count:,} {name}: expected at most {limit:,}")
         for caption in self.captions:
             for chunk in caption.chunks or ():
                 if any(not 0 <= index < len(self.regions) for index in chunk.regions):
                     raise InputError(
                         f"image {self.image_id} has {len(self.regions)} regions, "
-                        f"but caption {caption.text!r} refers to {chunk.regions}"
+                        f"but caption {format_value(caption.text)} refers to {format_value(chunk.regions)}"
                     )

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -6,6 +7,7 @@ from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.flickr30k_entities import read_flickr30k_entities
 from sct.data.records import Chunk
 from sct.errors import InputError
+from sct.limits import MAX_RECORD_BYTES
 from sct.regions import Box, Region
 
 MAN_AND_DOG = "[/EN#1/people A man 's Dog] and [/EN#2/animals/other a T-shirt] , in [/EN#3/scene a park] ."
@@ -31,7 +33,7 @@ def box(chains, x1, y1, x2, y2):
 
 
 def flagged(chain, *, scene=0, nobox=0):
-    return f"<object><name>{chain}</name><scene>{scene}</scene><nobox>{nobox}</nobox></object>"
+    return f"<object><name>{chain}</name><scene>{scene}</scene><nobndbox>{nobox}</nobndbox></object>"
 
 
 def xml(*objects, width=100, height=80):
@@ -136,6 +138,57 @@ def test_paper_mode_converts_pixels_to_corners(read, pixels, expected):
     assert tuple(image.regions[0].box) == expected
 
 
+def test_boxes_slightly_outside_are_clipped_with_one_warning(read, caplog):
+    images = {str(number): ([GOOD], xml(box("1", 0, 1, 103, 80), box("1", 1, 1, 9, 9))) for number in (1, 2)}
+    assert [image.regions[0].box for image in read(images)] == [(0, 0, 100, 80)] * 2
+    (message,) = caplog.messages
+    assert message.endswith("Annotations: clipped 2 boxes that leave their image by a few pixels")
+
+
+def test_a_published_file_with_every_kind_of_object(read):
+    """As in 1000092795.xml: tabs, an object of two chains, scenes and phrases without a box."""
+    annotations = """<annotation>
+\t<filename>1000092795.jpg</filename>
+\t<size>
+\t\t<width>333</width>
+\t\t<height>500</height>
+\t\t<depth>3</depth>
+\t</size>
+\t<object>
+\t\t<name>1</name>
+\t\t<name>6</name>
+\t\t<bndbox>
+\t\t\t<xmin>197</xmin>
+\t\t\t<ymin>110</ymin>
+\t\t\t<xmax>261</xmax>
+\t\t\t<ymax>373</ymax>
+\t\t</bndbox>
+\t</object>
+\t<object>
+\t\t<name>8</name>
+\t\t<name>9</name>
+\t\t<scene>1</scene>
+\t\t<nobndbox>0</nobndbox>
+\t</object>
+\t<object>
+\t\t<name>10</name>
+\t\t<scene>0</scene>
+\t\t<nobndbox>1</nobndbox>
+\t</object>
+</annotation>"""
+    sentence = "[/EN#6/people A man] in [/EN#9/scene a yard] with [/EN#10/other a plan] and [/EN#8/scene trees]"
+    skipped = SkipCounts()
+    (image,) = read({"1": ([sentence], annotations)}, skipped=skipped)
+    assert image.captions[0].chunks == (Chunk(None, (0,)),)
+    assert skipped == SkipCounts(mentions_of_a_scene=2, mentions_without_box=1)
+
+
+def test_a_pipe_is_not_read(read, root):
+    os.mkfifo(root / "Annotations" / "1.xml")
+    with pytest.raises(InputError, match=r"1\.xml is a pipe or a device: expected the boxes"):
+        read({"1": ([GOOD], None)})
+
+
 @pytest.mark.parametrize(
     ("objects", "expected"),
     [
@@ -231,6 +284,11 @@ def test_images_are_in_the_order_of_the_split_and_others_are_counted(read, root)
     assert skipped == SkipCounts(images_outside_the_split=1)
 
 
+BILLION_LAUGHS = (
+    '<!DOCTYPE a [<!ENTITY x0 "ha">'
+    + "".join(f'<!ENTITY x{n + 1} "{f"&x{n};" * 10}">' for n in range(9))
+    + "]><annotation>&x9;</annotation>"
+)
 GOOD = "[/EN#1/people A man] waits ."
 
 
@@ -248,6 +306,7 @@ GOOD = "[/EN#1/people A man] waits ."
         pytest.param("[/EN#1 A man]", "expected /EN#number/type", id="no type"),
         pytest.param("[] waits", "begins with '': expected /EN#number/type", id="empty brackets"),
         pytest.param(b"A caf\xe9 .", "byte 6 is not UTF-8", id="not UTF-8"),
+        pytest.param("a man " * 2000, "caption of 11,999 characters", id="too long"),
     ],
 )
 def test_a_bad_sentence_is_an_error_or_skipped(read, line, reason, mode):
@@ -261,10 +320,29 @@ def test_a_bad_sentence_is_an_error_or_skipped(read, line, reason, mode):
     assert len(errors.messages) == 1
 
 
+def test_a_sentence_of_too_many_chunks_is_an_error_or_skipped(read):
+    images = {"1": (["[/EN#1/people A man] " * 255, GOOD], TWO_BOXES)}
+    with pytest.raises(InputError, match=r"Sentences/1\.txt, line 1: .* has 255 noun chunks: expected at most 254"):
+        read(images)
+    (image,) = read(images, errors=ReadErrors(skip=True))
+    assert [caption.words for caption in image.captions] == [("a", "man", "waits")]
+
+
 @pytest.mark.parametrize(
     ("annotations", "reason"),
     [
         pytest.param(None, "does not exist: expected the boxes", id="missing"),
+        pytest.param("<a>" * 30_000, "invalid XML on line 1", id="deep"),
+        pytest.param(" " * (MAX_RECORD_BYTES + 1), "has 1,048,577 bytes: expected the boxes", id="large"),
+        pytest.param(BILLION_LAUGHS, "got a document type", id="entities that expand"),
+        pytest.param(f'<!DOCTYPE a SYSTEM "/etc/passwd">{TWO_BOXES}', "got a document type", id="external entities"),
+        pytest.param(
+            xml(width=10**7 * 10), "<size>: <width> is 100000000: expected at most 16,777,216", id="huge size"
+        ),
+        pytest.param(xml(box("1", 1, 1, "9" * 400, 2)), "object 1: <xmax> is an integer of 1,329 bits", id="huge box"),
+        pytest.param(
+            xml(box("1", 1, 1, "9" * 5000, 2)), "object 1: <xmax> is '99999.*expected an integer", id="digits"
+        ),
         pytest.param("", "invalid XML on line 1", id="empty"),
         pytest.param("<annotation>\n<object></annotation>", "invalid XML on line 2", id="invalid"),
         pytest.param("<annotation></annotation>", "no <size>", id="no size"),
@@ -274,12 +352,12 @@ def test_a_bad_sentence_is_an_error_or_skipped(read, line, reason, mode):
         pytest.param(xml(flagged("1")), "object 1 has neither <bndbox> nor <scene>", id="neither box nor flag"),
         pytest.param(xml(box("1", 9, 1, 2, 2)), r"object 1: box \(9, 1, 2, 2\) is inverted", id="inverted box"),
         pytest.param(xml(box("1", 1, 1, "", 2)), "object 1: <xmax> is '': expected an integer", id="no corner"),
-        pytest.param(xml(box("1", 200, 1, 300, 9)), "box .* is inverted or empty", id="outside the image"),
+        pytest.param(xml(box("1", 200, 1, 300, 9)), "box .* leaves the image: expected", id="outside the image"),
     ],
 )
 def test_bad_annotations_are_an_error_or_their_image_is_skipped(read, annotations, reason):
     images = {"1": ([GOOD], annotations), "2": ([GOOD], TWO_BOXES)}
-    with pytest.raises(InputError, match=rf"Annotations/1\.xml: {reason}"):
+    with pytest.raises(InputError, match=rf"Annotations/1\.xml:? {reason}"):
         read(images)
     errors = ReadErrors(skip=True)
     assert [image.image_id for image in read(images, errors=errors)] == ["2"]
@@ -289,7 +367,7 @@ def test_bad_annotations_are_an_error_or_their_image_is_skipped(read, annotation
 @pytest.mark.parametrize(
     ("sentences", "detections", "reason"),
     [
-        pytest.param(None, Store(**{"1": [NEAR], "2": [NEAR]}), r"Sentences/1\.txt: does not exist", id="no sentences"),
+        pytest.param(None, Store(**{"1": [NEAR], "2": [NEAR]}), r"Sentences/1\.txt does not exist", id="no sentences"),
         pytest.param([GOOD], Store(**{"2": [NEAR]}), "image 1 is not among the detections", id="no detections"),
         pytest.param([GOOD], Store(**{"1": [], "2": [NEAR]}), "image 1 has no detection, expected", id="no regions"),
     ],

@@ -1,8 +1,13 @@
-"""Handling of unreadable inputs, and counts of inputs that readers skip by rule."""
+"""Handling of unreadable inputs, counts of inputs that readers skip by rule, and clipped boxes."""
 
+import logging
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 
 from sct.errors import InputError
+from sct.regions import Box
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -14,14 +19,14 @@ class ReadErrors:
     messages: list[str] = field(default_factory=list)
 
     def report(self, location: str, reason: str) -> None:
-        """Raise about the input at ``location`` ("train.jsonl, line 7"), or record it.
+        """Raise about the input at ``location`` ("train.jsonl, line 7"), or record it; a reason may begin with it.
 
         >>> errors = ReadErrors(skip=True)
         >>> errors.report("train.jsonl, line 7", "no captions")
         >>> errors.messages
         ['train.jsonl, line 7: no captions']
         """
-        message = f"{location}: {reason}"
+        message = reason if reason.startswith(location) else f"{location}: {reason}"
         if not self.skip:
             raise InputError(f"{message} (--skip-bad skips such inputs)")
         self.messages.append(message)
@@ -60,3 +65,22 @@ class SkipCounts:
         """
         counts = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: count for name, count in counts.items() if count}
+
+
+@dataclass(slots=True)
+class ClippedBoxes:
+    """Clips boxes that leave their image by a few pixels, and warns once per source."""
+
+    count: int = 0
+
+    def clip(self, box: Box, width: float, height: float) -> Box:
+        """Clip a box to its image, see ``Box.clip``."""
+        clipped = box.clip(width, height)
+        self.count += clipped is not box
+        return clipped
+
+    def warn(self, path: Path) -> None:
+        """Log how many boxes of a file were clipped, if any, and start over."""
+        if self.count:
+            logger.warning("%s: clipped %s boxes that leave their image by a few pixels", path, f"{self.count:,}")
+        self.count = 0

@@ -11,13 +11,15 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from sct.data.readers.detections import MAX_REFERENCE_DETECTIONS, DetectionSource, get_detections, match_boxes
-from sct.data.readers.errors import ReadErrors, SkipCounts
+from sct.data.readers.errors import ClippedBoxes, ReadErrors, SkipCounts
 from sct.data.readers.karpathy import SplitImage, read_karpathy
-from sct.data.records import AnnotatedImage, Caption, Chunk, ReaderMode
-from sct.errors import InputError
+from sct.data.records import AnnotatedImage, Caption, Chunk, ReaderMode, check_caption_length
+from sct.errors import InputError, format_value
 from sct.language.reference_tokenizer import drop_punctuation
 from sct.language.tokenizer import tokenize_with_spans
+from sct.limits import MAX_COORDINATE, MAX_RECORD_BYTES
 from sct.regions import Box, Region
+from sct.storage.reading import read_bytes, read_text
 
 
 def read_flickr30k_entities(
@@ -47,7 +49,9 @@ def read_flickr30k_entities(
             raise InputError(f"{folder} does not exist: expected the unpacked Flickr30k Entities in {root}")
     if min_iou is not None and not 0 < min_iou <= 1:
         raise InputError(f"got min_iou {min_iou}, expected more than 0 and at most 1")
-    reader = _Reader(root, detections, mode, min_iou, errors, SkipCounts() if skipped is None else skipped)
+    reader = _Reader(
+        root, detections, mode, min_iou, errors, SkipCounts() if skipped is None else skipped, ClippedBoxes()
+    )
     return _read_images(reader, read_karpathy(karpathy, errors=errors))
 
 
@@ -56,6 +60,7 @@ def _read_images(reader: "_Reader", images: Mapping[str, SplitImage]) -> Iterato
         image = reader.read_image(listed)
         if image is not None and image.captions:
             yield image
+    reader.clipped.warn(reader.root / "Annotations")
     published = {path.stem for path in (reader.root / "Sentences").glob("*.txt")}
     reader.skipped.images_outside_the_split += len(published - images.keys())
 
@@ -85,10 +90,11 @@ class EntityBoxes:
 
 def read_annotations(path: Path) -> EntityBoxes:
     """Read the boxes of an image. An object may belong to several chains, and a chain may have several objects."""
+    text = read_text(path, "the boxes of the sentences of the same name", max_bytes=MAX_RECORD_BYTES)
+    if "<!DOCTYPE" in text:  # entities could expand without bound
+        raise InputError("got a document type, expected the XML of Flickr30k Entities, which has none")
     try:
-        root = ElementTree.fromstring(path.read_bytes())
-    except FileNotFoundError as error:
-        raise InputError("does not exist: expected the boxes of the sentences of the same name") from error
+        root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         raise InputError(f"invalid XML on line {error.position[0]} ({error}): download the file again") from error
     boxes: dict[str, list[PixelBox]] = {}
@@ -105,9 +111,9 @@ def read_annotations(path: Path) -> EntityBoxes:
             for chain in chains:
                 boxes.setdefault(chain, []).append(box)
             continue
-        is_scene, is_nobox = _parse_flag(element, "scene"), _parse_flag(element, "nobox")
+        is_scene, is_nobox = _parse_flag(element, "scene"), _parse_flag(element, "nobndbox")
         if not is_scene and not is_nobox:
-            raise InputError(f"{what} has neither <bndbox> nor <scene> nor <nobox>")
+            raise InputError(f"{what} has neither <bndbox> nor <scene> nor <nobndbox>")
         scene.update(chains if is_scene else ())
         nobox.update(chains if is_nobox else ())
     size = root.find("size")
@@ -137,11 +143,14 @@ def _parse_side(size: ElementTree.Element, name: str) -> int:
 
 
 def _parse_int(parent: ElementTree.Element, name: str, what: str) -> int:
-    text = parent.findtext(name)
+    text = parent.findtext(name) or ""
     try:
-        return int(text or "")
+        value = int(text)
     except ValueError as error:
-        raise InputError(f"{what}: <{name}> is {text!r}: expected an integer") from error
+        raise InputError(f"{what}: <{name}> is {format_value(text)}: expected an integer") from error
+    if abs(value) > MAX_COORDINATE:
+        raise InputError(f"{what}: <{name}> is {format_value(value)}: expected at most {MAX_COORDINATE:,} pixels")
+    return value
 
 
 def _parse_flag(element: ElementTree.Element, name: str) -> bool:
@@ -214,13 +223,16 @@ class _Reader:
     min_iou: float | None
     errors: ReadErrors
     skipped: SkipCounts
+    clipped: ClippedBoxes
 
     def read_image(self, listed: SplitImage) -> AnnotatedImage | None:
         """Read an image; a bad sentence is reported and skipped, a bad file with its image."""
         sentences_file = self.root / "Sentences" / f"{listed.image_id}.txt"
         annotations_file = self.root / "Annotations" / f"{listed.image_id}.xml"
-        if not sentences_file.is_file():
-            self.errors.report(f"{sentences_file}", "does not exist: expected the sentences of an image of the split")
+        try:
+            sentences = read_bytes(sentences_file, "the sentences of an image of the split", max_bytes=MAX_RECORD_BYTES)
+        except InputError as error:
+            self.errors.report(f"{sentences_file}", str(error))
             return None
         try:
             annotated = read_annotations(annotations_file)
@@ -228,39 +240,42 @@ class _Reader:
         except InputError as error:
             self.errors.report(f"{annotations_file}", str(error))
             return None
-        captions = []
-        for segments in self._read_sentences(sentences_file):
+        captions = tuple(self._read_captions(sentences_file, sentences, annotated, grounding))
+        try:
+            return AnnotatedImage(
+                image_id=listed.image_id,
+                split=listed.split,
+                width=float(annotated.width),
+                height=float(annotated.height),
+                regions=grounding.regions,
+                captions=captions,
+                file=listed.file,
+            )
+        except InputError as error:
+            self.errors.report(f"{annotations_file}", str(error))
+            return None
+
+    def _read_captions(
+        self, path: Path, sentences: bytes, annotated: EntityBoxes, grounding: _Grounding
+    ) -> Iterator[Caption]:
+        for number, line in enumerate(sentences.rstrip().split(b"\n"), start=1):
+            try:
+                segments = parse_sentence(line.decode("utf-8").strip())
+                check_caption_length("".join(segment.text for segment in segments))
+                if not any(tokenize_with_spans(segment.text) for segment in segments):
+                    raise InputError("the sentence has no words")
+                caption = (_reference_caption if self.mode == "reference" else _paper_caption)(segments, grounding)
+            except UnicodeDecodeError as error:
+                self.errors.report(f"{path}, line {number}", f"byte {error.start + 1} is not UTF-8")
+                continue
+            except InputError as error:
+                self.errors.report(f"{path}, line {number}", str(error))
+                continue
             self._count_without_box(segments, annotated)
-            caption = (_reference_caption if self.mode == "reference" else _paper_caption)(segments, grounding)
             if self.mode == "reference" and not caption.chunks:
                 self.skipped.captions_without_region += 1
             else:
-                captions.append(caption)
-        return AnnotatedImage(
-            image_id=listed.image_id,
-            split=listed.split,
-            width=float(annotated.width),
-            height=float(annotated.height),
-            regions=grounding.regions,
-            captions=tuple(captions),
-            file=listed.file,
-        )
-
-    def _read_sentences(self, path: Path) -> Iterator[list[Segment]]:
-        for number, line in enumerate(path.read_bytes().rstrip().split(b"\n"), start=1):
-            location = f"{path}, line {number}"
-            try:
-                segments = parse_sentence(line.decode("utf-8").strip())
-            except UnicodeDecodeError as error:
-                self.errors.report(location, f"byte {error.start + 1} is not UTF-8")
-                continue
-            except InputError as error:
-                self.errors.report(location, str(error))
-                continue
-            if not any(tokenize_with_spans(segment.text) for segment in segments):
-                self.errors.report(location, "the sentence has no words")
-                continue
-            yield segments
+                yield caption
 
     def _ground(self, image_id: str, annotated: EntityBoxes) -> _Grounding:
         if self.detections is None:
@@ -286,7 +301,16 @@ class _Reader:
         indices_of_chain: dict[str, list[int]] = {}
         for chain, boxes in annotated.boxes.items():
             for pixels in boxes:
-                box = Box.from_inclusive_corners(pixels) if self.mode == "reference" else _clip_box(pixels, annotated)
+                box = (
+                    Box.from_inclusive_corners(pixels)
+                    if self.mode == "reference"
+                    # From inclusive pixels counted from 1 to corners within the image.
+                    else self.clipped.clip(
+                        Box.from_corners((pixels.x1 - 1, pixels.y1 - 1, pixels.x2, pixels.y2)),
+                        annotated.width,
+                        annotated.height,
+                    )
+                )
                 index = index_of_box.setdefault(box, len(index_of_box))
                 indices_of_chain.setdefault(chain, []).append(index)
         return _Grounding(
@@ -307,13 +331,6 @@ class _Reader:
                 self.skipped.mentions_of_a_scene += 1
             else:
                 self.skipped.mentions_without_box += 1
-
-
-def _clip_box(box: PixelBox, annotated: EntityBoxes) -> Box:
-    """Convert inclusive pixels counted from 1 to corners within the image."""
-    return Box.from_corners(
-        (max(box.x1 - 1, 0), max(box.y1 - 1, 0), min(box.x2, annotated.width), min(box.y2, annotated.height))
-    )
 
 
 def _paper_caption(segments: Sequence[Segment], grounding: _Grounding) -> Caption:
