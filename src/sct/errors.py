@@ -1,5 +1,6 @@
 """The error type of all input checks, and the form of values in its messages."""
 
+import re
 import reprlib
 
 
@@ -23,5 +24,18 @@ def format_value(value: object) -> str:
     return _REPR.repr(value)
 
 
+def escape_controls(text: object) -> str:
+    r"""Return names and captions of others as text that a terminal only shows, never obeys.
+
+    Characters are written as in JSON, so that JSON remains valid.
+
+    >>> escape_controls("a" + chr(27) + "[31m.jpg")
+    'a\\u001b[31m.jpg'
+    """
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
+
+
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 40
+# Control characters, line and paragraph separators, changes of the writing direction, and lone surrogates.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from sct._version import __version__
+from sct.cli.printing import print_error
 from sct.errors import InputError
+from sct.storage.atomic import DISK_FULL
 
 VERBS = (
     "caption",
@@ -79,16 +81,31 @@ def run(arguments: Sequence[str]) -> int:
         # more may be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (_CommandLineError, InputError, OSError) as error:
-        describe = getattr(error, "format_message", error.__str__)
-        return _fail(describe(), 2, debug=debug)
     except Exception as error:
-        return _fail(f"{type(error).__name__}: {error} (a bug in sct; --debug prints the traceback)", 1, debug=debug)
+        return _report(error, debug=debug)
     return 0
+
+
+def _report(error: Exception, *, debug: bool) -> int:
+    """Print an error and return the exit code: 2 for input and environment, 1 for a bug."""
+    code = 2
+    if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
+        message = f"the output cannot be written ({error.strerror or error}): expected room where stdout or --out goes"
+    elif isinstance(error, _CommandLineError | InputError | OSError):
+        message = getattr(error, "format_message", error.__str__)()
+    elif isinstance(error, ImportError) and error.name is not None and error.name.split(".")[0] != "sct":
+        where = f" from {error.path}" if error.path else ""
+        message = (
+            f"module {error.name} cannot be imported{where} ({error}): the Python in {sys.prefix} is incomplete, or "
+            "not all of it may be read: install it and sct again"
+        )
+    else:
+        message, code = f"{type(error).__name__}: {error} (a bug in sct; --debug prints the traceback)", 1
+    return _fail(message, code, debug=debug)
 
 
 def _fail(message: str, code: int, *, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    print(f"sct: {' '.join(message.split())}", file=sys.stderr)
+    print_error(message)
     return code

@@ -11,8 +11,9 @@ from rich.text import Text
 from sct.data.records import AnnotatedImage, Caption
 from sct.drawing.boxes import LabeledBox, draw_boxes, scale_box
 from sct.drawing.palette import CANVAS, PALETTE, PAPER, UNGROUNDED, Color
-from sct.drawing.terminal import escape_controls, format_chunk
+from sct.drawing.terminal import format_chunk
 from sct.drawing.text import Paragraph, TextSpan, draw_paragraphs
+from sct.errors import escape_controls
 from sct.language.tokenizer import tokenize_with_spans
 from sct.regions.images import load_image
 

@@ -1,23 +1,10 @@
 """Grounded captions as terminal text: noun chunks in brackets, in the colours of drawings."""
 
-import re
-
 from rich.text import Text
 
 from sct.captioner.grounded_caption import GroundedCaption, RegionOrder
 from sct.drawing.palette import Color, set_color
-
-# Control characters, line and paragraph separators, changes of the writing direction, and lone surrogates.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def escape_controls(text: object) -> str:
-    r"""Return names and captions of others as text that a terminal only shows, never obeys.
-
-    >>> escape_controls("a" + chr(27) + "[31m.jpg")
-    'a\\x1b[31m.jpg'
-    """
-    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], str(text))
+from sct.errors import escape_controls
 
 
 def format_caption(caption: GroundedCaption, *, numbered: bool = False) -> Text:

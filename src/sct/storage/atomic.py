@@ -1,5 +1,6 @@
 """Atomic writes and an advisory lock."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,9 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from sct.errors import InputError
+
+DISK_FULL = frozenset((errno.EDQUOT, errno.EFBIG, errno.ENOSPC))
+"""Errors of a write that do not name their file."""
 
 
 @contextmanager
@@ -22,8 +26,10 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
+            error.filename = str(path)
         raise
     part.replace(path)
     fsync_dir(path.parent)
