@@ -170,7 +170,10 @@ def test_bad_devices_and_precisions_are_refused(bundle, choices, message):
     ("call", "message"),
     [
         pytest.param(
-            "sct.CaptionOptions(max_length=5.5)", "max_length is 5.5, expected a whole number", id="half a word"
+            "sct.CaptionOptions(max_length=5.5)", "got max_length 5.5, expected an integer", id="half a word"
+        ),
+        pytest.param(
+            "sct.CaptionOptions(beam_size=10**12)", "got beam_size 1000000000000, expected an integer", id="huge beam"
         ),
         pytest.param(
             "sct.CaptionOptions(banned_words='man')", "banned_words is 'man', expected a tuple of words", id="one word"

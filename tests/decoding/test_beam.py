@@ -190,6 +190,8 @@ def test_nan_scores_are_rejected():
     [
         pytest.param({"max_length": 0}, "got max_length 0", id="no steps"),
         pytest.param({"beam_size": 0}, "got beam_size 0", id="no beam"),
+        pytest.param({"beam_size": 10**12}, "got beam_size 1000000000000, expected .* to 1,000", id="endless beam"),
+        pytest.param({"max_length": 10**9}, "got max_length 1000000000, expected .* to 1,000", id="endless caption"),
         pytest.param({"n_best": 6}, "got n_best 6 with beam_size 5", id="more than the beam holds"),
         pytest.param({"length_penalty": -1.0}, "got length_penalty -1", id="negative penalty"),
         pytest.param({"length_penalty": float("nan")}, "got length_penalty nan", id="NaN"),

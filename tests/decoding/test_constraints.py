@@ -70,7 +70,7 @@ def test_sets_are_skipped_without_cover():
 
 
 def test_cover_finds_the_best_covering_caption():
-    config = SearchConfig(max_length=4, beam_size=4000, n_best=1)
+    config = SearchConfig(max_length=4, beam_size=1000, n_best=1)
     model = random_model(3, examples=16, slots=3, words=5)
     found = beam(model, config, ConstraintConfig(cover=True).build(config, model.num_slots))
     for example in range(16):
@@ -151,7 +151,7 @@ def test_required_word_is_placed_before_the_last_chance_if_more_likely():
 
 
 def test_exhaustive_beam_finds_the_best_caption_with_required_words():
-    config = SearchConfig(max_length=4, beam_size=4000, n_best=1)
+    config = SearchConfig(max_length=4, beam_size=1000, n_best=1)
     model = random_model(6, examples=3, words=6)
     found = beam(model, config, ConstraintConfig(required_words=(4, 5)).build(config))
     for example in range(3):
@@ -241,6 +241,8 @@ def test_rejects_words_outside_the_vocabulary(search):
     [
         pytest.param({"min_length": -1}, "got min_length -1", id="negative length"),
         pytest.param({"no_repeat_ngram_size": -1}, "got no_repeat_ngram_size -1", id="negative n-gram"),
+        pytest.param({"no_repeat_ngram_size": 10**9}, "expected an integer from 0 to 1,000", id="endless n-gram"),
+        pytest.param({"banned_words": (4,) * 10_001}, "the number of banned_words 10001, expected", id="all words"),
         pytest.param({"banned_words": (-1,)}, "got word id -1", id="negative word"),
         pytest.param({"banned_words": (4,), "required_words": (4,)}, "both banned and required", id="conflict"),
         pytest.param({"banned_words": (EOS,)}, "got EOS .* in banned_words", id="no end"),

@@ -13,9 +13,12 @@ def test_defaults_are_the_papers():
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        pytest.param({"vocabulary_size": 0}, "got vocabulary_size 0, expected an integer above 0", id="no words"),
+        pytest.param({"vocabulary_size": 0}, "got vocabulary_size 0, expected an integer from 1", id="no words"),
         pytest.param({"vocabulary_size": 4}, "expected at least one word besides", id="special tokens only"),
+        pytest.param({"vocabulary_size": 10**9}, "expected an integer from 1 to 1,048,576", id="too many words"),
         pytest.param({"feature_size": -1}, "got feature_size -1", id="negative"),
+        pytest.param({"feature_size": 10**26}, "got feature_size an integer of 87 bits, expected", id="overflow"),
+        pytest.param({"hidden_size": 2**40}, "got hidden_size 1099511627776, expected .* to 65,536", id="memory"),
         pytest.param({"word_size": 0}, "got word_size 0", id="no embedding"),
         pytest.param({"hidden_size": 0}, "got hidden_size 0", id="no hidden units"),
         pytest.param({"attention_size": 0}, "got attention_size 0", id="no attention"),

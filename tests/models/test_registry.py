@@ -29,3 +29,8 @@ def test_rejects_unknown_variants_and_other_config_classes():
         InputError, match="got a CaptionerConfig for variant 'neural_baby_talk', expected a NeuralBabyTalkConfig"
     ):
         build_model(CaptionerConfig(vocabulary_size=9, variant="neural_baby_talk"))
+
+
+def test_a_model_that_fits_no_memory_is_refused_before_it_is_allocated():
+    with pytest.raises(InputError, match=r"would have [\d,]+ weights, expected at most 1,073,741,824: lower its sizes"):
+        build_model(CaptionerConfig(vocabulary_size=5, hidden_size=1 << 16))

@@ -9,6 +9,7 @@ from PIL import Image
 
 from sct.decoding.config import check_length_penalty
 from sct.errors import InputError
+from sct.limits import MAX_BEAM_SIZE, MAX_LENGTH, check_integer
 from sct.regions.images import LoadedImage
 from sct.regions.records import Control, Region
 
@@ -66,10 +67,15 @@ class CaptionOptions:
     """Use the beam search of the authors' released code, whatever the weights."""
 
     def __post_init__(self) -> None:
-        """Check types; the search checks combinations."""
-        for name in ("beam_size", "n_best", "max_length", "min_length", "no_repeat_ngram_size"):
-            if type(getattr(self, name)) is not int:
-                raise InputError(f"{name} is {getattr(self, name)!r}, expected a whole number")
+        """Check types and ranges; the search checks combinations."""
+        for name, minimum, maximum in (
+            ("beam_size", 1, MAX_BEAM_SIZE),
+            ("n_best", 1, MAX_BEAM_SIZE),
+            ("max_length", 1, MAX_LENGTH),
+            ("min_length", 0, MAX_LENGTH),
+            ("no_repeat_ngram_size", 0, MAX_LENGTH),
+        ):
+            check_integer(name, getattr(self, name), minimum, maximum)
         if self.length_penalty is not None:
             check_length_penalty(self.length_penalty)
         for name in ("banned_words", "required_words"):

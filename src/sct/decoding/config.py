@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sct.errors import InputError
+from sct.limits import MAX_BEAM_SIZE, MAX_LENGTH, check_integer
 
 MAX_LENGTH_PENALTY = 10.0
 """Lengths to much higher powers overflow in single precision."""
@@ -54,9 +55,9 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         """Check values and combinations."""
-        for name in ("max_length", "beam_size", "n_best"):
-            if getattr(self, name) < 1:
-                raise InputError(f"got {name} {getattr(self, name)}, expected at least 1")
+        check_integer("max_length", self.max_length, 1, MAX_LENGTH)
+        for name in ("beam_size", "n_best"):
+            check_integer(name, getattr(self, name), 1, MAX_BEAM_SIZE)
         if self.n_best > self.beam_size:
             raise InputError(
                 f"got n_best {self.n_best} with beam_size {self.beam_size}, expected at most the beam size: lower "

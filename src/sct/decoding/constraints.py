@@ -17,6 +17,7 @@ from sct.decoding.config import SearchConfig
 from sct.decoding.interface import STAY
 from sct.decoding.output import History
 from sct.errors import InputError
+from sct.limits import MAX_CONSTRAINT_WORDS, MAX_LENGTH, check_integer
 
 
 @runtime_checkable
@@ -227,8 +228,9 @@ class ConstraintConfig:
     def __post_init__(self) -> None:
         """Check for conflicts that do not depend on the search."""
         for name in ("min_length", "no_repeat_ngram_size"):
-            if getattr(self, name) < 0:
-                raise InputError(f"got {name} {getattr(self, name)}, expected 0 (off) or more")
+            check_integer(name, getattr(self, name), 0, MAX_LENGTH)
+        for name in ("banned_words", "required_words"):
+            check_integer(f"the number of {name}", len(getattr(self, name)), 0, MAX_CONSTRAINT_WORDS)
         for word in (*self.banned_words, *self.required_words):
             if word < 0:
                 raise InputError(f"got word id {word}, expected 0 or more")

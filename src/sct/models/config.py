@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sct.errors import InputError
+from sct.limits import MAX_LAYER_SIZE, MAX_VOCABULARY_SIZE, check_integer
 
 Variant = Literal[
     "show_control_tell",
@@ -50,10 +51,9 @@ class CaptionerConfig:
 
     def __post_init__(self) -> None:
         """Check sizes and combinations."""
-        for name in ("vocabulary_size", "feature_size", "word_size", "hidden_size", "attention_size"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"got {name} {value!r}, expected an integer above 0")
+        check_integer("vocabulary_size", self.vocabulary_size, 1, MAX_VOCABULARY_SIZE)
+        for name in ("feature_size", "word_size", "hidden_size", "attention_size"):
+            check_integer(name, getattr(self, name), 1, MAX_LAYER_SIZE)
         if self.vocabulary_size <= 4:
             raise InputError(
                 f"got vocabulary_size {self.vocabulary_size}, expected at least one word besides the 4 special tokens"

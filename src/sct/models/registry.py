@@ -12,6 +12,7 @@ from sct.models.config import CaptionerConfig
 from sct.models.interface import CaptionModel
 from sct.models.show_control_tell import build_show_control_tell
 from sct.storage.skip_init import SkipInit
+from sct.storage.state_dict import check_num_weights
 
 
 class ModelSpec(NamedTuple):
@@ -57,6 +58,11 @@ def model_spec(variant: str) -> ModelSpec:
 
 def build_model(config: CaptionerConfig) -> CaptionModel:
     """Model of a config, with freshly initialised weights."""
+    check_num_weights(state_dict_shapes(config).values(), "the model")
+    return _build(config)
+
+
+def _build(config: CaptionerConfig) -> CaptionModel:
     spec = model_spec(config.variant)
     if type(config) is not spec.config:
         raise InputError(
@@ -79,4 +85,4 @@ def build_from_state_dict(config: CaptionerConfig, weights: Mapping[str, Tensor]
 
 def _build_on_meta(config: CaptionerConfig) -> CaptionModel:
     with torch.device("meta"), SkipInit():
-        return build_model(config)
+        return _build(config)

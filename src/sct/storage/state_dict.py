@@ -1,11 +1,13 @@
 """Checks of loaded weights against the model that they are for."""
 
 from collections.abc import Iterable, Mapping
+from math import prod
 
 import torch
 from torch import Tensor
 
 from sct.errors import InputError
+from sct.limits import MAX_WEIGHTS
 
 _FLOAT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -33,6 +35,19 @@ def check_state_dict(weights: Mapping[str, object], expected: Mapping[str, tuple
             raise InputError(
                 f"{source}: weight {name} has values that are not finite: training diverged, use an earlier checkpoint"
             )
+
+
+def check_num_weights(shapes: Iterable[tuple[int, ...]], source: object) -> None:
+    """Raise if a network would have too many weights, before they are allocated.
+
+    >>> check_num_weights([(1 << 16, 1 << 16)], "the model")
+    Traceback (most recent call last):
+    ...
+    sct.errors.InputError: the model would have 4,294,967,296 weights, expected at most 1,073,741,824: lower its sizes
+    """
+    count = sum(map(prod, shapes))
+    if count > MAX_WEIGHTS:
+        raise InputError(f"{source} would have {count:,} weights, expected at most {MAX_WEIGHTS:,}: lower its sizes")
 
 
 def _is_finite(weight: Tensor) -> bool:

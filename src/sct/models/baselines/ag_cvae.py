@@ -5,6 +5,7 @@ vector is sampled from the posterior of a second LSTM that reads the reference c
 the prior's mean, latent n > 0 a sample from the prior.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sct.errors import InputError
 from sct.language.vocabulary import PAD
+from sct.limits import MAX_LAYER_SIZE, MAX_VOCABULARY_SIZE, check_integer
 from sct.models.baselines.base import DeferredLSTM, LatentCaptioner, LSTMLayer, LSTMState, StepHidden, zero_state
 from sct.models.baselines.fc_2k import SingleLSTMState
 from sct.models.baselines.region_classifier import RegionClassifier
@@ -32,6 +35,14 @@ class AGCVAEConfig(CaptionerConfig):
     """Size of the latent vector."""
     prior_scale: float = 0.1
     """Standard deviation of the prior in each dimension."""
+
+    def __post_init__(self) -> None:
+        """Check the sizes."""
+        CaptionerConfig.__post_init__(self)
+        check_integer("num_classes", self.num_classes, 1, MAX_VOCABULARY_SIZE)
+        check_integer("latent_size", self.latent_size, 1, MAX_LAYER_SIZE)
+        if not 0 < self.prior_scale < math.inf:
+            raise InputError(f"prior_scale is {self.prior_scale!r}: expected a number above 0, such as 0.1")
 
 
 class AGCVAE(LatentCaptioner):
