@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
 from sct.limits import MAX_BOX_OVERHANG, MAX_COORDINATE, MAX_RELATIVE_BOX_OVERHANG
 
 NO_CLASS = 65535
@@ -36,13 +36,15 @@ class Box(NamedTuple):
         sct.errors.InputError: box (200.0, 30.0, 20.0, 310.0) is inverted or empty: expected x1 < x2 and y1 < y2
         """
         if len(corners) != 4:
-            raise InputError(f"box {tuple(corners)} has {len(corners)} numbers: expected x1, y1, x2, y2")
+            raise InputError(f"box {format_value(tuple(corners))} has {len(corners)} numbers: expected x1, y1, x2, y2")
         try:
             if any(isinstance(value, str | bytes) for value in corners):
                 raise TypeError  # float() would read text
             box = cls(*(float(value) for value in corners))
         except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"box {tuple(corners)!r} is not made of numbers: expected x1, y1, x2, y2") from error
+            raise InputError(
+                f"box {format_value(tuple(corners))} is not made of numbers: expected x1, y1, x2, y2"
+            ) from error
         if not all(isfinite(value) for value in box):
             raise InputError(f"box {tuple(box)} is not finite: expected four numbers in pixels")
         if max(box) > MAX_COORDINATE or min(box) < -MAX_COORDINATE:

@@ -65,14 +65,20 @@ def read_text(path: Path, expected: str, *, max_bytes: int = MAX_TEXT_BYTES) -> 
 
 def read_lines(path: Path, expected: str) -> Iterator[Line]:
     """Iterate over the lines of a UTF-8 file, in bounded memory."""
+    for number, line in enumerate(read_byte_lines(path, expected), start=1):
+        text = _decode(line, f"{path}:{number}", expected)
+        yield Line(number, text.removesuffix("\n").removesuffix("\r"))
+
+
+def read_byte_lines(path: Path, expected: str) -> Iterator[bytes]:
+    """Iterate over the lines of a file as bytes with their line breaks; the caller decodes them."""
     with open_file(path, expected) as file:
         number = 0
         while line := file.readline(MAX_LINE_BYTES + 1):
             number += 1
             if len(line) > MAX_LINE_BYTES:
                 raise InputError(f"{path}:{number} has more than {MAX_LINE_BYTES:,} bytes: expected {expected}")
-            text = _decode(line, f"{path}:{number}", expected)
-            yield Line(number, text.removesuffix("\n").removesuffix("\r"))
+            yield line
 
 
 def parse_json(text: str | bytes, where: object) -> Any:

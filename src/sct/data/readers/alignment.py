@@ -4,8 +4,9 @@
 authors' substring replacement, including its defects (reference mode).
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from sct.language.reference_tokenizer import clean_caption
 from sct.language.tokenizer import Token
@@ -24,33 +25,31 @@ def find_phrases(text: str, words: Sequence[Token], phrases: Sequence[str]) -> l
     [range(0, 2), range(3, 5), range(6, 10), None]
     """
     spellings = [_alphanumeric(text[word.start : word.end]) for word in words]
+    joined = "".join(spellings)
+    offsets = list(accumulate(map(len, spellings), initial=0))
     is_free = [True] * len(words)
+
+    def first_span(target: str, begin: int) -> range | None:
+        """Return the first run of free words, from ``begin`` on, whose concatenation is ``target``."""
+        for start in range(begin, len(words)):
+            if spellings[start] and joined.startswith(target, offsets[start]):
+                end = offsets[start] + len(target)
+                stop = bisect_left(offsets, end)
+                if offsets[stop] == end and all(is_free[start:stop]):
+                    return range(start, stop)
+        return None
+
     spans: list[range | None] = []
     previous_end = 0
     for phrase in phrases:
         target = _alphanumeric(phrase)
-        span = _first_span(spellings, is_free, target, previous_end) or _first_span(spellings, is_free, target, 0)
+        span = (first_span(target, previous_end) or first_span(target, 0)) if target else None
         spans.append(span)
         if span is not None:
             previous_end = span.stop
             for index in span:
                 is_free[index] = False
     return spans
-
-
-def _first_span(spellings: Sequence[str], is_free: Sequence[bool], target: str, begin: int) -> range | None:
-    """Return the first run of free words, from ``begin`` on, whose concatenation is ``target``."""
-    for start in range(begin, len(spellings)):
-        spelled = ""
-        if not spellings[start]:
-            continue
-        for stop in range(start, len(spellings)):
-            spelled += spellings[stop]
-            if not is_free[stop] or not target.startswith(spelled):
-                break
-            if spelled == target:
-                return range(start, stop + 1)
-    return None
 
 
 def _alphanumeric(text: str) -> str:
