@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check clean
+.PHONY: demo test check lock licenses clean
 
 demo: $(STAMP)  ## caption three photographs under several controls and draw them; ground the tiny corpus
 	$(BIN)/python examples/demo.py --out build/demo
@@ -18,6 +18,20 @@ check: $(STAMP)  ## lint, types, and every example in a docstring
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --doctest-modules src -p no:cacheprovider
+
+# torch==...+cpu comes from PyTorch's CPU index or a folder with its wheels: UV_EXTRA_INDEX_URL or UV_FIND_LINKS names it.
+UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+COMPILE := uv pip compile pyproject.toml --constraint constraints.txt --generate-hashes --python-version 3.11 \
+	--python-platform x86_64-manylinux_2_28 --no-annotate --custom-compile-command 'make lock' --quiet
+lock: export UV_FIND_LINKS := $(UV_FIND_LINKS)
+lock:  ## the versions of constraints.txt with the hashes of their files, for Linux without CUDA
+	$(PYTHON) -m venv build/uv
+	build/uv/bin/pip install --quiet uv
+	build/uv/bin/$(COMPILE) --output-file requirements-cpu.lock
+	build/uv/bin/$(COMPILE) $(addprefix --extra ,prepare train serve hub dev) --output-file requirements-cpu-dev.lock
+
+licenses: $(STAMP)  ## docs/licenses.md: the licence of every run-time dependency
+	$(BIN)/python benchmarks/release/licenses.py docs/licenses.md
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
