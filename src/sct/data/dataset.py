@@ -1,20 +1,23 @@
 """Prepared dataset folders."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sct.data.records import AnnotatedImage
-from sct.data.table import Table, load_table, save_table
-from sct.errors import InputError
+from sct.data.table import Table
+from sct.data.table_file import load_table, save_table
+from sct.errors import InputError, format_value
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
-from sct.storage.artifacts import ArtifactFormat
+from sct.storage.artifacts import ArtifactFormat, sha256_file
 from sct.storage.atomic import atomic_write
+from sct.storage.reading import read_json, read_text
 
-DATASET_FORMAT = ArtifactFormat("sct dataset", "prepare the dataset again", version=2)
+DATASET_FORMAT = ArtifactFormat("sct dataset", "prepare the dataset again", version=3)
 MANIFEST, TABLE, VOCABULARY = "dataset.json", "captions.safetensors", "vocabulary.json"
 NOUNS, TAGS = "nouns.safetensors", "tags.txt"
 FILES = frozenset({MANIFEST, TABLE, VOCABULARY, NOUNS, TAGS})
@@ -36,6 +39,17 @@ class Manifest:
     """Number of inputs left out, by reason."""
 
 
+_MANIFEST_TYPES = {
+    "source": str,
+    "mode": str,
+    "settings": dict,
+    "image_folder": str | None,
+    "num_images": int,
+    "num_captions": int,
+    "skipped": dict,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A dataset folder, with its table in memory (70 MB for COCO)."""
@@ -47,26 +61,40 @@ class Dataset:
     nouns: NounTable | None
     tags: str | None
     """Most frequent part-of-speech tag of each word of the vocabulary (``sct.language.pos_tags.TAGS``)."""
-    _rows: dict[str, int] = field(repr=False)
+    _rows: dict[str, int] = field(repr=False, default_factory=dict)
+    """Row of each image, filled at the first lookup."""
 
     @classmethod
     def open(cls, folder: Path) -> "Dataset":
         """Read a folder written by ``write_dataset``."""
-        manifest = read_manifest(folder)
+        content = _read_manifest(folder)
+        manifest = _parse_manifest(content, folder / MANIFEST)
+        # In a thread: the checksums of a large dataset take as long as the rest.
+        with ThreadPoolExecutor(1) as pool:
+            checksums = pool.submit(_check_files, folder, content.get("files"))
+            try:
+                return cls._load(folder, manifest, content["files"])
+            finally:
+                checksums.result()  # if both fail, a wrong checksum explains more
+
+    @classmethod
+    def _load(cls, folder: Path, manifest: Manifest, files: Iterable[str]) -> "Dataset":
         table = load_table(folder / TABLE)
-        if len(table.image_ids) != manifest.num_images:
+        counts = (len(table.image_ids), len(table.columns["auto_grounded"]))
+        if counts != (manifest.num_images, manifest.num_captions):
             raise DATASET_FORMAT.damaged(
-                folder / TABLE, f"it has {len(table.image_ids)} images, {MANIFEST} says {manifest.num_images}"
+                folder / TABLE,
+                f"it has {counts[0]} images and {counts[1]} captions, {MANIFEST} says {manifest.num_images} and "
+                f"{manifest.num_captions}",
             )
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         if vocabulary.words != table.words:
             raise DATASET_FORMAT.damaged(folder / VOCABULARY, "it belongs to another dataset")
-        nouns = NounTable.load(folder / NOUNS) if (folder / NOUNS).exists() else None
-        tags = (folder / TAGS).read_text("utf-8") if (folder / TAGS).exists() else None
+        nouns = NounTable.load(folder / NOUNS) if NOUNS in files else None
+        tags = read_text(folder / TAGS, "tags of words") if TAGS in files else None
         if tags is not None and len(tags) != len(vocabulary):
             raise DATASET_FORMAT.damaged(folder / TAGS, f"it has {len(tags)} tags for {len(vocabulary)} words")
-        rows = {image_id: row for row, image_id in enumerate(table.image_ids)}
-        return cls(manifest, table, vocabulary, nouns, tags, rows)
+        return cls(manifest, table, vocabulary, nouns, tags)
 
     def __len__(self) -> int:
         """Number of images."""
@@ -74,6 +102,8 @@ class Dataset:
 
     def __getitem__(self, image_id: str) -> AnnotatedImage:
         """Return an image by its id; the suffix of a file name may be omitted if that is unambiguous."""
+        if not self._rows:
+            self._rows.update({image_id: row for row, image_id in enumerate(self.table.image_ids)})
         row = self._rows.get(image_id)
         if row is None:
             candidates = [name for name in self._rows if Path(name).stem == image_id]
@@ -98,30 +128,45 @@ class Dataset:
         return path if path is not None and path.is_file() else None
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Read and check the manifest of a dataset folder."""
+def _read_manifest(folder: Path) -> dict[str, Any]:
     content, path = check_is_dataset(folder), folder / MANIFEST
     DATASET_FORMAT.check_header(content, path)
+    files = content.get("files")
+    if not isinstance(files, dict) or not {TABLE, VOCABULARY} <= files.keys() <= FILES - {MANIFEST}:
+        raise DATASET_FORMAT.damaged(path, f"got files {format_value(files)}")
+    return content
+
+
+def _parse_manifest(content: Mapping[str, Any], path: Path) -> Manifest:
+    values = {name: value for name, value in content.items() if name not in (*DATASET_FORMAT.header(), "files")}
+    for name, value in values.items():
+        expected = _MANIFEST_TYPES.get(name)
+        if expected is None or not isinstance(value, expected) or isinstance(value, bool):
+            raise DATASET_FORMAT.damaged(path, f"got {name[:40]} = {format_value(value)}")
+    if not all(type(count) is int for count in values.get("skipped", {}).values()):
+        raise DATASET_FORMAT.damaged(path, f"got skipped = {format_value(values['skipped'])}")
     try:
-        return Manifest(**{name: value for name, value in content.items() if name not in DATASET_FORMAT.header()})
-    except TypeError as error:
+        return Manifest(**values)
+    except TypeError as error:  # a missing key
         raise DATASET_FORMAT.damaged(path, error) from error
+
+
+def _check_files(folder: Path, files: Mapping[str, object]) -> None:
+    for name, sha256 in files.items():
+        DATASET_FORMAT.check_file(folder / name, sha256)
 
 
 def check_is_dataset(folder: Path) -> dict[str, Any]:
     """Raise unless a folder has the manifest of a dataset, of whatever version; returns its content."""
-    path = folder / MANIFEST
+    path, expected = folder / MANIFEST, "a folder written by sct prepare SOURCE FOLDER"
+    if not folder.is_dir():
+        raise InputError(f"{folder} {'is a file' if folder.exists() else 'does not exist'}: expected {expected}")
+    if not path.exists():
+        raise InputError(f"{folder} has no complete dataset (no {MANIFEST}): expected {expected}")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        expected = "expected a folder written by sct prepare SOURCE FOLDER"
-        if not folder.exists():
-            raise InputError(f"{folder} does not exist: {expected}") from None
-        if not folder.is_dir():
-            raise InputError(f"{folder} is a file: {expected}") from None
-        raise InputError(f"{folder} has no complete dataset (no {MANIFEST}): {expected}") from None
-    except ValueError as error:
-        raise DATASET_FORMAT.damaged(path, error) from error
+        content = read_json(path, "the manifest of a dataset")
+    except InputError as error:
+        raise InputError(f"{error}: {DATASET_FORMAT.remedy}") from error
     if not isinstance(content, dict):
         raise DATASET_FORMAT.damaged(path, f"it holds a {type(content).__name__}")
     DATASET_FORMAT.check_name(content, path)
@@ -146,7 +191,9 @@ def write_dataset(
     if nouns is not None:
         nouns.save(folder / NOUNS)
     if tags is not None:
-        (folder / TAGS).write_text(tags, "utf-8")
+        with atomic_write(folder / TAGS) as file:
+            file.write(tags.encode("utf-8"))
     with atomic_write(folder / MANIFEST) as file:
-        content = {**DATASET_FORMAT.header(), **asdict(manifest)}
+        files = {name: sha256_file(folder / name) for name in sorted(FILES - {MANIFEST}) if (folder / name).exists()}
+        content = {**DATASET_FORMAT.header(), **asdict(manifest), "files": files}
         file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))

@@ -18,7 +18,8 @@ from sct.data.grounding.grounder import GrounderConfig
 from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.shards import IMAGES_PER_SHARD, build_shards
 from sct.data.sources import Source, SourceOptions, open_source
-from sct.data.table import load_table, merge_tables
+from sct.data.table import merge_tables
+from sct.data.table_file import load_table
 from sct.errors import InputError
 from sct.language.word_vectors import load_vectors
 from sct.regions.hdf5 import convert_hdf5, read_class_names

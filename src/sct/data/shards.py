@@ -13,7 +13,8 @@ from pathlib import Path
 
 from sct.data.grounding.grounder import Grounder, GrounderConfig
 from sct.data.records import AnnotatedImage
-from sct.data.table import build_table, save_table
+from sct.data.table import build_table
+from sct.data.table_file import save_table
 from sct.errors import InputError
 
 IMAGES_PER_SHARD = 2000

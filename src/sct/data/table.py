@@ -7,7 +7,6 @@ Lists of different lengths are concatenated and indexed by offsets: the words of
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Shaped
@@ -17,22 +16,20 @@ from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
 from sct.regions import Box, Region
 from sct.regions.records import NO_CLASS
-from sct.storage.artifacts import ArtifactFormat
-
-TABLE_FORMAT = ArtifactFormat("sct caption table", "prepare the dataset again")
 
 TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
 NO_CHUNK = np.iinfo(np.uint8).max
 """Chunk index of words outside chunks."""
 
-_OFFSETS = (
-    "region_offsets",  # per image
-    "caption_offsets",  # per image
-    "word_offsets",  # per caption
-    "chunk_offsets",  # per caption
-    "member_offsets",  # per chunk: the members of its region set
-    "text_offsets",  # per caption, in bytes
-)
+OFFSETS = {
+    "region_offsets": ("images", "regions"),
+    "caption_offsets": ("images", "captions"),
+    "word_offsets": ("captions", "words"),
+    "chunk_offsets": ("captions", "chunks"),
+    "member_offsets": ("chunks", "members"),
+    "text_offsets": ("captions", "text_bytes"),
+}
+"""Columns of offsets: what has a slice, and of what. Members are the regions of a chunk's region set."""
 _SCALARS: dict[str, type[np.generic]] = {
     "image_split": np.uint8,
     "region_class": np.uint16,
@@ -43,8 +40,7 @@ _SCALARS: dict[str, type[np.generic]] = {
     "chunk_class": np.uint16,
     "member_region": np.uint16,  # index within the image
 }
-_OTHERS = ("text_bytes", "region_box", "image_size")
-_STRINGS = ("words", "classes", "splits", "image_ids", "image_files")
+STRINGS = ("words", "classes", "splits", "image_ids", "image_files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +109,7 @@ def build_table(images: Sequence[AnnotatedImage]) -> Table:
     words, classes, splits = _StringIndex(), _StringIndex(), _StringIndex()
     flat: dict[str, list[float]] = {name: [] for name in _SCALARS}
     text_bytes = bytearray()
-    lengths: dict[str, list[int]] = {name: [] for name in _OFFSETS}
+    lengths: dict[str, list[int]] = {name: [] for name in OFFSETS}
     boxes: list[Box] = []
     for image in images:
         flat["image_split"].append(splits.id(image.split))
@@ -144,7 +140,7 @@ def build_table(images: Sequence[AnnotatedImage]) -> Table:
                 flat["member_region"] += chunk.regions
                 lengths["member_offsets"].append(len(chunk.regions))
     columns = {name: np.array(flat[name], dtype) for name, dtype in _SCALARS.items()}
-    columns |= {name: _offsets(np.array(lengths[name], np.int64)) for name in _OFFSETS}
+    columns |= {name: _offsets(np.array(lengths[name], np.int64)) for name in OFFSETS}
     columns["text_bytes"] = np.frombuffer(bytes(text_bytes), np.uint8)
     columns["region_box"] = np.array(boxes, np.float32).reshape(-1, 4)
     columns["image_size"] = np.array([(image.width, image.height) for image in images], np.float32).reshape(-1, 2)
@@ -185,7 +181,7 @@ def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("t
         )
     columns = {
         name: _offsets(np.concatenate([np.diff(shard[name]) for shard in remapped]))
-        if name in _OFFSETS
+        if name in OFFSETS
         else np.concatenate([shard[name] for shard in remapped])
         for name in remapped[0]
     }
@@ -196,28 +192,6 @@ def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("t
         raise InputError(f"image {repeated[0]!r} is in the source {image_ids.count(repeated[0])} times: expected once")
     image_files = tuple(file for shard in shards for file in shard.image_files)
     return Table(columns, vocabulary.words, classes, splits, image_ids, image_files), vocabulary
-
-
-def save_table(table: Table, path: Path) -> None:
-    """Write a table atomically as a safetensors file."""
-    strings = {name: "\n".join(getattr(table, name)) for name in _STRINGS}
-    blobs = {f"strings.{name}": np.frombuffer(text.encode("utf-8"), np.uint8) for name, text in strings.items()}
-    TABLE_FORMAT.save_tensors(path, {**table.columns, **blobs})
-
-
-def load_table(path: Path) -> Table:
-    """Read a file written by ``save_table``."""
-    columns = TABLE_FORMAT.load_tensors(path).tensors
-    missing = {*_SCALARS, *_OFFSETS, *_OTHERS, *(f"strings.{name}" for name in _STRINGS)} - columns.keys()
-    if missing:
-        raise TABLE_FORMAT.damaged(path, f"it has no {min(missing)}")
-
-    def strings(name: str) -> tuple[str, ...]:
-        text = columns.pop(f"strings.{name}").tobytes().decode("utf-8")
-        return tuple(text.split("\n")) if text else ()
-
-    words, classes, splits, image_ids, image_files = map(strings, _STRINGS)
-    return Table(columns, words, classes, splits, image_ids, image_files or ("",) * len(image_ids))
 
 
 class _StringIndex:
@@ -240,7 +214,10 @@ def _split_order(name: str) -> tuple[bool, bool, str]:
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32)
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    if offsets[-1] > np.iinfo(np.uint32).max:
+        raise InputError(f"got {offsets[-1]:,} words, regions or bytes of text, expected fewer than {1 << 32:,}")
+    return offsets.astype(np.uint32)
 
 
 def _narrow(column: np.ndarray) -> np.ndarray:
