@@ -44,6 +44,8 @@ MAX_VOCABULARY_SIZE = 1 << 20
 """Words of a captioner, and classes of an object detector."""
 MAX_CHECKPOINT_BYTES = 16 << 30
 """Size of a PyTorch checkpoint, and of the tensors in it."""
+MAX_PICKLE_BYTES = 16 << 20
+"""Size of the pickle in a PyTorch checkpoint, without its tensors."""
 MAX_IMAGE_SIDE = 2048
 """Side in pixels of the square that a vision encoder resizes images to."""
 MAX_PATCH_GRID = 128
@@ -64,10 +66,32 @@ MAX_EPOCHS = 1_000_000
 """Epochs of a training run."""
 MAX_ITERATIONS = 10_000
 """Iterations of the Sinkhorn operator."""
+MAX_THREADS = 1024
+"""CPU threads of a command."""
 MAX_DEVICES = 64
 """Training processes on one machine."""
 MAX_NODES = 4096
 """Machines of a training run."""
+MAX_HTTP_REGION_SETS = 10
+"""Region sets of a request to ``sct serve``."""
+MAX_HTTP_BOXES = 10
+"""Boxes of a region set in a request."""
+MAX_HTTP_BEAM_SIZE = 10
+"""Beam size of a request, and captions in its response."""
+MAX_HTTP_LENGTH = 40
+"""Words of a caption, EOS included, and the n-gram size of a request."""
+MAX_HTTP_ALTERNATIVES = 20
+"""Alternative captions in a response."""
+MAX_HTTP_DETECTED_REGIONS = 100
+"""Detected regions in a response."""
+MAX_HTTP_PREDICTIONS = 1000
+"""Captions of a request for scores."""
+MAX_HTTP_REFERENCES = 20
+"""References of a caption in a request for scores."""
+MAX_HTTP_CAPTION_CHARACTERS = 500
+"""Characters of a caption or a reference in a request for scores."""
+MAX_HTTP_CLASS_CHARACTERS = 100
+"""Characters of a class name in a request."""
 
 
 def check_integer(name: str, value: object, minimum: int, maximum: int) -> None:
