@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -324,6 +325,11 @@ def test_an_image_of_unknown_size_extends_to_its_outermost_regions(read):
         pytest.param({}, "image 42: not in the file of image sizes", id="missing"),
         pytest.param({"42": [640]}, r"image 42: got size \[640\], expected", id="one number"),
         pytest.param({"42": [0, 3]}, r"image 42: got size \[0, 3\], expected", id="no width"),
+        pytest.param({"42": [True, True]}, r"image 42: got size \[True, True\], expected", id="booleans"),
+        pytest.param({"42": [1e308, 3]}, "of 1 to 16,777,216 pixels", id="a huge width"),
+        pytest.param({"42": [10**400, 3]}, "of 1 to 16,777,216 pixels", id="a width beyond a float"),
+        pytest.param({"42": [math.nan, 3]}, "of 1 to 16,777,216 pixels", id="not a number"),
+        pytest.param({"42": [7, 9]}, r"image 42: box .* leaves the image", id="of another image"),
     ],
 )
 def test_a_bad_size_is_an_error(read, sizes, reason):
@@ -343,6 +349,7 @@ GOOD_CHUNKS = [["a beach", "beach"]]
         pytest.param([["a dog"]], r"got chunk \['a dog'\], expected", id="no class"),
         pytest.param([["a dog", None]], r"got chunk \['a dog', None\], expected", id="class is null"),
         pytest.param([["a dog", "unicorn"]], "class 'unicorn' has no detection", id="class not detected"),
+        pytest.param([["a dog", "dog"]] * 255, "the caption has 255 chunks: expected at most 254", id="many chunks"),
     ],
 )
 def test_a_bad_caption_of_the_training_file_is_an_error_or_skipped(read, value, reason, mode):
@@ -353,6 +360,23 @@ def test_a_bad_caption_of_the_training_file_is_an_error_or_skipped(read, value, 
     (image,) = read(annotations, captions, mode=mode, errors=errors)
     assert [caption.text for caption in image.captions] == [GOOD]
     assert len(errors.messages) == 1
+
+
+@pytest.mark.parametrize("mode", ["paper", "reference"])
+def test_a_long_caption_is_an_error(read, mode):
+    text = "a dog " * 2000
+    with pytest.raises(InputError, match="caption of 12,000 characters, expected at most"):
+        read({"42": {text: [["a dog", "dog"]]}}, {"42": [text]}, mode=mode)
+
+
+def test_boxes_slightly_outside_are_clipped_with_one_warning_in_paper_mode(read, caplog):
+    annotations, captions = {"42": {"a dog": [["a dog", "dog"]]}}, {"42": ["a dog"]}
+    (image,) = read(annotations, captions, sizes={"42": [15, 18]})
+    assert image.regions[-1].box[2:] == (15, 18)
+    (message,) = caplog.messages
+    assert message.endswith("coco_entities.json: clipped 7 boxes that leave their image by a few pixels")
+    (image,) = read(annotations, captions, sizes={"42": [15, 18]}, mode="reference")
+    assert image.regions[-1].box[2:] == (16, 20)
 
 
 def test_a_caption_without_words_is_an_error(read):
@@ -376,6 +400,8 @@ def test_a_caption_without_words_is_an_error(read):
         pytest.param({"detections": {"dog": [[-1, [0, 0, 1, 1]]]}}, "got detection .*, expected", id="negative index"),
         pytest.param({"detections": {"dog": [[1, [5, 0, 3, 4]]]}}, "box .* is inverted", id="inverted box"),
         pytest.param({"detections": {"dog": [[1, [0, 0, "x", 4]]]}}, "got detection .*, expected", id="box of text"),
+        pytest.param({"detections": {"dog": [[1, [0, 0, True, 4]]]}}, "got detection .*, expected", id="box of true"),
+        pytest.param({"detections": {"dog": [[1, [0, 0, 1e30, 4]]]}}, "box .* is too large", id="huge box"),
         pytest.param({"detections": {}}, "class 'woman' has no detection under", id="no detections"),
         pytest.param({"split": "dev"}, "got split 'dev'", id="unknown split"),
         pytest.param({"split": ...}, "the caption has no 'split'", id="no split"),
@@ -472,9 +498,11 @@ def test_an_image_missing_from_another_file_is_an_error_or_skipped(read, image_i
     ("content", "reason"),
     [
         pytest.param(None, "does not exist", id="missing"),
-        pytest.param(b'{"42": ', "line 1: invalid JSON", id="truncated"),
-        pytest.param(b'"\xe9"', "byte 1 is not UTF-8", id="not UTF-8"),
+        pytest.param(b'{"42": ', "is not valid JSON .*line 1", id="truncated"),
+        pytest.param(b'"\xe9"', "is not UTF-8 .* at byte 1", id="not UTF-8"),
         pytest.param(b"[]", "is a list", id="not an object"),
+        pytest.param(b"[" * 100_000, "is nested too deeply", id="deep"),
+        pytest.param(b"9" * 5000, "is not valid JSON", id="5,000 digits"),
     ],
 )
 def test_an_unreadable_file_is_never_skipped(tmp_path, content, reason, skip):

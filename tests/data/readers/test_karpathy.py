@@ -1,4 +1,5 @@
 import json
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -77,6 +78,9 @@ def test_captions_are_as_write_split(tmp_path):
         pytest.param(without(coco_entry(), "filename"), "no 'filename'", id="no file name"),
         pytest.param({**coco_entry(), "sentences": "none"}, "'sentences' is a str", id="sentences are not a list"),
         pytest.param({**coco_entry(), "sentences": [{}]}, "a sentence has no 'raw'", id="no text"),
+        pytest.param({**coco_entry(), "cocoid": "../7"}, "'cocoid' is '../7': expected an integer", id="a path as id"),
+        pytest.param({**coco_entry(), "cocoid": True}, "'cocoid' is True: expected an integer", id="a boolean id"),
+        pytest.param({**coco_entry(), "split": ["train"]}, "got split", id="a split that is a list"),
         pytest.param(coco_entry(7), "image 7 is listed twice", id="listed twice"),
     ],
 )
@@ -92,10 +96,11 @@ def test_a_bad_image_is_an_error_or_skipped(tmp_path, bad, reason):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        pytest.param(b"", "line 1: invalid JSON", id="empty"),
-        pytest.param(b'{"images":\n [', "line 2: invalid JSON", id="truncated"),
-        pytest.param(b"\xff\xfe", "byte 0 is not UTF-8", id="not UTF-8"),
+        pytest.param(b"", "is not valid JSON .*line 1", id="empty"),
+        pytest.param(b'{"images":\n [', "is not valid JSON .*line 2", id="truncated"),
+        pytest.param(b"\xff\xfe", "is not UTF-8 .* at byte 0", id="not UTF-8"),
         pytest.param(b"[]", "is a list: expected an object", id="not an object"),
+        pytest.param(b'{"images":' + b"[" * 100_000, "is nested too deeply", id="deep"),
         pytest.param(b"{}", "has no 'images'", id="no images"),
         pytest.param(b'{"images": 3}', "is a int: expected a list", id="images are not a list"),
     ],
@@ -111,6 +116,18 @@ def test_an_unreadable_file_is_never_skipped(tmp_path, content, reason, skip):
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"gone\.json does not exist"):
         read_karpathy(tmp_path / "gone.json", errors=ReadErrors())
+
+
+def npy(array):
+    file = BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("dtype", ["<i8", "<i4", ">i8", "<u2"])
+def test_caption_ids_of_any_integer_type(folder, dtype):
+    (folder / "coco_test_ids.npy").write_bytes(npy(np.array([41, 40], dtype)))
+    assert read_karpathy(folder, errors=ReadErrors())["4"].captions == ("Caption 1 of 4.", "Caption 0 of 4.")
 
 
 @pytest.fixture
@@ -170,6 +187,14 @@ def test_a_caption_of_an_unlisted_image_is_an_error(folder):
         pytest.param("coco_dev_ids.npy", None, "does not exist", id="ids missing"),
         pytest.param("coco_dev_ids.npy", b"text", "is not a NumPy file", id="ids invalid"),
         pytest.param("coco_dev_ids.npy", b"", "is not a NumPy file", id="ids empty"),
+        pytest.param("coco_dev_ids.npy", npy(np.array([1.5])), "is not a NumPy file of integers", id="fractional ids"),
+        pytest.param("coco_dev_ids.npy", npy(np.array([1j])), "is not a NumPy file of integers", id="complex ids"),
+        pytest.param("coco_dev_ids.npy", npy(np.array(["1"])), "is not a NumPy file of integers", id="ids of text"),
+        pytest.param("coco_dev_ids.npy", npy(np.arange(9))[:-1], "is damaged", id="ids cut off"),
+        pytest.param(
+            "coco_dev_ids.npy", npy(np.arange(9)).replace(b"(9,)", b"(1099511627776,)"), "is damaged", id="8 TiB of ids"
+        ),
+        pytest.param("captions_val2014.json", b"[" * 100_000, "is nested too deeply", id="deep captions"),
         pytest.param("captions_val2014.json", None, "does not exist", id="captions missing"),
         pytest.param("captions_val2014.json", b"{}", "is not a COCO caption file", id="not captions"),
         pytest.param(
@@ -177,6 +202,12 @@ def test_a_caption_of_an_unlisted_image_is_an_error(folder):
             b'{"images": [], "annotations": [{"id": "x", "image_id": 1, "caption": ""}]}',
             "is not a COCO caption file",
             id="an id that is not a number",
+        ),
+        pytest.param(
+            "captions_val2014.json",
+            b'{"annotations": [], "images": [{"id": 1, "file_name": "a", "width": 1e400, "height": 9}]}',
+            "is not a COCO caption file: got size",
+            id="an infinite width",
         ),
     ],
 )

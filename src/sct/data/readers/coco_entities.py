@@ -1,21 +1,22 @@
 """Reader of COCO Entities: COCO captions with noun chunks that the authors associated with detections by class."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sct.data.readers.alignment import count_runs, find_phrases, label_by_substring, labels_of_words
 from sct.data.readers.coco_entities_json import UNASSOCIATED, CaptionEntry, ListedDetection, parse_caption
 from sct.data.readers.detections import MAX_REFERENCE_DETECTIONS, DetectionSource, get_detections
-from sct.data.readers.errors import ReadErrors, SkipCounts
-from sct.data.readers.json_checks import as_object, load_json
+from sct.data.readers.errors import ClippedBoxes, ReadErrors, SkipCounts
+from sct.data.readers.json_checks import as_object
 from sct.data.readers.karpathy import Size, SplitImage, read_karpathy
-from sct.data.records import AnnotatedImage, Caption, Chunk, ReaderMode
-from sct.errors import InputError
+from sct.data.records import AnnotatedImage, Caption, Chunk, ReaderMode, check_caption_length
+from sct.errors import InputError, format_value
 from sct.language.reference_tokenizer import caption_key, clean_caption
 from sct.language.tokenizer import tokenize_with_spans
 from sct.regions import Region
+from sct.storage.reading import read_json
 
 
 def read_coco_entities(
@@ -42,7 +43,7 @@ def read_coco_entities(
     ``sizes`` is the authors' ``coco_img_shapes.json`` (image id -> [width, height]). An image of unknown size extends
     to its outermost regions.
     """
-    entries = as_object(load_json(annotations), f"{annotations}")
+    entries = as_object(read_json(annotations, "an annotation file of COCO Entities"), f"{annotations}")
     _check_inputs(annotations, entries, karpathy, detections)
     reader = _Reader(
         images=None if karpathy is None else read_karpathy(karpathy, errors=errors),
@@ -51,6 +52,7 @@ def read_coco_entities(
         mode=mode,
         errors=errors,
         skipped=SkipCounts() if skipped is None else skipped,
+        clipped=ClippedBoxes(),
     )
     return _read_images(annotations, entries, reader)
 
@@ -69,9 +71,10 @@ def _check_inputs(
 
 def _read_images(annotations: Path, entries: Mapping[str, Any], reader: "_Reader") -> Iterator[AnnotatedImage]:
     for image_id, captions in entries.items():
-        image = reader.read_image(image_id, captions, f"{annotations}, image {image_id}")
+        image = reader.read_image(image_id, captions, f"{annotations}, image {image_id[:100]}")
         if image is not None and image.captions:
             yield image
+    reader.clipped.warn(annotations)
     if reader.images is not None:
         reader.skipped.images_without_annotation += len(reader.images.keys() - entries.keys())
 
@@ -99,11 +102,11 @@ class _ImageRegions:
         if entry.release is None:
             indices = [index for index, region in enumerate(self.regions) if region.class_name == class_name]
             if not indices:
-                raise InputError(f"class {class_name!r} has no detection: {_WRONG_DETECTIONS}")
+                raise InputError(f"class {format_value(class_name)} has no detection: {_WRONG_DETECTIONS}")
         else:
             listed = entry.release.detections.get(class_name, ())
             if not listed:
-                raise InputError(f"class {class_name!r} has no detection under 'detections'")
+                raise InputError(f"class {format_value(class_name)} has no detection under 'detections'")
             indices = [self._region_index(detection, class_name) for detection in listed]
         return Chunk(class_name, tuple(indices[: self.max_regions]))
 
@@ -133,6 +136,7 @@ class _Reader:
     mode: ReaderMode
     errors: ReadErrors
     skipped: SkipCounts
+    clipped: ClippedBoxes
 
     def read_image(self, image_id: str, captions: object, location: str) -> AnnotatedImage | None:
         """Build an image; bad captions or a bad image are reported and skipped."""
@@ -148,6 +152,8 @@ class _Reader:
         try:
             regions = self._regions(image_id, entries)
             size = self._size(image_id, listed, regions.regions)
+            if self.mode == "paper":
+                regions = replace(regions, regions=tuple(self._clip(region, size) for region in regions.regions))
             split = _common_split(entries) if listed is None else listed.split
         except InputError as error:
             self.errors.report(location, str(error))
@@ -157,15 +163,24 @@ class _Reader:
             if listed is None
             else self._match(entries, listed)
         )
-        return AnnotatedImage(
-            image_id=image_id,
-            split=split,
-            width=size.width,
-            height=size.height,
-            regions=regions.regions,
-            captions=tuple(self._captions(annotated, regions, location)),
-            file=None if listed is None else listed.file,
-        )
+        captions = tuple(self._captions(annotated, regions, location))
+        try:
+            return AnnotatedImage(
+                image_id=image_id,
+                split=split,
+                width=size.width,
+                height=size.height,
+                regions=regions.regions,
+                captions=captions,
+                file=None if listed is None else listed.file,
+            )
+        except InputError as error:
+            self.errors.report(location, str(error))
+            return None
+
+    def _clip(self, region: Region, size: Size) -> Region:
+        box = self.clipped.clip(region.box, size.width, size.height)
+        return region if box is region.box else replace(region, box=box)
 
     def _listed(self, image_id: str) -> SplitImage | None:
         if self.images is None:
@@ -180,7 +195,7 @@ class _Reader:
             try:
                 entries.append(parse_caption(key, value))
             except InputError as error:
-                self.errors.report(f"{location}, caption {key!r}", str(error))
+                self.errors.report(f"{location}, caption {key[:100]!r}", str(error))
         if not captions:
             self.errors.report(location, "the image has no captions")
         return entries
@@ -191,9 +206,10 @@ class _Reader:
         ground = self._reference_caption if self.mode == "reference" else self._paper_caption
         for caption in annotated:
             try:
+                check_caption_length(caption.text)
                 grounded = ground(caption, regions)
             except InputError as error:
-                self.errors.report(f"{location}, caption {caption.entry.key!r}", str(error))
+                self.errors.report(f"{location}, caption {caption.entry.key[:100]!r}", str(error))
             else:
                 if grounded is not None:
                     yield grounded
@@ -291,10 +307,9 @@ def _common_split(entries: Sequence[CaptionEntry]) -> str:
 
 def _read_sizes(path: Path) -> dict[str, Size]:
     sizes = {}
-    for image_id, size in as_object(load_json(path), f"{path}").items():
-        match size:
-            case [int() | float() as width, int() | float() as height] if width > 0 and height > 0:
-                sizes[image_id] = Size(float(width), float(height))
-            case _:
-                raise InputError(f"{path}, image {image_id}: got size {size!r}, expected [width, height]")
+    for image_id, size in as_object(read_json(path, "the sizes of images"), f"{path}").items():
+        try:
+            sizes[image_id] = Size.parse(size)
+        except InputError as error:
+            raise InputError(f"{path}, image {image_id}: {error}") from error
     return sizes

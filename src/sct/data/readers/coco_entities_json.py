@@ -11,7 +11,8 @@ from typing import Any
 
 from sct.data.readers.json_checks import as_list, as_object, as_text, get_field
 from sct.data.readers.karpathy import parse_split
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import MAX_CHUNKS
 from sct.regions import Box
 
 UNASSOCIATED = "_"
@@ -89,18 +90,23 @@ def parse_caption(key: str, value: object) -> CaptionEntry:
 
 def _parse_chunks(value: object) -> tuple[AnnotatedChunk, ...]:
     chunks = []
-    for pair in as_list(value, "the list of chunks"):
+    pairs = as_list(value, "the list of chunks")
+    if len(pairs) > MAX_CHUNKS:
+        raise InputError(f"the caption has {len(pairs):,} chunks: expected at most {MAX_CHUNKS}")
+    for pair in pairs:
         match pair:
             case [str(text), str(class_name)]:
                 chunks.append(AnnotatedChunk(text, class_name))
             case _:
-                raise InputError(f"got chunk {pair!r}, expected [chunk, class]")
+                raise InputError(f"got chunk {format_value(pair)}, expected [chunk, class]")
     return tuple(chunks)
 
 
 def _parse_detection(value: Any) -> ListedDetection:
     match value:
-        case [int(index), [_, _, _, _] as corners] if index >= 0 and all(isinstance(x, int | float) for x in corners):
+        case [int(index), [_, _, _, _] as corners] if index >= 0 and all(
+            type(side) in (int, float) for side in corners
+        ):
             return ListedDetection(index, Box.from_inclusive_corners(corners))
         case _:
-            raise InputError(f"got detection {value!r}, expected [index, [x1, y1, x2, y2]]")
+            raise InputError(f"got detection {format_value(value)}, expected [index, [x1, y1, x2, y2]]")

@@ -1,29 +1,8 @@
 """Type checks for JSON files of other projects."""
 
-import json
-from pathlib import Path
 from typing import Any
 
-from sct.errors import InputError
-
-
-def load_json(path: Path) -> Any:
-    """Read a JSON file, or raise with the location of the error.
-
-    A broken JSON file cannot be read in part, so ``--skip-bad`` does not apply.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist: expected a JSON file") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path} is a folder: expected a JSON file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is not UTF-8: expected a JSON file in UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}, line {error.lineno}: invalid JSON at column {error.colno} ({error.msg}): download the file again"
-        ) from error
+from sct.errors import InputError, format_value
 
 
 def as_object(value: object, what: str) -> dict[str, Any]:
@@ -50,6 +29,19 @@ def as_text(value: object, what: str) -> str:
     """Check that a value is a JSON string."""
     if not isinstance(value, str):
         raise InputError(f"{what} is a {type(value).__name__}: expected text")
+    return value
+
+
+def as_integer(value: object, what: str) -> int:
+    """Check that a value is a JSON integer of at most 64 bits.
+
+    >>> as_integer(True, "'id'")
+    Traceback (most recent call last):
+        ...
+    sct.errors.InputError: 'id' is True: expected an integer
+    """
+    if type(value) is not int or value.bit_length() > 63:
+        raise InputError(f"{what} is {format_value(value)}: expected an integer")
     return value
 
 

@@ -4,7 +4,8 @@ COCO's splits come as Karpathy's ``dataset_coco.json``, or as the folder that th
 ``captions_*2014.json`` and lists of caption ids in ``coco_*_ids.npy``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -12,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sct.data.readers.errors import ReadErrors
-from sct.data.readers.json_checks import as_list, as_object, as_text, get_field, load_json
-from sct.errors import InputError
+from sct.data.readers.json_checks import as_integer, as_list, as_object, as_text, get_field
+from sct.errors import InputError, format_value
+from sct.limits import MAX_COORDINATE
+from sct.storage.reading import read_bytes, read_json
 
 SPLITS = {"train": "train", "restval": "train", "val": "val", "test": "test"}
 """From Karpathy's names of splits to ours; restval is used for training, as in the paper."""
@@ -32,6 +35,20 @@ class Size(NamedTuple):
 
     width: float
     height: float
+
+    @classmethod
+    def parse(cls, sides: object) -> "Size":
+        """Check width and height of a JSON file.
+
+        >>> Size.parse([640, 1e308])
+        Traceback (most recent call last):
+            ...
+        sct.errors.InputError: got size [640, 1e+308], expected [width, height] of 1 to 16,777,216 pixels
+        """
+        match sides:
+            case [width, height] if all(type(x) in (int, float) and 1 <= x <= MAX_COORDINATE for x in sides):
+                return cls(float(width), float(height))
+        raise InputError(f"got size {format_value(sides)}, expected [width, height] of 1 to {MAX_COORDINATE:,} pixels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +70,7 @@ def parse_split(name: object) -> str:
     'train'
     """
     if not isinstance(name, str) or name not in SPLITS:
-        raise InputError(f"got split {name!r}, expected one of {', '.join(SPLITS)}")
+        raise InputError(f"got split {format_value(name)}, expected one of {', '.join(SPLITS)}")
     return SPLITS[name]
 
 
@@ -69,7 +86,7 @@ def read_karpathy(path: Path, *, errors: ReadErrors) -> dict[str, SplitImage]:
 
 
 def _read_file(path: Path, errors: ReadErrors) -> Iterator[tuple[str, SplitImage]]:
-    document = as_object(load_json(path), f"{path}")
+    document = as_object(read_json(path, "a split file of Karpathy's"), f"{path}")
     for number, entry in enumerate(as_list(get_field(document, "images", f"{path}"), f"{path}, 'images',"), start=1):
         location = f"{path}, image {number}"
         try:
@@ -84,7 +101,7 @@ def _parse_image(entry: dict[str, Any]) -> SplitImage:
     file = PurePosixPath(as_text(get_field(entry, "filename", "the entry"), "'filename'"))
     sentences = as_list(get_field(entry, "sentences", "the entry"), "'sentences'")
     return SplitImage(
-        image_id=str(entry["cocoid"]) if "cocoid" in entry else file.stem,
+        image_id=str(as_integer(entry["cocoid"], "'cocoid'")) if "cocoid" in entry else file.stem,
         split=parse_split(get_field(entry, "split", "the entry")),
         file=str(PurePosixPath(as_text(entry.get("filepath", ""), "'filepath'")) / file),
         captions=tuple(
@@ -122,14 +139,25 @@ def _read_folder(folder: Path, errors: ReadErrors) -> Iterator[tuple[str, SplitI
             )
 
 
-def _caption_ids(path: Path) -> Iterable[int]:
-    try:
-        ids = np.load(path, allow_pickle=False)
-    except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist: expected the caption ids of a Karpathy split") from error
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path} is not a NumPy file of numbers ({error}): download it again") from error
-    return [int(number) for number in np.ravel(ids)]
+# A vector of integers in NumPy's format; its header may be written by Python 2.
+_NPY = re.compile(
+    rb"\x93NUMPY(?:\x01.{3}|[\x02\x03].{5})"
+    rb"\{'descr': '(?P<dtype>[<>|][iu][1248])', 'fortran_order': False, 'shape': \((?P<length>\d{1,18})L?,\), \} *\n",
+    re.DOTALL,
+)
+
+
+def _caption_ids(path: Path) -> list[int]:
+    expected = "the caption ids of a Karpathy split"
+    content = read_bytes(path, expected)
+    header = _NPY.match(content)
+    if header is None:
+        raise InputError(f"{path} is not a NumPy file of integers: expected {expected}")
+    dtype = np.dtype(header["dtype"].decode())
+    if int(header["length"]) * dtype.itemsize != len(content) - header.end():
+        raise InputError(f"{path} is damaged, it does not have the length that it claims: download it again")
+    ids: list[int] = np.frombuffer(content, dtype, offset=header.end()).tolist()
+    return ids
 
 
 class _CocoCaption(NamedTuple):
@@ -151,21 +179,30 @@ class _CocoCaptions:
 
     @classmethod
     def read(cls, path: Path) -> "_CocoCaptions":
-        document = as_object(load_json(path), f"{path}")
+        document = as_object(read_json(path, "a COCO caption file"), f"{path}")
         try:
-            return cls(
-                {
-                    int(entry["id"]): _CocoCaption(int(entry["image_id"]), str(entry["caption"]))
-                    for entry in document["annotations"]
-                },
-                {
-                    int(entry["id"]): _ImageRecord(
-                        str(entry["file_name"]), Size(float(entry["width"]), float(entry["height"]))
-                    )
-                    for entry in document["images"]
-                },
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{path} is not a COCO caption file ({error!r}): expected 'images' and 'annotations'"
-            ) from error
+            captions = {
+                _get_integer(entry, "id"): _CocoCaption(
+                    _get_integer(entry, "image_id"), as_text(get_field(entry, "caption", "a caption"), "'caption'")
+                )
+                for entry in _get_objects(document, "annotations")
+            }
+            records = {
+                _get_integer(entry, "id"): _ImageRecord(
+                    as_text(get_field(entry, "file_name", "an image"), "'file_name'"),
+                    Size.parse([entry.get("width"), entry.get("height")]),
+                )
+                for entry in _get_objects(document, "images")
+            }
+        except InputError as error:
+            raise InputError(f"{path} is not a COCO caption file: {error}") from error
+        return cls(captions, records)
+
+
+def _get_objects(document: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    for entry in as_list(get_field(document, name, "the file"), f"'{name}'"):
+        yield as_object(entry, f"an item of '{name}'")
+
+
+def _get_integer(entry: dict[str, Any], name: str) -> int:
+    return as_integer(get_field(entry, name, "an item"), f"'{name}'")
