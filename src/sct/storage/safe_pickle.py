@@ -16,7 +16,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,7 +62,8 @@ class _ForbiddenNameError(Exception):
 
 def safe_torch_load(path: Path, expected: str) -> Any:
     """Load a checkpoint, all tensors on the CPU; ``expected`` describes the file in errors."""
-    with open_file(path, f"{expected}, a .pth file") as file:
+    with open_file(path, f"{expected}, a .pth file") as opened:
+        file: Any = opened
         size = os.fstat(file.fileno()).st_size
         if size > MAX_CHECKPOINT_BYTES:
             raise InputError(f"{path} has {size:,} bytes, expected {expected} of at most {MAX_CHECKPOINT_BYTES:,}")
@@ -121,8 +122,9 @@ def _rebuild_tensor(
     numbers = (offset, *shape, *strides)
     if len(shape) != len(strides) or not all(type(number) is int and number >= 0 for number in numbers):
         raise ValueError("a tensor with an invalid shape")
+    count = prod(shape, start=1)
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    if prod(shape) > len(storage) or (prod(shape) and last >= len(storage)):
+    if count > len(storage) or (count and last >= len(storage)):
         raise ValueError(f"a tensor of shape {tuple(shape)} on {len(storage):,} values")
     return storage.as_strided(tuple(shape), tuple(strides), offset)
 
@@ -151,10 +153,13 @@ _STAND_INS: dict[str, Any] = {
 """Everything that a pickle may name."""
 
 
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
+_PythonUnpickler: Any = pickle._Unpickler
+
+
+class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
     """Interprets a pickle with the stand-ins; in Python, as the one in C allocates what a pickle claims to need."""
 
-    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
     del dispatch[pickle.INST[0]], dispatch[pickle.OBJ[0]]  # of old-style classes
     _items = 0
 
@@ -188,7 +193,7 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
             raise ValueError("a pickle that copies its contents")
 
 
-def _load_archive(file: BinaryIO, size: int) -> Any:
+def _load_archive(file: io.BufferedReader, size: int) -> Any:
     archive = zipfile.ZipFile(file)
     entries = archive.infolist()
     # torch.save compresses nothing: a compressed or overlapping entry is larger in memory than in the file.
@@ -209,8 +214,8 @@ def _load_archive(file: BinaryIO, size: int) -> Any:
         if key not in storages:
             entry = archive.getinfo(f"{folder}data/{key}")
             content = bytearray(entry.file_size)
-            with archive.open(entry) as stream:
-                stream.readinto(content)
+            stream: Any = archive.open(entry)
+            stream.readinto(content)
             storages[key] = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0).byte()
         values = storages[key].view(storage_type.dtype)
         if type(count) is not int or count != len(values):
@@ -222,7 +227,7 @@ def _load_archive(file: BinaryIO, size: int) -> Any:
     return _unpickle(io.BytesIO(archive.read(pickled)), load_storage)
 
 
-def _load_legacy(file: BinaryIO, size: int) -> Any:
+def _load_legacy(file: io.BufferedReader, size: int) -> Any:
     """Pickles of a magic number, a version, the system, the content and the keys of its storages; then their bytes."""
     storages: dict[str, Tensor] = {}
     total = 0
