@@ -173,5 +173,5 @@ def test_images_with_too_many_regions_are_skipped(bundle, images, tmp_path, caps
     assert run(["caption", str(images / "a.png"), str(images / "b.png"), *arguments]) == 2
     out, err = capsys.readouterr()
     assert [json.loads(line)["image"] for line in out.splitlines()] == [str(images / "b.png")]
-    assert err.count("\n") == 1
+    assert err.count("\n") == 2, "the image and the summary"
     assert "a.png: got a control of 4 region sets" in err

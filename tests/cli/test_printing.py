@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sct.cli.main import run
-from sct.cli.printing import format_json, print_error, print_json
+from sct.cli.printing import format_json, print_json, print_message
 
 SCT = Path(sys.executable).parent / "sct"
 
@@ -25,7 +25,7 @@ SCT = Path(sys.executable).parent / "sct"
     ],
 )
 def test_names_of_others_are_escaped(text, expected, capsys):
-    print_error(f"{text} does not exist")
+    print_message(f"{text} does not exist")
     print_json({"image": text})
     out, err = capsys.readouterr()
     assert err == f"sct: {expected} does not exist\n"

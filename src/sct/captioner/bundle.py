@@ -191,6 +191,11 @@ def bundle_folder(folder: Path) -> Path:
     return DEFAULT_FOLDER
 
 
+def bundle_sha256(folder: Path) -> str:
+    """Checksum of a bundle: of its config, which holds those of the other files."""
+    return sha256_file(bundle_folder(folder) / CONFIG)
+
+
 @contextmanager
 def _atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to ``folder`` at the end."""

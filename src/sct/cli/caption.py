@@ -1,16 +1,23 @@
 """``sct caption``: grounded captions of images."""
 
-import json
-import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sct.cli.options import DeviceOption, ImagesArgument, JsonLinesOption, ModelOption, PrecisionOption
-from sct.cli.progress import progress_bar
-from sct.errors import InputError
+from sct.cli.options import (
+    DeviceOption,
+    ImagesArgument,
+    JsonLinesOption,
+    ModelOption,
+    PrecisionOption,
+    RecursiveOption,
+    ResultsOption,
+)
+from sct.errors import InputError, escape_controls
 
 if TYPE_CHECKING:
     from sct.captioner.grounded_caption import GroundedCaption
@@ -55,20 +62,24 @@ def caption_command(
     ] = None,
     device: DeviceOption = "cpu",
     precision: PrecisionOption = "float32",
+    recursive: RecursiveOption = False,
+    out: ResultsOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
     """Caption images, each noun chunk grounded on a region; without --region, regions are detected and ordered.
 
     Unreadable images are reported on stderr and skipped; the exit code is then 2.
     """
+    from sct.captioner.bundle import bundle_sha256  # noqa: PLC0415
     from sct.captioner.captioner import load  # noqa: PLC0415
     from sct.captioner.requests import CaptionOptions, ImageRequest  # noqa: PLC0415
-    from sct.cli.image_batches import ErrorReporter, list_image_files, process_images  # noqa: PLC0415
+    from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
+    from sct.storage.artifacts import sha256_file  # noqa: PLC0415
 
     if n_best > beam_size:
         raise InputError(f"got --n-best {n_best} with --beam-size {beam_size}: use a beam at least as large")
     errors = ErrorReporter()
-    files = list_image_files(images, errors)
+    files = list_image_files(images, errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
     controls = _parse_controls(files, region, regions, ordered=not unordered)
@@ -88,9 +99,16 @@ def caption_command(
     def process(jobs: "Sequence[ImageJob]") -> "list[list[GroundedCaption]]":
         return captioner.caption_images([ImageRequest(job.image, controls[job.file]) for job in jobs], options)
 
-    hides_bar = len(files) == 1 or (as_json and sys.stdout.isatty())  # a bar would break lines of JSON
-    with progress_bar("images", hidden=hides_bar) as progress:
-        for number, result in enumerate(process_images(files, process, errors), start=1):
+    settings = {
+        "command": "caption",
+        "model": bundle_sha256(model),
+        "precision": precision,
+        "regions": region if regions is None else sha256_file(regions),
+        "unordered": unordered,
+        **asdict(options),
+    }
+    with open_run(files, errors, out=out, settings=settings, as_json=as_json) as run:
+        for result in run.process(process):
             file, captions = result.job.file, result.value
             if not captions:
                 errors.report(InputError(f"{file}: no caption satisfies all constraints: relax them"))
@@ -99,14 +117,8 @@ def caption_command(
                 from sct.drawing.captions import draw_caption, save_drawing  # noqa: PLC0415
 
                 save_drawing(draw_caption(result.job.image, captions[0]), drawings[file])
-            if as_json:
-                print(json.dumps(_record(file, captions), ensure_ascii=False))
-            else:
-                _print_captions(file, captions, with_order=unordered and controls[file] is not None)
-            progress(number, len(files))
-    sys.stdout.flush()
-    if errors.count:
-        raise typer.Exit(2)
+            with_order = unordered and controls[file] is not None
+            run.write(_record(file, captions), partial(_print_captions, file, captions, with_order=with_order))
 
 
 def _parse_controls(
@@ -149,11 +161,11 @@ def _print_captions(file: Path, captions: "Sequence[GroundedCaption]", *, with_o
     from sct.drawing.terminal import format_caption, format_order  # noqa: PLC0415
 
     console = Console(soft_wrap=True, highlight=False)
-    order = captions[0].order
+    name, order = escape_controls(file), captions[0].order
     suffix = f"  ({format_order(order)})" if with_order and order is not None else ""
     if len(captions) == 1:
-        console.print(Text(f"{file}: ").append_text(format_caption(captions[0])).append(suffix))
+        console.print(Text(f"{name}: ").append_text(format_caption(captions[0])).append(suffix))
         return
-    console.print(Text(f"{file}{suffix}"))
+    console.print(Text(f"{name}{suffix}"))
     for caption in captions:
         console.print(Text(f"  {caption.log_prob:7.2f}  ").append_text(format_caption(caption)))

@@ -1,16 +1,24 @@
 """``sct detect``: region proposals of images."""
 
-import json
-import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sct.cli.options import DeviceOption, ImagesArgument, JsonLinesOption, ModelOption
-from sct.cli.progress import progress_bar
+from sct.cli.options import (
+    DeviceOption,
+    ImagesArgument,
+    JsonLinesOption,
+    ModelOption,
+    RecursiveOption,
+    ResultsOption,
+)
+from sct.cli.printing import print_line
 
 if TYPE_CHECKING:
+    from sct.cli.image_batches import ImageJob
     from sct.regions.records import Region
 
 
@@ -19,38 +27,43 @@ def detect_command(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of regions per image.")] = 30,
     model: ModelOption = Path("default"),
     device: DeviceOption = "cpu",
+    recursive: RecursiveOption = False,
+    out: ResultsOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
     """Print region proposals of images, highest score first: score, class, box in pixels.
 
     Unreadable images are reported on stderr and skipped; the exit code is then 2.
     """
+    from sct.captioner.bundle import bundle_sha256  # noqa: PLC0415
     from sct.captioner.captioner import load  # noqa: PLC0415
-    from sct.cli.image_batches import ErrorReporter, list_image_files, process_images  # noqa: PLC0415
+    from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
 
     errors = ErrorReporter()
-    files = list_image_files(images, errors)
+    files = list_image_files(images, errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
     captioner = load(model, device=device)
-    results = process_images(files, lambda jobs: captioner.detect_images([job.image for job in jobs], limit), errors)
-    hides_bar = len(files) == 1 or (as_json and sys.stdout.isatty())  # a bar would break lines of JSON
-    with progress_bar("images", hidden=hides_bar) as progress:
-        for number, result in enumerate(results, start=1):
-            file, image = result.job.file, result.job.image
-            if as_json:
-                size = {"width": image.width, "height": image.height}
-                print(json.dumps({"image": str(file), **size, "regions": [_record(each) for each in result.value]}))
-            else:
-                print(f"{file}, {image.width} x {image.height}")
-                for region in result.value:
-                    box = " ".join(f"{side:8.1f}" for side in region.box)
-                    print(f"  {region.score or 0.0:.2f}  {region.class_name or '':<16} {box}")
-            progress(number, len(files))
-    sys.stdout.flush()
-    if errors.count:
-        raise typer.Exit(2)
+    settings = {"command": "detect", "model": bundle_sha256(model), "limit": limit}
+    with open_run(files, errors, out=out, settings=settings, as_json=as_json) as run:
+        for result in run.process(lambda jobs: captioner.detect_images([job.image for job in jobs], limit)):
+            run.write(_record(result.job, result.value), partial(_print_regions, result.job, result.value))
 
 
-def _record(region: "Region") -> dict[str, Any]:
-    return {"box": [round(side, 2) for side in region.box], "class": region.class_name, "score": region.score}
+def _record(job: "ImageJob", regions: "Sequence[Region]") -> dict[str, Any]:
+    return {
+        "image": str(job.file),
+        "width": job.image.width,
+        "height": job.image.height,
+        "regions": [
+            {"box": [round(side, 2) for side in region.box], "class": region.class_name, "score": region.score}
+            for region in regions
+        ],
+    }
+
+
+def _print_regions(job: "ImageJob", regions: "Sequence[Region]") -> None:
+    print_line(f"{job.file}, {job.image.width} x {job.image.height}")
+    for region in regions:
+        box = " ".join(f"{side:8.1f}" for side in region.box)
+        print_line(f"  {region.score or 0.0:.2f}  {region.class_name or '':<16} {box}")

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from sct._version import __version__
-from sct.cli.printing import print_error
+from sct.cli.printing import print_message
+from sct.cli.threads import with_threads_option
 from sct.errors import InputError
 from sct.storage.atomic import DISK_FULL
 
@@ -59,7 +60,7 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
     named = next((argument for argument in arguments if not argument.startswith("-")), None)
     for verb in [named] if named in VERBS else VERBS:
         name = verb.replace("-", "_")
-        app.command(verb)(getattr(import_module(f"sct.cli.{name}"), f"{name}_command"))
+        app.command(verb)(with_threads_option(getattr(import_module(f"sct.cli.{name}"), f"{name}_command")))
     return app
 
 
@@ -107,5 +108,5 @@ def _report(error: Exception, *, debug: bool) -> int:
 def _fail(message: str, code: int, *, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    print_error(message)
+    print_message(message)
     return code

@@ -11,4 +11,12 @@ DeviceOption = Annotated[str, typer.Option(help="cpu or cuda.")]
 PrecisionOption = Annotated[
     Literal["float32", "float16", "int8"], typer.Option(help="Precision of the decoder: float16 on GPU, int8 on CPU.")
 ]
+RecursiveOption = Annotated[bool, typer.Option("--recursive", help="Also the images of subfolders.")]
+ResultsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.jsonl",
+        help="Write the JSON lines to this file instead, as they are made; the same command resumes a stopped one.",
+    ),
+]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per image and line.")]

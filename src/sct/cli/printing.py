@@ -17,7 +17,7 @@ def print_json(content: Any) -> None:
     print(format_json(content, sys.stdout.encoding or "utf-8"))
 
 
-def print_error(message: object) -> None:
+def print_message(message: object) -> None:
     """Print a message on one line of stderr."""
     print(f"sct: {escape_controls(' '.join(str(message).split()))}", file=sys.stderr)
 

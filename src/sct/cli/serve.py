@@ -17,7 +17,6 @@ def serve_command(
         typer.Option(envvar="SCT_TOKEN", help="Bearer token; the variable is not visible in the process list."),
     ] = None,
     no_token: Annotated[bool, typer.Option("--no-token", help="Serve the network without a token.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of the model; default: all.")] = None,
     max_batch: Annotated[int, typer.Option(min=1, help="Requests per batch.")] = 32,
     max_queue: Annotated[int, typer.Option(min=1, help="Requests in flight; further ones get a 429.")] = 64,
     request_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds per request.")] = 30.0,
@@ -55,13 +54,9 @@ def serve_command(
         hosts=frozenset(("localhost", "127.0.0.1", "::1", host)) if is_private else None,
     )
     with listen(host, port) as listener:  # first, so that a port in use is reported at once
-        import torch  # noqa: PLC0415
-
         from sct.captioner.captioner import load  # noqa: PLC0415
         from sct.serving.app import make_app  # noqa: PLC0415
 
-        if threads is not None:
-            torch.set_num_threads(threads)
         app = make_app(load(model, device=device, precision=precision), config)
         app.state.service.warm_up()
         url_host = f"[{host}]" if ":" in host else host

@@ -159,24 +159,35 @@ def list_images(paths: Iterable[str | Path]) -> list[Path]:
         if not path.is_dir():
             files.append(path)
             continue
-        try:
-            inside = [
-                file
-                for file in path.iterdir()
-                if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()
-            ]
-        except OSError as error:
-            raise InputError(f"folder {path} cannot be listed: {error.strerror or error}") from error
+        inside = list_folder(path)
         if not inside:
-            raise InputError(f"folder {path} has no image: expected files that end in {', '.join(sorted(SUFFIXES))}")
-        files.extend(sorted(inside, key=lambda file: _natural_key(file.name)))
+            raise no_image_error(path)
+        files.extend(inside)
     return files
 
 
-def _natural_key(name: str) -> tuple[list[tuple[int, str]], str]:
+def list_folder(folder: Path) -> list[Path]:
+    """Image files of a folder in natural order, without subfolders and hidden files."""
+    try:
+        inside = [
+            file
+            for file in folder.iterdir()
+            if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()
+        ]
+    except OSError as error:
+        raise InputError(f"folder {folder} cannot be listed: {error.strerror or error}") from error
+    return sorted(inside, key=lambda file: natural_key(file.name))
+
+
+def no_image_error(folder: Path) -> InputError:
+    """Error about a folder without images."""
+    return InputError(f"folder {folder} has no image: expected files that end in {', '.join(sorted(SUFFIXES))}")
+
+
+def natural_key(name: str) -> tuple[list[tuple[int, str]], str]:
     """Sort key: numbers by value, letters ignoring case, ties by name.
 
-    >>> sorted(["b.png", "a10.png", "a2.png", "A1.png"], key=_natural_key)
+    >>> sorted(["b.png", "a10.png", "a2.png", "A1.png"], key=natural_key)
     ['A1.png', 'a2.png', 'a10.png', 'b.png']
     """
     parts = re.findall(r"([0-9]+)|([^0-9]+)", name.casefold())
