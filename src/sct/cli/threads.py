@@ -1,0 +1,111 @@
+"""CPU threads of a command: their number, and how they wait.
+
+OpenMP's threads spin while they wait for each other, for milliseconds, so on a busy machine they take the CPU time that
+the thread they wait for needs: at load 4 on two cores a caption took 15 times its quiet time. They are told to sleep
+instead, by environment variables that the OpenMP runtime reads when it is loaded, so before the first ``import torch``.
+Variables that the user has set are left alone, and importing ``sct`` sets none.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+import typer
+
+from sct.limits import MAX_THREADS
+
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=MAX_THREADS,
+        metavar="N",
+        help="CPU threads of PyTorch.",
+        show_default="OMP_NUM_THREADS, or the cores that this process may use",
+    ),
+]
+_WAIT_POLICY = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
+"""GNU's runtime spins some 20 microseconds before it sleeps, about what sleeping and waking take; others sleep at once.
+
+Measured with ``benchmarks/speed/captioning.py``: as fast as spinning on an idle machine, where sleeping at once is a
+fifth slower.
+"""
+_WAIT_VARIABLES = (*_WAIT_POLICY, "KMP_BLOCKTIME")
+
+
+def with_threads_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--threads`` to a command; it is applied before the command runs, so before PyTorch is imported."""
+
+    @wraps(command)
+    def run(*arguments: Any, threads: int | None, **options: Any) -> None:
+        configure_threads(threads)
+        command(*arguments, **options)
+
+    parameters = signature(command)
+    option = Parameter("threads", Parameter.KEYWORD_ONLY, default=None, annotation=ThreadsOption)
+    run.__signature__ = parameters.replace(parameters=[*parameters.parameters.values(), option])  # type: ignore[attr-defined]
+    run.__annotations__ = {**command.__annotations__, "threads": ThreadsOption}
+    return run
+
+
+def configure_threads(threads: int | None) -> None:
+    """Set the number of threads and the wait policy of this process and its children.
+
+    If PyTorch has been imported already, as in a test, only a given number is applied, to this process.
+    """
+    if "torch" in sys.modules:
+        if threads is not None:
+            sys.modules["torch"].set_num_threads(threads)
+        return
+    if not any(name in os.environ for name in _WAIT_VARIABLES):
+        os.environ.update(_WAIT_POLICY)
+    if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
+    elif "OMP_NUM_THREADS" not in os.environ and (cores := count_cores()) is not None:
+        os.environ["OMP_NUM_THREADS"] = str(cores)
+
+
+def count_cores(root: Path = Path("/")) -> int | None:
+    """Cores that this process may use, where the runtime would use more: it counts hyper-threads and ignores quotas.
+
+    None where they are the processors that it is bound to, which the runtime knows itself, and on other systems than
+    Linux. ``root`` has ``sys`` and ``proc``.
+    """
+    if sys.platform != "linux":
+        return None
+    processors = os.sched_getaffinity(0)
+    siblings = set()
+    for processor in processors:
+        path = root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
+        siblings.add(_read(path) or str(processor))
+    cores = min([len(siblings), *_cgroup_quotas(root)])
+    return cores if cores < len(processors) else None
+
+
+def _cgroup_quotas(root: Path) -> Iterator[int]:
+    """CPU quotas of the control groups of this process, rounded up; containers have them."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, name = line.split(":", 2)
+        group = PurePosixPath(name.lstrip("/"))
+        for folder in (group, *group.parents):
+            if not controllers:
+                values = _read(root / "sys/fs/cgroup" / folder / "cpu.max").split()
+            elif "cpu" in controllers.split(","):
+                old = root / "sys/fs/cgroup/cpu" / folder
+                values = [_read(old / f"cpu.cfs_{kind}_us") for kind in ("quota", "period")]
+            else:
+                continue
+            if len(values) == 2 and all(value.isdigit() for value in values) and int(values[1]):  # else: no quota
+                yield max(1, -(-int(values[0]) // int(values[1])))
+
+
+def _read(path: Path) -> str:
+    """Content of a file of the kernel; "" if there is none."""
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
