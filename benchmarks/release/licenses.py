@@ -1,7 +1,4 @@
-"""List the licences of all run-time dependencies, by the metadata of the installed packages.
-
-make licenses     # writes docs/licenses.md
-"""
+"""List the licences of all run-time dependencies by their metadata; ``make licenses`` writes docs/licenses.md."""
 
 import argparse
 import re
