@@ -14,6 +14,8 @@ MAX_LINE_BYTES = 16 << 20
 """Length of one line of a text file: a record of JSONL, a row of word vectors."""
 MAX_TENSORS_BYTES = 16 << 30
 """Size of a safetensors file: weights, the table of a dataset, nouns."""
+MAX_HDF5_CHUNK_BYTES = 64 << 20
+"""Size of one chunk of an HDF5 dataset after decompression."""
 MAX_COORDINATE = 1 << 24
 """Corner of a box, in pixels: larger float32 values skip pixels."""
 MAX_BOX_OVERHANG = 8
@@ -34,6 +36,8 @@ MAX_CAPTIONS_PER_IMAGE = 1000
 """Captions of an image in a source."""
 MAX_REGIONS_PER_IMAGE = 10_000
 """Regions of an image in a source."""
+MAX_ROW_GROUP_VALUES = 1 << 26
+"""Values of a column in a row group of a parquet file; all of COCO has 3.4 million."""
 MAX_LAYER_SIZE = 1 << 16
 """Size of a layer of a network, of a feature vector or of a word vector; in a bundle, a sorter or a recipe."""
 MAX_LAYERS = 256

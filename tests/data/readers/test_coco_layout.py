@@ -1,7 +1,10 @@
+import os
+
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from sct.data.readers import coco_layout
 from sct.data.readers.coco_layout import count_rows, read_coco_layout
 from sct.data.readers.errors import ReadErrors
 from sct.errors import InputError
@@ -53,7 +56,23 @@ def test_images_without_objects_are_kept(tmp_path):
     assert image.regions == ()
 
 
+def test_rounded_boxes_are_clipped_and_others_slightly_outside_with_one_warning(tmp_path, caplog):
+    rounded = {**ROW, "boxes": [[0.5, 0.5, 1.00001, 1], [0.1, 0.1, 0.2, 0.2]]}
+    [image] = read_coco_layout({"val": write(tmp_path / "val.parquet", rounded)}, ReadErrors())
+    assert image.regions[0].box == Box(0.0, 0.0, 1.0, 1.0)
+    assert not caplog.messages
+    outside = [{**rounded, "image_id": number, "boxes": [[0.5, 0.5, 1.03, 1]] * 2} for number in range(2)]
+    images = list(read_coco_layout({"val": write(tmp_path / "val.parquet", *outside)}, ReadErrors()))
+    assert images[1].regions[1].box == Box(0.0, 0.0, 1.0, 1.0)
+    (message,) = caplog.messages
+    assert message.endswith("val.parquet: clipped 4 boxes that leave their image by a few pixels")
+
+
 BAD = [
+    pytest.param({"captions": ["a dog " * 2000]}, "caption of 12,000 characters", id="a long caption"),
+    pytest.param({"captions": ["a dog"] * 1001}, "has 1,001 captions: expected at most 1,000", id="many captions"),
+    pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.1, 0.1, float("nan"), 0.2]]}, "not finite", id="not a number"),
+    pytest.param({"boxes": [[0.5, 0.5, 0.5, 1], [0.1, 0.1, 1e38, 0.2]]}, "too large", id="a huge box"),
     pytest.param({"classes": [0]}, "1 classes but 2 boxes", id="a missing class"),
     pytest.param({"classes": [0, 80]}, "class 80: expected 0 to 79", id="an unknown class"),
     pytest.param({"captions": None}, "a value is missing", id="no captions"),
@@ -71,6 +90,50 @@ def test_a_bad_row_is_an_error_or_skipped(tmp_path, changes, message):
     errors = ReadErrors(skip=True)
     assert len(list(read_coco_layout(files, errors))) == 1
     assert len(errors.messages) == 1
+
+
+@pytest.mark.parametrize("limit", ["_MAX_BATCH_VALUES", "_MAX_BATCH_BYTES"])
+def test_rows_that_a_dictionary_inflates_are_refused_without_being_built(tmp_path, monkeypatch, limit):
+    monkeypatch.setattr(coco_layout, limit, 100)
+    with pytest.raises(InputError, match=r"val\.parquet has rows that are too large"):
+        list(read_coco_layout({"val": write(tmp_path / "val.parquet", {**ROW, "captions": ["a"] * 101})}, ReadErrors()))
+
+
+def test_a_row_group_of_too_many_values_is_refused_before_reading(tmp_path, monkeypatch):
+    monkeypatch.setattr(coco_layout, "MAX_ROW_GROUP_VALUES", 7)
+    with pytest.raises(InputError, match=r"val\.parquet has a row group with a column of 8 values: expected at most 7"):
+        count_rows({"val": write(tmp_path / "val.parquet", ROW)})
+
+
+def test_damaged_pages_are_named(tmp_path):
+    path = write(tmp_path / "val.parquet", *({**ROW, "image_id": number} for number in range(50)))
+    content = bytearray(path.read_bytes())
+    content[4:100] = bytes(96)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"val\.parquet is not a readable parquet file"):
+        list(read_coco_layout({"val": path}, ReadErrors(skip=True)))
+
+
+def test_text_that_is_not_utf8_is_named(tmp_path):
+    path = write(tmp_path / "val.parquet", {**ROW, "captions": ["QQQQQQQQ"]})
+    path.write_bytes(path.read_bytes().replace(b"QQQQQQQQ", b"\xff" * 8))
+    with pytest.raises(InputError, match=r"val\.parquet is not a readable parquet file"):
+        list(read_coco_layout({"val": path}, ReadErrors(skip=True)))
+
+
+def test_a_pipe_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "val.parquet")
+    with pytest.raises(InputError, match=r"val\.parquet is a pipe or a device: expected a parquet file"):
+        count_rows({"val": tmp_path / "val.parquet"})
+
+
+@pytest.mark.parametrize("lists", [pa.list_, pa.large_list])
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_text_of_any_width(tmp_path, lists, text):
+    columns = {**{name: pa.array([ROW[name]]) for name in ROW}, "captions": pa.array([ROW["captions"]], lists(text))}
+    parquet.write_table(pa.table(columns), tmp_path / "val.parquet")
+    [image] = read_coco_layout({"val": tmp_path / "val.parquet"}, ReadErrors())
+    assert [caption.text for caption in image.captions] == ROW["captions"]
 
 
 def test_a_file_that_is_not_parquet_is_an_error(tmp_path):

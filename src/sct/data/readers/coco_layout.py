@@ -5,16 +5,24 @@ relative to the image). Images have width and height 1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sct.data.coco_classes import COCO_CLASSES
-from sct.data.readers.errors import ReadErrors
+from sct.data.readers.errors import ClippedBoxes, ReadErrors
 from sct.data.readers.karpathy import SPLITS
-from sct.data.records import AnnotatedImage, Caption
-from sct.errors import InputError
+from sct.data.records import AnnotatedImage, Caption, check_caption_length
+from sct.errors import InputError, format_value
 from sct.language.tokenizer import tokenize
+from sct.limits import (
+    MAX_CAPTIONS_PER_IMAGE,
+    MAX_REGIONS_PER_IMAGE,
+    MAX_RELATIVE_BOX_OVERHANG,
+    MAX_ROW_GROUP_VALUES,
+)
 from sct.regions import Box, Region
+from sct.storage.reading import open_file
 
 _COLUMNS = {
     "image_id": "integers",
@@ -23,16 +31,17 @@ _COLUMNS = {
     "boxes": "lists of lists of numbers",
 }
 _TOLERANCE = 1e-4
-"""Rounded boxes may exceed the image by this much; they are clipped."""
+"""Rounded boxes may exceed the image by this much; they are clipped without a warning."""
 
 
 def read_coco_layout(files: Mapping[str, Path], errors: ReadErrors) -> Iterator[AnnotatedImage]:
     """Read the images of files by Karpathy split, in the order of the rows."""
     seen: set[str] = set()
+    clipped = ClippedBoxes()
     for stem, path in files.items():
         for number, row in enumerate(_rows(path), start=1):
             try:
-                image = _parse_row(row, SPLITS[stem])
+                image = _parse_row(row, SPLITS[stem], clipped)
                 if image.image_id in seen:
                     raise InputError(f"image {image.image_id} is listed twice: expected each image once")
             except InputError as error:
@@ -40,51 +49,105 @@ def read_coco_layout(files: Mapping[str, Path], errors: ReadErrors) -> Iterator[
                 continue
             seen.add(image.image_id)
             yield image
+        clipped.warn(path)
 
 
 def count_rows(files: Mapping[str, Path]) -> int:
     """Count the images from the metadata of the files."""
-    return sum(_open(path).metadata.num_rows for path in files.values())
+    num_rows = 0
+    for path in files.values():
+        with _open(path) as file:
+            num_rows += file.metadata.num_rows
+    return num_rows
 
 
-def _open(path: Path) -> Any:
-    """Open a file and check the types of its columns, ignoring bit widths."""
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """Open a file and check the types of its columns, ignoring bit widths, and their sizes."""
     try:
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
         raise InputError("parquet files need pyarrow: pip install 'show-control-and-tell[prepare]'") from error
 
+    with open_file(path, "a parquet file"):
+        pass  # checks that it is a regular file, without which pyarrow may wait for ever
     try:
-        file = parquet.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
+        with parquet.ParquetFile(path) as file:
+            schema = file.schema
+        # Repeated captions stay references to a dictionary, so that the size of a batch is known before it is built.
+        captions = [
+            column.path for column in map(schema.column, range(len(schema))) if column.path.startswith("captions.")
+        ]
+        with parquet.ParquetFile(path, read_dictionary=captions) as file:
+            for name, expected in _COLUMNS.items():
+                if name not in file.schema_arrow.names:
+                    raise InputError(f"{path} has no column {name!r}: expected {', '.join(_COLUMNS)}")
+                found = _type_name(pa.types, file.schema_arrow.field(name).type)
+                if found != expected:
+                    raise InputError(f"{path}: column {name!r} has {found}: expected {expected}")
+            _check_row_groups(file.metadata, path)
+            yield file
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a readable parquet file ({error}): download it again") from error
-    for name, expected in _COLUMNS.items():
-        if name not in file.schema_arrow.names:
-            raise InputError(f"{path} has no column {name!r}: expected {', '.join(_COLUMNS)}")
-        found = _type_name(pa.types, file.schema_arrow.field(name).type)
-        if found != expected:
-            raise InputError(f"{path}: column {name!r} has {found}: expected {expected}")
-    return file
+
+
+def _check_row_groups(metadata: Any, path: Path) -> None:
+    for index in range(metadata.num_row_groups):
+        row_group = metadata.row_group(index)
+        num_values = max(row_group.column(column).num_values for column in range(row_group.num_columns))
+        if num_values > MAX_ROW_GROUP_VALUES:
+            raise InputError(
+                f"{path} has a row group with a column of {num_values:,} values: expected at most "
+                f"{MAX_ROW_GROUP_VALUES:,}, write smaller row groups"
+            )
 
 
 def _type_name(types: Any, kind: Any) -> str:
     """Return the name of a column's type."""
+    if types.is_dictionary(kind):
+        return _type_name(types, kind.value_type)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return f"lists of {_type_name(types, kind.value_type)}"
     if types.is_integer(kind):
         return "integers"
     if types.is_floating(kind):
         return "numbers"
-    return "text" if types.is_string(kind) or types.is_large_string(kind) else str(kind)
+    return "text" if types.is_string(kind) or types.is_large_string(kind) else format_value(str(kind))
+
+
+_MAX_BATCH_VALUES = 1 << 22
+"""Captions, classes or boxes of a batch of 1,000 rows."""
+_MAX_BATCH_BYTES = 1 << 28
+"""Text of a batch of 1,000 rows."""
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    for batch in _open(path).iter_batches(batch_size=1000, columns=list(_COLUMNS)):
-        yield from batch.to_pylist()
+    import pyarrow as pa  # noqa: PLC0415
+
+    with _open(path) as file:
+        for batch in file.iter_batches(batch_size=1000, columns=list(_COLUMNS)):
+            columns = [batch.column(name) for name in _COLUMNS]
+            _check_batch(columns[1:], path)
+            columns[1] = columns[1].cast(pa.large_list(pa.large_string()))
+            yield from pa.RecordBatch.from_arrays(columns, names=list(_COLUMNS)).to_pylist()
 
 
-def _parse_row(row: Mapping[str, Any], split: str) -> AnnotatedImage:
+def _check_batch(columns: Sequence[Any], path: Path) -> None:
+    """Raise for a batch that does not fit memory as Python objects."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    texts, _, boxes = (column.flatten() for column in columns)
+    num_values = max(len(texts), len(boxes.flatten()))
+    text_lengths = pc.take(pc.binary_length(texts.dictionary), texts.indices)
+    if num_values > _MAX_BATCH_VALUES or (pc.sum(text_lengths).as_py() or 0) > _MAX_BATCH_BYTES:
+        raise InputError(
+            f"{path} has rows that are too large: expected at most {MAX_CAPTIONS_PER_IMAGE:,} captions and "
+            f"{MAX_REGIONS_PER_IMAGE:,} boxes per image"
+        )
+
+
+def _parse_row(row: Mapping[str, Any], split: str, clipped: ClippedBoxes) -> AnnotatedImage:
     image_id, captions, classes, boxes = (row[name] for name in _COLUMNS)
     if image_id is None or any(column is None or None in column for column in (captions, classes, boxes)):
         raise InputError(f"image {image_id}: a value is missing: expected {', '.join(_COLUMNS)}")
@@ -93,27 +156,30 @@ def _parse_row(row: Mapping[str, Any], split: str) -> AnnotatedImage:
     unknown = [class_id for class_id in classes if not 0 <= class_id < len(COCO_CLASSES)]
     if unknown:
         raise InputError(f"image {image_id} has class {unknown[0]}: expected 0 to {len(COCO_CLASSES) - 1}")
+    for text in captions:
+        check_caption_length(text)
     return AnnotatedImage(
         image_id=str(image_id),
         split=split,
         width=1.0,
         height=1.0,
         regions=tuple(
-            Region(_corners(box), COCO_CLASSES[class_id]) for class_id, box in zip(classes, boxes, strict=True)
+            Region(_corners(box, clipped), COCO_CLASSES[class_id]) for class_id, box in zip(classes, boxes, strict=True)
         ),
         captions=tuple(Caption(text, tuple(tokenize(text))) for text in captions),
     )
 
 
-def _corners(box: Sequence[float]) -> Box:
+def _corners(box: Sequence[float], clipped: ClippedBoxes) -> Box:
     """Convert center and size to corners within the image.
 
-    >>> _corners([0.5, 0.5, 0.5, 1.0])
+    >>> _corners([0.5, 0.5, 0.5, 1.0], ClippedBoxes())
     Box(x1=0.25, y1=0.0, x2=0.75, y2=1.0)
     """
     if len(box) != 4 or None in box:
-        raise InputError(f"got box {box}, expected center x, center y, width, height")
+        raise InputError(f"got box {format_value(box)}, expected center x, center y, width, height")
     x, y, width, height = box
     corners = Box.from_corners((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
-    corners.check_inside(1.0, 1.0, overhang=_TOLERANCE)
+    corners.check_inside(1.0, 1.0, overhang=MAX_RELATIVE_BOX_OVERHANG)
+    clipped.count += min(corners.x1, corners.y1) < -_TOLERANCE or max(corners.x2, corners.y2) > 1 + _TOLERANCE
     return Box.from_corners((max(corners.x1, 0.0), max(corners.y1, 0.0), min(corners.x2, 1.0), min(corners.y2, 1.0)))
