@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int, Integer
 
-from sct.language.tokenizer import tokenize_pieces
+from sct.language.tokenizer import split_pieces, tokenize_pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,10 +64,10 @@ class WordIndex(dict[str, int]):
     def index_texts(self, texts: Iterable[str]) -> RaggedArray:
         """Word ids of captions, tokenised as the official PTB tokenizer does.
 
-        The tokenizer treats each whitespace-separated piece independently, so only distinct pieces are tokenised.
+        The tokenizer treats each piece of a text independently, so only distinct pieces are tokenised.
         """
         pieces = WordIndex()
-        piece_ids = pieces.index_words(map(str.split, texts))
+        piece_ids = pieces.index_words(map(split_pieces, texts))
         tokens = self.index_words(tokenize_pieces(pieces))
         ends = np.concatenate([[0], np.cumsum(tokens.lengths()[piece_ids.values])])
         # ``concat_ranges`` in place: ``ends`` is needed below as well.
