@@ -220,7 +220,7 @@ def test_missing_dataset(table, folder, message, tmp_path, capsys):
         pytest.param(["table9"], "got table 'table9', expected one of", id="no such table"),
         pytest.param(
             ["table2", "--recipes", "nowhere"],
-            "nowhere is not a folder, expected the project's recipes",
+            "nowhere is not a folder, expected recipes",
             id="no recipes",
         ),
         pytest.param(

@@ -26,7 +26,7 @@ def reproduce_command(
     recorded: Annotated[
         Path | None, typer.Option(help="File of recorded figures (runs.json) of runs that are not in --runs.")
     ] = None,
-    recipes: Annotated[Path, typer.Option(help="Folder of the project's recipes.")] = Path("recipes"),
+    recipes: Annotated[Path, typer.Option(help="Folder of recipes; default: those of sct.")] = Path("recipes"),
     out: Annotated[Path | None, typer.Option(help="Output folder; default: reproduction/TABLE.")] = None,
     split: Annotated[str, typer.Option(help="Split to caption; default: val.")] = "",
     seeds: Annotated[
@@ -58,13 +58,14 @@ def reproduce_command(
     from sct.reproduction.plan import ReproductionConfig, require_folder  # noqa: PLC0415
     from sct.reproduction.published import find_table  # noqa: PLC0415
     from sct.reproduction.report import write_report  # noqa: PLC0415
+    from sct.training.recipe_files import find_recipe_folder  # noqa: PLC0415
 
     published = find_table(table)
     config = ReproductionConfig(
         data=data,
         runs=runs,
         recorded=recorded,
-        recipes=recipes,
+        recipes=find_recipe_folder(recipes),
         overrides=tuple(overrides or ()),
         split=split,
         seeds=seeds,

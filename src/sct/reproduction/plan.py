@@ -140,8 +140,7 @@ class ReproductionConfig:
         require_folder(self.runs, "--runs")
         if not self.recipes.is_dir():
             raise InputError(
-                f"{self.recipes} is not a folder, expected the project's recipes: give --recipes DIR; they are in its "
-                "repository, under recipes/"
+                f"{self.recipes} is not a folder, expected recipes: leave out --recipes to use those of sct"
             )
         for text in self.overrides:
             override = parse_override(text)

@@ -9,6 +9,7 @@ from sct.training.captioner.config import CaptionerRecipe
 from sct.training.captioner.trainer import CaptionerReport, train_captioner
 from sct.training.config import Recipe, read_toml
 from sct.training.metric_logger import OnProgress
+from sct.training.recipe_files import find_recipe
 from sct.training.sorter.config import SorterRecipe
 from sct.training.sorter.trainer import SorterReport, train_sorter
 from sct.training.vision.config import VisionRecipe
@@ -32,7 +33,8 @@ TASKS = {
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe of any task; without ``task`` it is a captioner's."""
+    """Read a recipe of any task, also a shipped one (``find_recipe``); without ``task`` it is a captioner's."""
+    path = find_recipe(path)
     content = read_toml(path)
     task = content.get("task", "captioner")
     if task not in TASKS:
