@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from sct.data.dataset import TABLE, Dataset
-from sct.data.readers.json_checks import load_json
 from sct.errors import InputError
 from sct.reproduction.plan import RUN_KINDS, PlannedRun, ReproductionConfig, parse_override
 from sct.reproduction.published import DATA_NAMES, Data, PublishedTable
+from sct.storage import reading
 from sct.storage.artifacts import sha256_file
 from sct.storage.atomic import atomic_write
 from sct.training.captioner.config import CaptionerRecipe
@@ -131,12 +131,22 @@ def record_runs(folder: Path, path: Path) -> list[str]:
 def load_recorded_runs(path: Path) -> dict[str, RunRecord]:
     """Read the records that ``record_runs`` wrote, by run name."""
     content = read_json(path)
-    if not {"recipe", "runs"} <= content.keys():
-        raise InputError(f"{path} is not a file of recorded runs, expected a runs.json: give --recorded FILE")
-    return {
-        name: RunRecord(_nest({**content["recipe"], **run["recipe"]}), run["report"], run["evaluations"])
-        for name, run in content["runs"].items()
-    }
+    try:
+        return {
+            name: RunRecord(
+                _nest({**content["recipe"], **run["recipe"]}),
+                dict(run["report"].items()),
+                {
+                    key: {part: dict(values.items()) for part, values in evaluation.items()}
+                    for key, evaluation in run["evaluations"].items()
+                },
+            )
+            for name, run in content["runs"].items()
+        }
+    except (AttributeError, KeyError, TypeError) as error:  # a value that is not an object, or a missing key
+        raise InputError(
+            f"{path} is not a file of recorded runs ({error}), expected a runs.json: give --recorded FILE"
+        ) from error
 
 
 def _flatten(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +173,7 @@ def read_json(path: Path) -> dict[str, Any]:
     >>> read_json(Path("no_run/reproduction.json"))
     {}
     """
-    content = load_json(path) if path.is_file() else {}
+    content = reading.read_json(path, "a JSON object") if path.is_file() else {}
     if not isinstance(content, dict):
         raise InputError(f"{path} holds a {type(content).__name__}, expected a JSON object: remove it")
     return content
