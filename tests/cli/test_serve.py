@@ -7,13 +7,25 @@ import pytest
 from sct.cli.main import run
 from sct.errors import InputError
 from sct.serving.config import ServerConfig
+from sct.serving.server import StudioServer
+from tests.factories import make_captioner
+from tests.serving.helpers import AppClient
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         pytest.param(["--host", "0.0.0.0"], "serves the network: give --token", id="network without token"),
-        pytest.param(["--host", "no.such.host.invalid", "--no-token"], "unknown host", id="unknown host"),
+        pytest.param(["--host", "0.0.0.0", "--no-token"], "give --allow-host NAME", id="network without host names"),
+        pytest.param(
+            ["--host", "0.0.0.0", "--no-token", "--allow-host", "http://a.b"], "without scheme", id="host with a scheme"
+        ),
+        pytest.param(
+            ["--host", "0.0.0.0", "--token", "t", "--allow-host", "a.b:80"], "and port", id="host with a port"
+        ),
+        pytest.param(
+            ["--host", "no.such.host.invalid", "--no-token", "--allow-host", "a.b"], "unknown host", id="unknown host"
+        ),
         pytest.param(["--port", "70000"], "less than or equal to 65535", id="invalid port"),
         pytest.param(["--token", " "], "the token is empty", id="empty token"),
         pytest.param(["--token", "caf\u00e9"], "not printable ASCII", id="token not in ASCII"),
@@ -27,6 +39,35 @@ def test_invalid_arguments(arguments, message, capsys, monkeypatch):
     output = capsys.readouterr().err
     assert message in output
     assert output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "host", "status"),
+    [
+        pytest.param(["--no-token", "--allow-host", "Studio.example.org"], "studio.example.org:8765", 200, id="named"),
+        pytest.param(["--no-token", "--allow-host", "studio.example.org"], "localhost:8765", 200, id="this machine"),
+        pytest.param(["--no-token", "--allow-host", "studio.example.org"], "evil.example.org", 403, id="DNS rebinding"),
+        pytest.param(["--no-token", "--allow-host", "studio.example.org"], "0.0.0.0:8765", 403, id="unspecified"),
+        pytest.param(["--token", "secret"], "any.example.org", 200, id="the token protects"),
+        pytest.param(["--token", "secret", "--allow-host", "a.example.org"], "b.example.org", 403, id="token and host"),
+    ],
+)
+def test_hosts_of_a_network_server(arguments, host, status, monkeypatch):
+    """A page of another site can point its own name at this server, but not change the name that it addresses."""
+    apps = []
+    monkeypatch.setattr(StudioServer, "run", lambda self, **_: apps.append(self._app))
+    monkeypatch.setattr("sct.captioner.captioner.load", lambda *_, **__: make_captioner())
+    monkeypatch.setattr("sct.serving.service.InferenceService.warm_up", lambda _: None)
+    assert run(["serve", "--host", "0.0.0.0", "--port", "0", "--threads", "1", *arguments]) == 0
+    [app] = apps
+    headers = {"host": host, "origin": f"http://{host}", "authorization": "Bearer secret"}
+    client = AppClient(app)
+    try:
+        assert client.get("/v1/health", headers=headers).status_code == status
+        assert client.get("/v1/metrics", headers=headers).status_code == status
+        assert client.get("/", headers=headers).status_code == status
+    finally:
+        app.state.service.stop()
 
 
 def test_port_in_use(capsys):

@@ -3,10 +3,13 @@
 import asyncio
 import io
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPResponse
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -45,6 +48,14 @@ def encode_file(pixels: np.ndarray, image_format: str = "png", **options) -> byt
 def photo(*colors, **size) -> bytes:
     """PNG file of four coloured quarters, 40 x 20 pixels by default."""
     return encode_file(paint_quarters(*(colors or (RED, GREEN, GRAY, BLUE)), **size))
+
+
+UPLOAD = b'--x\r\nContent-Disposition: form-data; name="image"\r\n\r\n' + photo() + b"\r\n--x--\r\n"
+DETECT = (
+    b"POST /v1/detect HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(UPLOAD), UPLOAD)
+)
+"""A complete request for detection."""
 
 
 @contextmanager
@@ -116,3 +127,40 @@ def parse_metrics(text: str) -> dict[str, float]:
     """Prometheus samples by name and labels."""
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
+
+
+class SocketServer:
+    """A server on a port, to be spoken to by plain sockets."""
+
+    def __init__(self, app, address):
+        self.app, self._address = app, urlsplit(address).netloc.split(":")
+
+    def connect(self, source="127.0.0.1"):
+        connection = socket.create_connection(self._address, timeout=60, source_address=(source, 0))
+        return closing(connection)
+
+    def num_closed(self, reason):
+        metrics = parse_metrics(self.app.state.service.counters.text({}))
+        return metrics.get(f'sct_connections_closed_total{{reason="{reason}"}}', 0)
+
+
+@contextmanager
+def serve_sockets(vision=None, **config):
+    """Serve with the given settings."""
+    app = make_app(make_captioner(vision=vision) if vision else make_captioner(), ServerConfig(**config))
+    with run_server(app) as address:
+        yield SocketServer(app, address)
+
+
+def receive(connection):
+    """Return the status and the body of a response."""
+    response = HTTPResponse(connection)
+    response.begin()
+    return response.status, response.read()
+
+
+def trickle(connection, piece):
+    """Send pieces, each of them well within a time-out."""
+    for _ in range(60_000):
+        connection.sendall(piece)
+        time.sleep(0.001)

@@ -8,6 +8,7 @@ import pytest
 from sct.errors import InputError
 from sct.serving.batcher import DynamicBatcher, InternalError, QueueFull, ServerStopping
 from sct.serving.counters import Counters
+from tests.serving.helpers import wait_until
 
 NO_DEADLINE = 1e12
 
@@ -108,17 +109,55 @@ def test_an_input_error_affects_its_task_only(batcher, double):
     assert [futures[0].result(60), futures[2].result(60)] == [4, 8]
 
 
-def test_thread_survives_an_internal_error(batcher, double, caplog):
+def test_an_internal_error_affects_its_task_only(batcher, double, caplog):
     occupy(batcher, double)
     futures = [batcher.submit(task, NO_DEADLINE) for task in (2, 0, 4)]
     after = batcher.submit(5, NO_DEADLINE)
     double.may_run.set()
-    for future in futures:
-        with pytest.raises(InternalError):
-            future.result(60)
-    assert after.result(60) == 10
-    assert "3 requests failed" in caplog.text
+    assert [futures[0].result(60), futures[2].result(60), after.result(60)] == [4, 8, 10]
+    with pytest.raises(InternalError):
+        futures[1].result(60)
+    assert double.batches == [[1], [2, 0, 4], [2], [0], [4], [5]], "run again one by one, before later tasks"
+    assert "3 requests failed; running them one by one" in caplog.text
     assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_thread_that_dies_is_replaced(counters, error):
+    batches = []
+
+    def run(tasks):
+        batches.append(list(tasks))
+        if 13 in tasks:
+            raise error
+        return [2 * task for task in tasks]
+
+    batcher = DynamicBatcher(run, counters, max_queue=5, max_batch=3, max_delay=60.0, restart_delay=0.0)
+    first = batcher._thread
+    futures = [batcher.submit(task, NO_DEADLINE) for task in (2, 13, 4)]
+    assert [futures[0].result(60), futures[2].result(60)] == [4, 8]
+    with pytest.raises(InternalError):
+        futures[1].result(60)
+    assert batches == [[2, 13, 4], [2], [13], [4]]
+    assert batcher._thread is not first
+    batcher.stop()
+    assert not first.is_alive()
+    assert "sct_model_restarts_total 2\n" in counters.text({}), "once by the batch, once by the task alone"
+
+
+def test_a_dead_thread_is_not_running(counters):
+    def die(_):
+        raise SystemExit
+
+    batcher = DynamicBatcher(die, counters, max_queue=5, max_batch=1, max_delay=0.0, restart_delay=60.0)
+    assert batcher.is_running
+    with pytest.raises(InternalError):
+        batcher.submit(1, NO_DEADLINE).result(60)
+    wait_until(lambda: not batcher.is_running)
+    stopping = threading.Thread(target=batcher.stop, daemon=True)
+    stopping.start()
+    stopping.join(60)
+    assert not stopping.is_alive(), "a stopping server does not wait for the restart"
 
 
 def test_cancelled_and_late_tasks_are_not_run(batcher, double, counters):

@@ -5,49 +5,17 @@ import logging
 import os
 import resource
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
-from http.client import HTTPResponse
-from urllib.parse import urlsplit
+from contextlib import ExitStack, closing
 
 import pytest
 
 from sct.serving import connections
-from sct.serving.app import make_app
 from sct.serving.config import ServerConfig
 from sct.serving.server import listen
-from tests.factories import make_captioner
-from tests.serving.helpers import BlockingVision, parse_metrics, photo, run_server, wait_until
+from tests.serving.helpers import DETECT, BlockingVision, receive, serve_sockets, trickle, wait_until
 
 HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-UPLOAD = b'--x\r\nContent-Disposition: form-data; name="image"\r\n\r\n' + photo() + b"\r\n--x--\r\n"
-DETECT = (
-    b"POST /v1/detect HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(UPLOAD), UPLOAD)
-)
-
-
-class Server:
-    """A server with short time-outs."""
-
-    def __init__(self, app, address):
-        self.app, self._address = app, urlsplit(address).netloc.split(":")
-
-    def connect(self, source="127.0.0.1"):
-        connection = socket.create_connection(self._address, timeout=60, source_address=(source, 0))
-        return closing(connection)
-
-    def num_closed(self, reason):
-        metrics = parse_metrics(self.app.state.service.counters.text({}))
-        return metrics.get(f'sct_connections_closed_total{{reason="{reason}"}}', 0)
-
-
-@contextmanager
-def serve(vision=None, **config):
-    app = make_app(make_captioner(vision=vision) if vision else make_captioner(), ServerConfig(**config))
-    with run_server(app) as address:
-        yield Server(app, address)
 
 
 def is_closed(connection):
@@ -58,34 +26,20 @@ def is_closed(connection):
         return True
 
 
-def receive(connection):
-    """Return the status and the body of a response."""
-    response = HTTPResponse(connection)
-    response.begin()
-    return response.status, response.read()
-
-
-def trickle(connection, piece):
-    """Send pieces, each of them well within a time-out."""
-    for _ in range(60_000):
-        connection.sendall(piece)
-        time.sleep(0.001)
-
-
 def get_health(connection):
     connection.sendall(HEALTH)
     return receive(connection)[0] == 200
 
 
 def test_silent_connections_are_closed():
-    with serve(header_timeout=0.05) as server, server.connect() as connection:
+    with serve_sockets(header_timeout=0.05) as server, server.connect() as connection:
         assert is_closed(connection)
         assert server.num_closed("request") == 1
 
 
 @pytest.mark.parametrize("after", [b"", HEALTH], ids=["first request", "second request"])
 def test_headers_that_trickle_have_a_deadline(after):
-    with serve(header_timeout=0.1, keep_alive_timeout=60) as server, server.connect() as connection:
+    with serve_sockets(header_timeout=0.1, keep_alive_timeout=60) as server, server.connect() as connection:
         if after:
             assert get_health(connection)
         with pytest.raises(ConnectionError):
@@ -94,7 +48,7 @@ def test_headers_that_trickle_have_a_deadline(after):
 
 
 def test_idle_connections_are_closed():
-    with serve(header_timeout=60, keep_alive_timeout=0.05) as server, server.connect() as connection:
+    with serve_sockets(header_timeout=60, keep_alive_timeout=0.05) as server, server.connect() as connection:
         assert get_health(connection)
         assert is_closed(connection)
         assert server.num_closed("next request") == 1
@@ -104,7 +58,7 @@ def test_idle_connections_are_closed():
 def test_rest_of_a_body_that_was_answered_early_has_a_deadline(ends):
     head = b"POST /v1/detect HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     with (
-        serve(header_timeout=0.1, keep_alive_timeout=0.1, token="secret") as server,
+        serve_sockets(header_timeout=0.1, keep_alive_timeout=0.1, token="secret") as server,
         server.connect() as connection,
     ):
         connection.sendall(head)
@@ -121,7 +75,7 @@ def test_rest_of_a_body_that_was_answered_early_has_a_deadline(ends):
 
 def test_clients_that_do_not_read_are_closed():
     request = b"GET /samples/hikers.jpg HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serve(header_timeout=0.2, keep_alive_timeout=60) as server, server.connect() as connection:
+    with serve_sockets(header_timeout=0.2, keep_alive_timeout=60) as server, server.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         with ThreadPoolExecutor(1) as sender:
             sent = sender.submit(connection.sendall, request * 500)
@@ -130,7 +84,7 @@ def test_clients_that_do_not_read_are_closed():
 
 
 def test_connections_beyond_the_limit_replace_those_that_wait_longest():
-    with serve(max_connections=4, max_connections_per_address=4) as server, ExitStack() as stack:
+    with serve_sockets(max_connections=4, max_connections_per_address=4) as server, ExitStack() as stack:
         silent = [stack.enter_context(server.connect()) for _ in range(3)]
         used = stack.enter_context(server.connect())
         assert get_health(used)
@@ -142,7 +96,7 @@ def test_connections_beyond_the_limit_replace_those_that_wait_longest():
 
 
 def test_connections_of_one_address_do_not_keep_others_out():
-    with serve(max_connections=8, max_connections_per_address=3) as server, ExitStack() as stack:
+    with serve_sockets(max_connections=8, max_connections_per_address=3) as server, ExitStack() as stack:
         other = stack.enter_context(server.connect("127.0.0.2"))
         assert get_health(other)
         many = [stack.enter_context(server.connect()) for _ in range(10)]
@@ -154,7 +108,7 @@ def test_connections_of_one_address_do_not_keep_others_out():
 
 def test_connections_are_refused_while_all_are_within_a_request():
     vision = BlockingVision()
-    with serve(vision, max_connections=2, max_connections_per_address=2) as server, ExitStack() as stack:
+    with serve_sockets(vision, max_connections=2, max_connections_per_address=2) as server, ExitStack() as stack:
         busy = [stack.enter_context(server.connect()) for _ in range(2)]
         for connection in busy:
             connection.sendall(DETECT)
@@ -177,7 +131,7 @@ def test_limits_follow_the_number_of_file_descriptors(monkeypatch):
 
 def test_many_silent_connections_at_once(caplog):
     """More than are accepted in a row, and many times the limit."""
-    with serve(max_connections=20, max_connections_per_address=20) as server, ExitStack() as stack:
+    with serve_sockets(max_connections=20, max_connections_per_address=20) as server, ExitStack() as stack:
         for _ in range(150):
             stack.enter_context(server.connect())
         wait_until(lambda: server.num_closed("limit") == 130)
@@ -194,7 +148,7 @@ def test_accepted_connections_send_without_delay(monkeypatch):
         connection_made(self, transport)
 
     monkeypatch.setattr(connections.TimedProtocol, "connection_made", record)
-    with serve() as server, server.connect() as connection:
+    with serve_sockets() as server, server.connect() as connection:
         assert get_health(connection)
     assert options == [1]
 

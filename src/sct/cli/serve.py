@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sct.cli.options import AllowDownloadOption
 from sct.errors import InputError
 
 
@@ -16,13 +17,20 @@ def serve_command(
         str | None,
         typer.Option(envvar="SCT_TOKEN", help="Bearer token; the variable is not visible in the process list."),
     ] = None,
-    no_token: Annotated[bool, typer.Option("--no-token", help="Serve the network without a token.")] = False,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Serve the network without a token; needs --allow-host.")
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name or address by which clients reach the server; repeatable. Others are refused."),
+    ] = None,
     max_batch: Annotated[int, typer.Option(min=1, help="Requests per batch.")] = 32,
     max_queue: Annotated[int, typer.Option(min=1, help="Requests in flight; further ones get a 429.")] = 64,
     request_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds per request.")] = 30.0,
     max_image_mb: Annotated[int, typer.Option(min=1, help="Maximum size of an image file, in megabytes.")] = 10,
     max_megapixels: Annotated[float, typer.Option(min=0.01, max=150, help="Maximum pixels, in millions.")] = 40.0,
     cache_mb: Annotated[int, typer.Option(min=0, help="Size of the cache of encoded images, in megabytes.")] = 128,
+    allow_download: AllowDownloadOption = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[
         Literal["float32", "float16", "int8"], typer.Option(help="Precision of the decoder: float16 GPU, int8 CPU.")
@@ -34,7 +42,7 @@ def serve_command(
     after the requests in flight.
     """
     try:
-        from sct.serving.server import StudioServer, is_loopback, listen  # noqa: PLC0415
+        from sct.serving.server import StudioServer, allowed_hosts, is_loopback, listen  # noqa: PLC0415
     except ImportError as error:
         raise InputError(f"cannot import the server ({error}): pip install 'show-control-and-tell[serve]'") from error
     from sct.serving.config import MEGABYTE, ServerConfig  # noqa: PLC0415
@@ -42,6 +50,11 @@ def serve_command(
     is_private = is_loopback(host)
     if not is_private and token is None and not no_token:
         raise InputError(f"--host {host} serves the network: give --token or SCT_TOKEN, or --no-token to serve anybody")
+    if not is_private and token is None and not allow_host:
+        raise InputError(
+            f"--host {host} --no-token would serve pages of other sites too (DNS rebinding): give --allow-host NAME "
+            "for each name or address by which clients reach this machine"
+        )
     config = ServerConfig(
         max_image_bytes=max_image_mb * MEGABYTE,
         max_megapixels=max_megapixels,
@@ -51,13 +64,13 @@ def serve_command(
         max_batch=max_batch,
         cache_bytes=cache_mb * MEGABYTE,
         token=token,
-        hosts=frozenset(("localhost", "127.0.0.1", "::1", host)) if is_private else None,
+        hosts=allowed_hosts(host, allow_host or ()) if is_private or allow_host else None,
     )
     with listen(host, port) as listener:  # first, so that a port in use is reported at once
         from sct.captioner.captioner import load  # noqa: PLC0415
         from sct.serving.app import make_app  # noqa: PLC0415
 
-        app = make_app(load(model, device=device, precision=precision), config)
+        app = make_app(load(model, device=device, precision=precision, allow_download=allow_download), config)
         app.state.service.warm_up()
         url_host = f"[{host}]" if ":" in host else host
         fragment = "" if token is None else "#token=YOUR_TOKEN"

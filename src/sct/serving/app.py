@@ -6,27 +6,30 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
+from sct import limits
 from sct._version import __version__
 from sct.captioner.captioner import Captioner
 from sct.errors import InputError
 from sct.regions.images import LoadedImage
 from sct.regions.records import Control
-from sct.serving import schemas
+from sct.serving import responses, schemas
 from sct.serving.config import ServerConfig
 from sct.serving.counters import Counters, resident_bytes
 from sct.serving.inference import AlternativesTask, CaptionTask, DetectTask, TaskResult
 from sct.serving.middleware import APIError, SecurityMiddleware, error_response
+from sct.serving.openapi import build_document, describe_responses
 from sct.serving.service import INTERNAL_ERROR, InferenceService
 from sct.serving.static_files import PAGE, page_routes, read_page
 from sct.vision.interface import EncodedImage
 
 _ROUTES = (
-    "/v1/caption", "/v1/alternatives", "/v1/detect", "/v1/score", "/v1/health", "/v1/metrics", "/v1/openapi.json", "/",
+    "/v1/caption", "/v1/alternatives", "/v1/detect", "/v1/score", "/v1/health", "/v1/metrics", "/v1/openapi.json",
+    "/openapi.json", "/docs", "/",
 )  # fmt: skip
 _COMMON_ERRORS = {
     401: "Missing or wrong token.",
@@ -62,8 +65,8 @@ def make_app(captioner: Captioner, config: ServerConfig | None = None, *, page: 
         title="Show, Control and Tell",
         version=__version__,
         summary="Controllable image captioning: captions whose noun chunks are grounded on the given regions.",
-        openapi_url="/v1/openapi.json",
-        docs_url=None,  # these pages would load scripts from other hosts
+        openapi_url=None,  # see below
+        docs_url=None,  # FastAPI's pages load scripts from other hosts; the page at /docs does not
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -79,7 +82,14 @@ def make_app(captioner: Captioner, config: ServerConfig | None = None, *, page: 
         routes=_ROUTES,
         is_stopping=lambda: service.is_stopping,
     )
-    _extend_openapi(app)
+    document = build_document(app, needs_token=config.token is not None)
+
+    async def openapi(_: Request) -> Response:
+        return JSONResponse(document)
+
+    app.router.routes.extend(
+        Route(path, openapi, methods=["GET"], include_in_schema=False) for path in ("/openapi.json", "/v1/openapi.json")
+    )
     return app
 
 
@@ -89,46 +99,47 @@ def _add_inference_routes(app: FastAPI, service: InferenceService, captioner: Ca
 
     @app.post(
         "/v1/caption",
-        response_model=schemas.CaptionsResponse,
-        responses=_responses(_IMAGE_ERRORS, "/v1/caption"),
+        response_model=responses.CaptionsResponse,
+        responses=describe_responses(_IMAGE_ERRORS, "/v1/caption"),
         summary="Caption an image",
     )
     async def caption(request: Request) -> Response:
         """Captions of the given or detected regions, best first."""
-        with service.admit(request) as deadline:
-            params, image = await service.parse_request(request, schemas.CaptionParams, deadline)
-            control = params.to_control()
-            if control is not None:
-                _check_control(control, image, has_sorter=has_sorter)
+        async with service.admit(request) as admitted:
+            params, image = await service.parse_request(admitted, schemas.CaptionParams)
+            given = params.to_control()
+            control = None if given is None else _check_control(given, image, has_sorter=has_sorter)
             task = CaptionTask(image, control, params.to_options(ngram_size, params.n_best))
-            return _captions_response(await service.run(request, task, deadline))
+            result = await service.run(request, task, admitted.deadline)
+        return _captions_response(result, is_clipped=control is not given)
 
     @app.post(
         "/v1/alternatives",
-        response_model=schemas.CaptionsResponse,
-        responses=_responses(_IMAGE_ERRORS, "/v1/alternatives"),
+        response_model=responses.CaptionsResponse,
+        responses=describe_responses(_IMAGE_ERRORS, "/v1/alternatives"),
         summary="Alternative captions",
     )
     async def alternatives(request: Request) -> Response:
         """Captions of other orders of the region sets and of their subsets, best first."""
-        with service.admit(request) as deadline:
-            params, image = await service.parse_request(request, schemas.AlternativesParams, deadline)
-            control = params.to_control()
-            _check_control(control, image, has_sorter=has_sorter)
+        async with service.admit(request) as admitted:
+            params, image = await service.parse_request(admitted, schemas.AlternativesParams)
+            given = params.to_control()
+            control = _check_control(given, image, has_sorter=has_sorter)
             task = AlternativesTask(image, control, params.to_options(ngram_size), params.limit)
-            return _captions_response(await service.run(request, task, deadline))
+            result = await service.run(request, task, admitted.deadline)
+        return _captions_response(result, is_clipped=control is not given)
 
     @app.post(
         "/v1/detect",
-        response_model=schemas.DetectResponse,
-        responses=_responses(_IMAGE_ERRORS, "/v1/detect"),
+        response_model=responses.DetectResponse,
+        responses=describe_responses(_IMAGE_ERRORS, "/v1/detect"),
         summary="Detect regions",
     )
     async def detect(request: Request) -> Response:
         """Proposals of the vision encoder, highest score first."""
-        with service.admit(request) as deadline:
-            params, image = await service.parse_request(request, schemas.DetectParams, deadline)
-            result = await service.run(request, DetectTask(image, params.limit), deadline)
+        async with service.admit(request) as admitted:
+            params, image = await service.parse_request(admitted, schemas.DetectParams)
+            result = await service.run(request, DetectTask(image, params.limit), admitted.deadline)
         regions = [
             {"box": [round(side, 2) for side in region.box], "class": region.class_name, "score": region.score}
             for region in result.regions
@@ -137,29 +148,30 @@ def _add_inference_routes(app: FastAPI, service: InferenceService, captioner: Ca
 
     @app.post(
         "/v1/score",
-        response_model=schemas.ScoreResponse,
-        responses=_responses(_SCORE_ERRORS, "/v1/score"),
+        response_model=responses.ScoreResponse,
+        responses=describe_responses(_SCORE_ERRORS, "/v1/score"),
         summary="Score captions",
     )
     async def score(request: Request) -> Response:
         """Metrics of captions against references, in the units of the paper's tables; those that need no Java."""
-        with service.admit(request) as deadline:
-            return JSONResponse(await service.score(request, deadline))
+        async with service.admit(request, service.config.max_json_bytes) as admitted:
+            return JSONResponse(await service.score(admitted))
 
 
 def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Captioner) -> None:
-    limits = {
+    limits_of_requests = {
         "image_bytes": service.config.max_image_bytes,
         "megapixels": service.config.max_megapixels,
         "json_bytes": service.config.max_json_bytes,
+        "body_timeout": service.config.body_timeout,
         "request_timeout": service.config.request_timeout,
-        "region_sets": schemas.MAX_REGION_SETS,
-        "boxes": schemas.MAX_BOXES,
-        "beam_size": schemas.MAX_BEAM_SIZE,
-        "max_length": schemas.MAX_LENGTH,
-        "alternatives": schemas.MAX_ALTERNATIVES,
-        "regions": schemas.MAX_DETECTED_REGIONS,
-        "predictions": schemas.MAX_PREDICTIONS,
+        "region_sets": limits.MAX_HTTP_REGION_SETS,
+        "boxes": limits.MAX_HTTP_BOXES,
+        "beam_size": limits.MAX_HTTP_BEAM_SIZE,
+        "max_length": limits.MAX_HTTP_LENGTH,
+        "alternatives": limits.MAX_HTTP_ALTERNATIVES,
+        "regions": limits.MAX_HTTP_DETECTED_REGIONS,
+        "predictions": limits.MAX_HTTP_PREDICTIONS,
     }
     model = {
         "vocabulary_size": len(captioner.vocabulary),
@@ -169,20 +181,24 @@ def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Capti
 
     @app.get(
         "/v1/health",
-        response_model=schemas.HealthResponse,
-        responses=_responses({403: _COMMON_ERRORS[403]}, "/v1/health"),
+        response_model=responses.HealthResponse,
+        responses={
+            **describe_responses({403: _COMMON_ERRORS[403]}, "/v1/health"),
+            503: {"model": responses.HealthResponse, "description": "The model cannot run at the moment."},
+        },
         summary="Status, model and limits",
     )
     async def health() -> Response:
         """Status of the server, capabilities of its model and all limits; needs no token."""
         return JSONResponse(
             {
-                "status": "stopping" if service.is_stopping else "ok",
+                "status": service.status,
                 "version": __version__,
                 "model": model,
                 "metrics": list(schemas.JAVA_FREE_METRICS),
-                "limits": limits,
-            }
+                "limits": limits_of_requests,
+            },
+            503 if service.status == "degraded" else 200,
         )
 
     gauges = {
@@ -197,7 +213,7 @@ def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Capti
         "/v1/metrics",
         response_class=PlainTextResponse,
         responses={
-            **_responses(_COMMON_ERRORS),
+            **describe_responses(_COMMON_ERRORS),
             200: {"content": {"text/plain": {"example": "# TYPE sct_queue_length gauge\nsct_queue_length 0\n"}}},
         },
         summary="Prometheus metrics",
@@ -232,39 +248,24 @@ def _add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, handle_exception)
 
 
-def _check_control(control: Control, image: LoadedImage | EncodedImage, *, has_sorter: bool) -> None:
-    """Reject an invalid control before it is batched with other requests."""
-    control.check_inside(image.width, image.height)
+def _check_control(control: Control, image: LoadedImage | EncodedImage, *, has_sorter: bool) -> Control:
+    """Clip boxes that leave the image by a few pixels; refuse an invalid control before it is batched with others."""
     if not control.ordered and not has_sorter and len(control.region_sets) > 1:
         raise InputError("ordered is false, but the model has no sorter: give the region sets in order")
+    return control.clip(image.width, image.height)
 
 
 def _image_record(image: EncodedImage) -> dict[str, Any]:
     return {"id": image.name, "width": image.width, "height": image.height}
 
 
-def _captions_response(result: TaskResult) -> Response:
-    captions = [caption.as_dict() for caption in result.captions]
-    return JSONResponse({"image": _image_record(result.image), "captions": captions})
-
-
-def _responses(errors: dict[int, str], example_of: str | None = None) -> dict[int | str, dict[str, Any]]:
-    """Describe the error responses of a route, and an example of its response, for OpenAPI."""
-    responses: dict[int | str, dict[str, Any]] = {
-        status: {"model": schemas.ErrorResponse, "description": text} for status, text in sorted(errors.items())
-    }
-    if example_of is not None:
-        responses[200] = {"content": {"application/json": {"example": schemas.RESPONSE_EXAMPLES[example_of]}}}
-    return responses
-
-
-def _extend_openapi(app: FastAPI) -> None:
-    """Make ``app.openapi`` describe request bodies as well."""
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-            app.openapi_schema = schemas.add_request_bodies(document)
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
+def _captions_response(result: TaskResult, *, is_clipped: bool) -> Response:
+    image = result.image
+    warning = f"boxes were clipped to the image, {image.width} x {image.height} pixels"
+    return JSONResponse(
+        {
+            "image": _image_record(image),
+            "captions": [caption.as_dict() for caption in result.captions],
+            "warnings": [warning] if is_clipped else [],
+        }
+    )

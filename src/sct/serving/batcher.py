@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, ParamSpec, TypeVar
 
 from sct.errors import InputError
@@ -66,6 +66,8 @@ class _Job(Generic[TaskT, ResultT]):
     deadline: float
     """In ``time.monotonic`` seconds; later jobs are not started."""
     future: "Future[ResultT]" = field(default_factory=Future)
+    is_retry: bool = False
+    """Whether it was part of a batch that failed; it is then run alone."""
 
 
 class DynamicBatcher(Generic[TaskT, ResultT]):
@@ -73,6 +75,8 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
 
     Tasks queue while a batch runs; when idle, the first task waits up to ``max_delay`` for others. A batch encodes at
     most ``max_new_images`` images; tasks that would exceed it are overtaken by those that need no encoding.
+
+    Tasks of a batch that fails are run again, one by one. A thread that dies is replaced after ``restart_delay``.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
         max_delay: float,
         encode_key: Callable[[TaskT], str | None] = lambda _: None,
         max_new_images: int = 1,
+        restart_delay: float = 1.0,
     ) -> None:
         """Start the thread; ``stop`` ends it.
 
@@ -93,11 +98,12 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
         self._encode_key, self._max_new_images = encode_key, max_new_images
         self._run_batch, self._counters = run_batch, counters
         self._max_queue, self._max_batch, self._max_delay = max_queue, max_batch, max_delay
+        self._restart_delay = restart_delay
         self._jobs: deque[_Job[TaskT, ResultT]] = deque()
         self._changed = threading.Condition()
         self.is_stopping = False
-        self._thread = threading.Thread(target=self._loop, name="sct model", daemon=True)
-        self._thread.start()
+        self._has_died = False
+        self._thread = self._start_thread()
 
     def submit(self, task: TaskT, deadline: float) -> "Future[ResultT]":
         """Queue a task; cancelling the future before the task starts removes it."""
@@ -110,6 +116,11 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
             self._jobs.append(job)
             self._changed.notify_all()
         return job.future
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread is alive."""
+        return self._thread.is_alive() and not self._has_died
 
     @property
     def queue_length(self) -> int:
@@ -127,17 +138,41 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
         with self._changed:
             self.is_stopping = True
             self._changed.notify_all()
-        self._thread.join()
+        while self._thread.is_alive():  # it may be replaced
+            self._thread.join()
+
+    def _start_thread(self) -> threading.Thread:
+        thread = threading.Thread(target=self._supervise, name="sct model", daemon=True)
+        thread.start()
+        return thread
+
+    def _supervise(self) -> None:
+        """Run the loop; if it dies of anything, replace this thread by a new one."""
+        try:
+            self._loop()
+        except BaseException:  # whatever ends the thread, callers must not wait in vain
+            self._has_died = True
+            _log.exception("the model thread died; a new one starts in %g seconds", self._restart_delay)
+            with self._changed:
+                self._changed.wait_for(lambda: self.is_stopping, self._restart_delay)
+            self._counters.add_model_restart()
+            self._has_died = False
+            self._thread = self._start_thread()
 
     def _loop(self) -> None:
         while jobs := self._next_batch():
-            self._process(jobs)
+            try:
+                self._process(jobs)
+            except BaseException as error:  # the thread survives any error of a batch, but not an exit
+                self._fail([job for job in jobs if not job.future.done()])
+                if not isinstance(error, Exception):
+                    raise
 
     def _next_batch(self) -> list[_Job[TaskT, ResultT]]:
         """Wait for the next batch; empty when the thread should end."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self.is_stopping)
-            if not self.is_stopping and self._max_delay:
+            if not self.is_stopping and self._max_delay and not self._jobs[0].is_retry:
                 self._changed.wait_for(lambda: len(self._jobs) >= self._max_batch or self.is_stopping, self._max_delay)
             return self._take()
 
@@ -146,6 +181,8 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
         batch: list[_Job[TaskT, ResultT]] = []
         remaining: deque[_Job[TaskT, ResultT]] = deque()
         new_images: set[str] = set()
+        if self._jobs and self._jobs[0].is_retry:
+            return [self._jobs.popleft()]
         for job in self._jobs:
             key = self._encode_key(job.task)
             is_new = key is not None and key not in new_images
@@ -162,9 +199,9 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
         start = time.monotonic()
         active: list[_Job[TaskT, ResultT]] = []
         for job in jobs:
-            if job.deadline < start:
+            if job.deadline < start and not job.future.running():
                 job.future.cancel()
-            if job.future.set_running_or_notify_cancel():
+            if job.future.running() or job.future.set_running_or_notify_cancel():
                 active.append(job)
             else:
                 self._counters.add_cancelled()
@@ -172,11 +209,6 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
             return
         try:
             results = self._run_batch([job.task for job in active])
-        except Exception:  # the thread must survive any error, and callers must be notified
-            _log.exception("%d requests failed", len(active))
-            for job in active:
-                job.future.set_exception(InternalError())
-            return
         finally:
             self._counters.add_batch(len(active), time.monotonic() - start)
         for job, result in zip(active, results, strict=True):
@@ -184,3 +216,12 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
                 job.future.set_exception(result)
             else:
                 job.future.set_result(result)
+
+    def _fail(self, jobs: Sequence[_Job[TaskT, ResultT]]) -> None:
+        """Queue the jobs of a failed batch again, first and one by one; a job that failed alone gets an error."""
+        _log.exception("%d requests failed%s", len(jobs), "; running them one by one" if len(jobs) > 1 else "")
+        if len(jobs) == 1:
+            jobs[0].future.set_exception(InternalError())
+            return
+        with self._changed:
+            self._jobs.extendleft(replace(job, is_retry=True) for job in reversed(jobs))

@@ -45,6 +45,8 @@ class ServerConfig:
     """Images to encode per batch: encoding takes as long as dozens of captions, which should not wait for many."""
     max_delay: float = 0.004
     """Seconds that an idle batcher waits for further requests after the first."""
+    restart_delay: float = 1.0
+    """Seconds until a model thread that died is replaced."""
     cache_bytes: int = 128 * MEGABYTE
     """Size of the cache of encoded images."""
     token: str | None = None
@@ -72,7 +74,7 @@ class ServerConfig:
         for name in ("max_connections", "max_connections_per_address"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}, expected 1 or more")
-        for name in ("max_delay", "cache_bytes"):
+        for name in ("max_delay", "restart_delay", "cache_bytes"):
             if not (isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise InputError(f"{name} is {getattr(self, name)}, expected 0 or more")
         if self.max_queue_bytes < self.max_body_bytes:

@@ -25,7 +25,8 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-_PUBLIC_ROUTES = ("/v1/health",)
+PUBLIC_ROUTES = frozenset(("/v1/health", "/v1/openapi.json"))
+"""Routes under /v1 that need no token; nor does anything outside."""
 
 
 @dataclass(eq=False)
@@ -97,7 +98,7 @@ class SecurityMiddleware:
         origin = headers.get("origin")
         if origin is not None and _origin_netloc(origin) != host.lower():
             raise APIError(403, f"got a request from a page of {origin[:100]!r}, expected this server's own page")
-        if not path.startswith("/v1/") or path in _PUBLIC_ROUTES:
+        if not path.startswith("/v1/") or path in PUBLIC_ROUTES:
             return
         if self._config.token is not None and not _has_token(headers, self._config.token):
             raise APIError(

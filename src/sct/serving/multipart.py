@@ -6,6 +6,7 @@ Frameworks spool large uploads to files; uploads to this server are never writte
 import re
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
@@ -45,30 +46,26 @@ class Body:
     data: bytes
 
 
-async def read_body(request: Request, max_bytes: int) -> Body:
-    """Read a body of at most ``max_bytes``."""
+async def read_body(request: Request, max_bytes: int, count: Callable[[int], None] = lambda _: None) -> Body:
+    """Read a body of at most ``max_bytes``; ``count`` is called with the size of each chunk."""
     content_type = request.headers.get("content-type", "")
     media_type = content_type.partition(";")[0].strip().lower()
-    _check_size(content_length(request), max_bytes)
+    length = request.headers.get("content-length", "")
+    _check_size(int(length) if length.isascii() and length.isdigit() else 0, max_bytes)
     chunks, size = [], 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             _check_size(size, max_bytes)
+            count(len(chunk))
             chunks.append(chunk)
     except ClientDisconnect as error:
         raise APIError(400, "the body is incomplete") from error
     return Body(media_type, content_type, b"".join(chunks))
 
 
-def content_length(request: Request) -> int | None:
-    """Return the Content-Length of a request; None without a valid one."""
-    value = request.headers.get("content-length", "")
-    return int(value) if value.isascii() and value.isdigit() else None
-
-
-def _check_size(size: int | None, max_bytes: int) -> None:
-    if size is not None and size > max_bytes:
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
         raise APIError(413, f"got a body of {size} bytes or more, expected at most {max_bytes}")
 
 

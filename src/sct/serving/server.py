@@ -1,8 +1,10 @@
 """Listening sockets and the HTTP server."""
 
 import ipaddress
+import re
 import signal
 import socket
+from collections.abc import Iterable
 from functools import partial
 from types import FrameType
 
@@ -13,6 +15,7 @@ from sct.errors import InputError
 from sct.serving.connections import ConnectionPool, Listener, TimedProtocol
 
 _SHUTDOWN_TIMEOUT = 60
+_HOST_NAME = re.compile(r"[\w.:-]+")
 _BACKLOG = 2048
 """Connections that wait to be accepted."""
 
@@ -39,12 +42,31 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, True, False)
     """
-    if host == "localhost":
-        return True
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def allowed_hosts(host: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the host names that requests may address: those of this machine's loopback, ``host`` and ``names``.
+
+    >>> sorted(allowed_hosts("0.0.0.0", ["Studio.example.org", "[2001:db8::1]"]))
+    ['127.0.0.1', '2001:db8::1', '::1', 'localhost', 'studio.example.org']
+    """
+    found = {"localhost", "127.0.0.1", "::1"}
+    for name in (host, *names):
+        bare = name.removeprefix("[").removesuffix("]").lower()
+        if not _HOST_NAME.fullmatch(bare) or (":" in bare and not _is_address(bare)):
+            raise InputError(f"got --allow-host {name!r}, expected a host name or address without scheme and port")
+        if not (_is_address(bare) and ipaddress.ip_address(bare).is_unspecified):
+            found.add(bare)
+    return frozenset(found)
+
+
+def _is_address(text: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        ipaddress.ip_address(text)
     except ValueError:
         return False
+    return True
 
 
 class StudioServer(uvicorn.Server):

@@ -1,12 +1,11 @@
-"""Request lifecycle: admission control, parsing, batched inference, timeouts and cancellation."""
+"""Request lifecycle: admission, parsing, batched inference, timeouts and cancellation."""
 
 import asyncio
-import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from starlette.requests import Request
@@ -16,20 +15,21 @@ from sct.captioner.requests import CaptionOptions
 from sct.errors import InputError
 from sct.metrics.report import scale, score
 from sct.regions.images import LoadedImage
+from sct.serving.admission import Admission, AdmittedRequest
 from sct.serving.batcher import BoundedExecutor, DynamicBatcher, InternalError, QueueFull, ServerStopping
 from sct.serving.config import ServerConfig
 from sct.serving.counters import Counters
 from sct.serving.image_cache import ImageCache
 from sct.serving.inference import BatchInference, CaptionTask, Task, TaskResult
 from sct.serving.middleware import APIError
-from sct.serving.multipart import Body, content_length, decode_image, image_id, parse_form, read_body
-from sct.serving.schemas import ImageParams, ScoreParams, ScoreResponse, parse_params
+from sct.serving.multipart import Body, decode_image, image_id, parse_form
+from sct.serving.responses import ScoreResponse
+from sct.serving.schemas import ImageParams, ScoreParams, parse_params
 from sct.vision.interface import EncodedImage
 
 INTERNAL_ERROR = "internal error: see the server log"
 _DECODE_THREADS = 2
 _MAX_SCORE_CALLS = 4
-_MAX_RETRY_AFTER = 60
 _CLIENT_CLOSED_REQUEST = 499
 """nginx's status; never sent, only counted."""
 
@@ -46,7 +46,7 @@ class InferenceService:
         self.config, self.counters, self._captioner = config, counters, captioner
         self.cache = ImageCache(config.cache_bytes)
         self.is_stopping = False
-        self._in_flight, self._in_flight_bytes = 0, 0
+        self._admission = Admission(config, counters)
         self._batcher: DynamicBatcher[Task, TaskResult] = DynamicBatcher(
             BatchInference(captioner, self.cache, counters).run,
             counters,
@@ -55,14 +55,22 @@ class InferenceService:
             max_delay=config.max_delay,
             encode_key=self._encode_key,
             max_new_images=config.max_new_images,
+            restart_delay=config.restart_delay,
         )
         self._decoding = BoundedExecutor("sct decode", threads=_DECODE_THREADS, max_calls=config.max_queue)
         self._scoring = BoundedExecutor("sct score", threads=1, max_calls=_MAX_SCORE_CALLS)
 
     @property
+    def status(self) -> Literal["ok", "degraded", "stopping"]:
+        """``degraded`` while the model cannot run."""
+        if self.is_stopping:
+            return "stopping"
+        return "ok" if self._batcher.is_running else "degraded"
+
+    @property
     def in_flight(self) -> int:
         """Number of requests without a response."""
-        return self._in_flight
+        return self._admission.in_flight
 
     @property
     def queue_length(self) -> int:
@@ -83,53 +91,41 @@ class InferenceService:
         self._decoding.stop()
         self._scoring.stop()
 
-    @contextmanager
-    def admit(self, request: Request) -> Iterator[float]:
-        """Admit a request, or answer 429 before its body is read; yields the request's deadline."""
-        deadline = time.monotonic() + self.config.request_timeout
-        size = content_length(request)
-        size = self.config.max_body_bytes if size is None else min(size, self.config.max_body_bytes)
-        if self._in_flight >= self.config.max_queue or self._in_flight_bytes + size > self.config.max_queue_bytes:
-            raise self._too_many_requests()
-        self._in_flight += 1
-        self._in_flight_bytes += size
-        try:
-            yield deadline
-        finally:
-            self._in_flight -= 1
-            self._in_flight_bytes -= size
+    def admit(self, request: Request, max_bytes: int | None = None) -> AbstractAsyncContextManager[AdmittedRequest]:
+        """Receive the body of a request and count it as in flight; see ``Admission``."""
+        return self._admission.admit(request, max_bytes or self.config.max_body_bytes)
 
     async def parse_request(
-        self, request: Request, schema: type[ParamsT], deadline: float
+        self, admitted: AdmittedRequest, schema: type[ParamsT]
     ) -> tuple[ParamsT, LoadedImage | EncodedImage]:
-        """Read and validate a request; its image is taken from the cache if it is there, else decoded."""
-        data, text = _split_body(await self._read_body(request, self.config.max_body_bytes, deadline))
+        """Validate a request; its image is taken from the cache if it is there, else decoded."""
+        data, text = _split_body(admitted.body)
         if len(text) > self.config.max_json_bytes:
             raise APIError(413, f"got a request of {len(text)} bytes, expected at most {self.config.max_json_bytes}")
         if data is not None and len(data) > self.config.max_image_bytes:
             raise APIError(413, f"got an image of {len(data)} bytes, expected at most {self.config.max_image_bytes}")
         params = parse_params(schema, text)
-        if params.image is not None and data is not None:
-            raise APIError(422, "got an image and an image id, expected one of them")
-        if params.image is not None:
-            image = self.cache.get(params.image)
-            if image is None:
-                raise APIError(404, f"image {params.image} is not cached: send its bytes")
-            return params, image
-        if data is None:
-            raise APIError(422, "got no image, expected its bytes as the form part image, or an image id")
-        return params, await self._run_in_thread(self._decoding, deadline, self._load_image, data)
+        if data is not None:
+            if "image" in params.model_fields_set:
+                raise APIError(422, "got an image and an image id, expected one of them")
+            return params, await self._run_in_thread(self._decoding, admitted.deadline, self._load_image, data)
+        if params.image is None:
+            raise APIError(422, "image: expected an image id; to send an image's bytes, use multipart/form-data")
+        image = self.cache.get(params.image)
+        if image is None:
+            raise APIError(404, f"image {params.image} is not cached: send its bytes")
+        return params, image
 
     async def run(self, request: Request, task: Task, deadline: float) -> TaskResult:
         """Run a task, until the client disconnects or the deadline passes."""
         if self._encode_key(task) is not None:
             wait = self._batcher.num_new_images * self.counters.seconds_per_image()
             if wait > self.config.request_timeout / 2:  # reject early what would time out
-                raise self._too_many_requests(wait)
+                raise self._admission.too_many_requests(wait)
         try:
             job = self._batcher.submit(task, deadline)
         except QueueFull:
-            raise self._too_many_requests() from None
+            raise self._admission.too_many_requests() from None
         except ServerStopping:
             raise _stopping() from None
         future, disconnect = asyncio.wrap_future(job), asyncio.ensure_future(_wait_for_disconnect(request))
@@ -150,13 +146,13 @@ class InferenceService:
             job.cancel()  # the wrapping future would cancel it one loop iteration later, when it may have started
             future.cancel()
 
-    async def score(self, request: Request, deadline: float) -> ScoreResponse:
+    async def score(self, admitted: AdmittedRequest) -> ScoreResponse:
         """Score captions against references, by the metrics that need no Java."""
-        body = await self._read_body(request, self.config.max_json_bytes, deadline)
+        body = admitted.body
         if body.media_type != "application/json":
             raise APIError(415, f"got content type {body.content_type[:100]!r}, expected application/json")
         params = parse_params(ScoreParams, body.data)
-        return await self._run_in_thread(self._scoring, deadline, _score_captions, params)
+        return await self._run_in_thread(self._scoring, admitted.deadline, _score_captions, params)
 
     def _encode_key(self, task: Task) -> str | None:
         """Return the id of the task's image if it has to be encoded."""
@@ -167,13 +163,6 @@ class InferenceService:
         name = image_id(data)
         return self.cache.get(name) or decode_image(data, name, self.config.max_megapixels)
 
-    async def _read_body(self, request: Request, max_bytes: int, deadline: float) -> Body:
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                return await read_body(request, max_bytes)
-        except TimeoutError:
-            raise APIError(408, f"the body did not arrive within {self.config.request_timeout:g} seconds") from None
-
     async def _run_in_thread(
         self, executor: BoundedExecutor, deadline: float, function: Callable[[ArgumentT], ResultT], argument: ArgumentT
     ) -> ResultT:
@@ -183,18 +172,9 @@ class InferenceService:
         except TimeoutError:
             raise self._timed_out() from None
         except QueueFull:
-            raise self._too_many_requests() from None
+            raise self._admission.too_many_requests() from None
         except CancelledError:
             raise _stopping() from None
-
-    def _too_many_requests(self, wait: float | None = None) -> APIError:
-        """``wait``: seconds until there is room; default: estimated from the requests in flight."""
-        wait = math.ceil(self._in_flight * self.counters.seconds_per_request() if wait is None else wait)
-        return APIError(
-            429,
-            f"{self._in_flight} requests are in flight: retry after the seconds of the Retry-After header",
-            {"retry-after": str(min(max(wait, 1), _MAX_RETRY_AFTER))},
-        )
 
     def _timed_out(self) -> APIError:
         return APIError(504, f"no result within {self.config.request_timeout:g} seconds: request less, or retry later")
@@ -216,7 +196,9 @@ def _split_body(body: Body) -> tuple[bytes | None, bytes]:
     unknown = next((name for name in parts if name not in ("image", "request")), None)
     if unknown is not None:
         raise APIError(422, f"the form has a part {unknown!r}, expected image and request")
-    return parts.get("image"), parts.get("request", b"{}")
+    if "image" not in parts:
+        raise APIError(422, "the form has no part 'image', expected the bytes of an image")
+    return parts["image"], parts.get("request", b"{}")
 
 
 async def _wait_for_disconnect(request: Request) -> None:

@@ -45,7 +45,7 @@ class PageFile:
 
 
 def read_page(folder: Path = PAGE) -> dict[str, PageFile]:
-    """Return the files of a page by URL path; ``index.html`` is also "/"."""
+    """Return the files of a page by URL path; an ``index.html`` is also its folder."""
     files: dict[str, PageFile] = {}
     for path in sorted(folder.rglob("*")):
         media_type = _MEDIA_TYPES.get(path.suffix.lower())
@@ -55,9 +55,10 @@ def read_page(folder: Path = PAGE) -> dict[str, PageFile]:
         files[f"/{path.relative_to(folder).as_posix()}"] = PageFile(
             content, media_type, f'"{sha256(content).hexdigest()[:32]}"'
         )
-    if "/index.html" in files:
-        files["/"] = files["/index.html"]
-    return files
+    folders = {
+        path.removesuffix("/index.html") or "/": file for path, file in files.items() if path.endswith("/index.html")
+    }
+    return {**files, **folders}
 
 
 def page_routes(files: dict[str, PageFile]) -> list[Route]:
