@@ -52,6 +52,8 @@ MAX_PICKLE_BYTES = 16 << 20
 """Size of the pickle in a PyTorch checkpoint, without its tensors."""
 MAX_IMAGE_SIDE = 2048
 """Side in pixels of the square that a vision encoder resizes images to."""
+MAX_DETECTIONS = 10_000
+"""Proposals of a detector per image."""
 MAX_PATCH_GRID = 128
 """Patches of a vision transformer in each direction."""
 MAX_BEAM_SIZE = 1000

@@ -1,13 +1,14 @@
 import signal
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sct.errors import InputError
-from sct.regions import RegionStore
+from sct.regions import RegionStore, hdf5
 from sct.regions.hdf5 import convert_hdf5, read_class_names
 
 h5py = pytest.importorskip("h5py")
@@ -152,6 +153,7 @@ def test_errors_name_image_and_file(tmp_path, changes, message):
     with pytest.raises(InputError, match=message) as refusal:
         convert_hdf5(source, tmp_path / "out", class_names=CLASSES)
     assert str(source) in str(refusal.value)
+    assert not (tmp_path / "out").exists(), "a first run that was refused leaves nothing"
 
 
 @pytest.mark.parametrize(
@@ -172,6 +174,64 @@ def test_a_file_without_images_is_refused(tmp_path):
     source = write_hdf5(tmp_path / "a.hdf5", {"10": {"boxes": np.zeros((1, 4))}})
     with pytest.raises(InputError, match="has no image"):
         convert_hdf5(source, tmp_path / "out", class_names=CLASSES)
+
+
+def add_dataset(path: Path, name: str, shape, **options):
+    """Replace a dataset of the file by one without stored values."""
+    with h5py.File(path, "a") as file:
+        del file[name]
+        file.create_dataset(name, shape, options.pop("dtype", "f4"), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "options", "message"),
+    [
+        pytest.param("10_features", (0, 1 << 34), {}, "expected at most 65,536 columns", id="wide, without rows"),
+        pytest.param("10_features", (3, 1 << 34), {"chunks": (1, 4096)}, "at most 65,536 columns", id="wide"),
+        pytest.param("10_features", (3, 1 << 40), {"chunks": (1, 4096)}, "at most 65,536 columns", id="wider"),
+        pytest.param(
+            "10_features",
+            (1 << 20, 16),
+            {"chunks": (1 << 21, 16), "maxshape": (None, 16), "compression": "gzip"},
+            "chunks of 134,217,728 bytes",
+            id="a huge chunk",
+        ),
+        pytest.param("10_features", (3, 16), {"dtype": np.longdouble}, "expected a matrix of floats", id="128 bits"),
+        pytest.param("10_boxes", (3, 16), {"external": [("/dev/zero", 0, 192)]}, "in other files", id="external"),
+        pytest.param("10_boxes", (3, 1 << 34), {"chunks": (1, 4096)}, "at most 65,536 columns", id="wide boxes"),
+        pytest.param("10_features", (3, 16), {"scaleoffset": 2}, "compressed in another way", id="another filter"),
+    ],
+)
+def test_datasets_that_take_much_memory_are_refused(tmp_path, name, shape, options, message):
+    source = write_hdf5(tmp_path / "a.hdf5", {"10": detections(0, 3)})
+    add_dataset(source, name, shape, **options)
+    with pytest.raises(InputError, match=message) as refusal:
+        convert_hdf5(source, tmp_path / "out", class_names=CLASSES)
+    assert str(source) in str(refusal.value)
+    assert not (tmp_path / "out").exists(), "a first run that was refused leaves nothing"
+
+
+def test_a_chunk_that_expands_beyond_its_shape_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(hdf5, "_MAX_UNCHECKED_BYTES", 1 << 14)
+    source = write_hdf5(tmp_path / "a.hdf5", {"10": detections(0, 3)})
+    add_dataset(source, "10_features", (3, 16), chunks=(3, 16), compression="gzip")
+    with h5py.File(source, "a") as file:
+        file["10_features"].id.write_direct_chunk((0, 0), zlib.compress(bytes(1 << 25)))
+    with pytest.raises(InputError, match="a chunk that is larger than its 192 bytes"):
+        convert_hdf5(source, tmp_path / "out", class_names=CLASSES)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "lzf"])
+def test_compressed_files_are_read(tmp_path, compression):
+    source = write_hdf5(tmp_path / "a.hdf5", {"10": detections(0, 3)})
+    features = np.random.default_rng(0).normal(size=(300, 1024)).astype(np.float32)  # more than a megabyte compressed
+    with h5py.File(source, "a") as file:
+        for name, content in (detections(0, 300) | {"features": features}).items():
+            del file[f"10_{name}"]
+            chunks = (300, content.shape[1]) if compression == "gzip" else (30, content.shape[1])
+            file.create_dataset(f"10_{name}", data=content, compression=compression, shuffle=True, chunks=chunks)
+    convert_hdf5(source, tmp_path / "out", class_names=CLASSES)
+    np.testing.assert_array_equal(RegionStore.open(tmp_path / "out").image("10").features, features[:100].astype("f2"))
 
 
 def test_truncated_files_are_refused(tmp_path, source):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sct.errors import InputError
 from sct.regions import Box, Region, RegionStore, RegionStoreWriter
 from sct.regions.records import NO_CLASS
-from sct.regions.store_format import JOURNAL, MANIFEST, read_journal
+from sct.regions.store_format import JOURNAL, MANIFEST, journal_line, read_journal
 
 CLASSES = ("dog", "tall tree", "čaj")
 FEATURES = 6
@@ -238,6 +238,7 @@ def test_pickling(whole):
         pytest.param("a", {"boxes": np.zeros((1, 4))}, r"expected \(2, 4\)", id="fewer boxes"),
         pytest.param("a", {"boxes": np.zeros((2, 5))}, r"expected \(2, 4\)", id="five corners"),
         pytest.param("a", {"boxes": np.full((2, 4), np.inf)}, "not all finite", id="infinite box"),
+        pytest.param("a", {"boxes": np.full((2, 4), 1e300)}, "not all finite and below", id="huge box"),
         pytest.param("a", {"classes": np.array([0])}, r"expected \(2,\)", id="fewer classes"),
         pytest.param("a", {"classes": np.array([0, 3])}, "each below 3", id="unknown class"),
         pytest.param("a", {"classes": np.array([0, -1])}, "each below 3", id="negative class"),
@@ -261,7 +262,8 @@ def test_bad_images_are_refused_and_not_written(tmp_path, whole, image_id, chang
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"feature_size": 0}, "feature_size is 0", id="no features"),
+        pytest.param({"feature_size": 0}, "got feature_size 0", id="no features"),
+        pytest.param({"feature_size": 1 << 34}, "expected an integer from 1 to 65,536", id="huge features"),
         pytest.param({"class_names": ["a\nb"]}, "line break", id="line break in a class"),
         pytest.param({"class_names": ["a"] * 65536}, "at most 65535", id="too many classes"),
     ],
@@ -310,7 +312,7 @@ def test_an_image_partly_written_to_a_full_disk_is_not_committed(tmp_path, whole
     with open_writer(tmp_path / "store") as writer:
         fill(writer, 4)
         writer._files["scores.f32"] = FullDisk()
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(OSError, match=r"No space left on device: '.*scores\.f32'"):
             fill(writer)
         for refused in (writer.commit, writer.finish):
             with pytest.raises(InputError, match="only in part"):
@@ -463,6 +465,43 @@ def test_nothing_is_appended_after_finish(tmp_path):
             fill(writer)
 
 
+def test_a_refused_build_without_an_image_leaves_nothing(tmp_path):
+    def refused(folder, images):
+        with open_writer(folder) as writer:
+            fill(writer, images)
+            raise InputError("no")
+
+    for folder in (tmp_path / "new", tmp_path / "empty"):
+        if folder.name == "empty":
+            folder.mkdir()
+        with pytest.raises(InputError, match="no"):
+            refused(folder, 1)
+    assert [(path.name, list(path.iterdir())) for path in tmp_path.iterdir()] == [("empty", [])]
+    with pytest.raises(InputError, match="no"):
+        refused(tmp_path / "new", 2)
+    with open_writer(tmp_path / "new") as writer:
+        assert len(writer) == 2, "committed images are kept"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(b"7 6abf4a82\n", id="a number"),
+        pytest.param({"images": 2}, id="no regions"),
+        pytest.param({"images": "2", "regions": 3, "id_bytes": 12}, id="a number as text"),
+        pytest.param({"images": -2, "regions": 3, "id_bytes": 12}, id="negative"),
+        pytest.param({"images": 1 << 70, "regions": 3, "id_bytes": 12}, id="huge"),
+    ],
+)
+def test_a_journal_with_other_values_is_damaged(tmp_path, entry):
+    half_built(tmp_path)
+    with (tmp_path / JOURNAL).open("ab") as journal:
+        journal.write(entry if isinstance(entry, bytes) else journal_line(entry))
+    for read in (open_writer, RegionStore.open):
+        with pytest.raises(InputError, match=r"journal\.txt is damaged .*: copy or build the store again"):
+            read(tmp_path)
+
+
 # A store that is not whole
 
 
@@ -492,6 +531,14 @@ def test_incomplete_copies_are_refused(tmp_path, whole, name, change):
         pytest.param({"version": "x"}, "got version 'x'", id="version that is not a number"),
         pytest.param({"regions": 3}, "disagree", id="other count"),
         pytest.param({"bytes": {}}, "damaged", id="no byte sizes"),
+        pytest.param({"bytes": 7}, "damaged", id="byte sizes that are a number"),
+        pytest.param({"images": "7"}, "damaged", id="a count as text"),
+        pytest.param({"images": -1}, "damaged", id="a negative count"),
+        pytest.param({"regions": True}, "damaged", id="a boolean as count"),
+        pytest.param({"regions": 1 << 80}, "damaged", id="a huge count"),
+        pytest.param({"regions": 0, "feature_size": 1 << 40}, "damaged", id="a huge feature size"),
+        pytest.param({"feature_size": 0}, "damaged", id="no features"),
+        pytest.param({"classes": None}, "damaged", id="no number of classes"),
         pytest.param({"classes": 2}, "numbers of images or classes disagree", id="other number of classes"),
     ],
 )
@@ -503,12 +550,38 @@ def test_inconsistent_manifests_are_refused(tmp_path, whole, changes, message):
         RegionStore.open(store)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"format": "sct reg', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"format": "sct reg', b"\xff", b"[" * 100_000])
 def test_a_damaged_manifest_is_refused(tmp_path, whole, content):
     store = shutil.copytree(whole, tmp_path / "store")
     (store / MANIFEST).write_bytes(content)
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(InputError, match=r"store\.json .*: copy or build the store again"):
         RegionStore.open(store)
+
+
+@pytest.mark.parametrize("name", ["images.txt", "classes.txt"])
+def test_names_that_are_not_utf8_are_refused(tmp_path, whole, name):
+    store = shutil.copytree(whole, tmp_path / "store")
+    (store / name).write_bytes(b"\xff" + (store / name).read_bytes()[1:])
+    with pytest.raises(InputError, match=rf"{name} is damaged .it is not UTF-8"):
+        RegionStore.open(store)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "value", "message"),
+    [
+        pytest.param("classes.u16", "<u2", 3, r"classes\.u16 is damaged .image '3\.jpg' has classes out", id="class"),
+        pytest.param("scores.f32", "<f4", np.inf, r"region 0 of image '3\.jpg' in .* out of range", id="score"),
+        pytest.param("boxes.f32", "<f4", np.nan, r"region 0 of image '3\.jpg' in .* not finite", id="box"),
+        pytest.param("boxes.f32", "<f4", 3e38, r"region 0 of image '3\.jpg' in .* too large", id="huge box"),
+    ],
+)
+def test_damaged_values_name_the_image(tmp_path, whole, name, dtype, value, message):
+    store = shutil.copytree(whole, tmp_path / "store")
+    values = np.fromfile(store / name, dtype)
+    values[:] = value
+    values.tofile(store / name)
+    with pytest.raises(InputError, match=message):
+        RegionStore.open(store).regions("3.jpg")
 
 
 def test_a_decreasing_index_is_refused(tmp_path, whole):

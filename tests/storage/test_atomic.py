@@ -1,27 +1,32 @@
-"""Atomic writes and the lock."""
-
 import errno
+import os
 
 import pytest
 
-from sct.errors import InputError
-from sct.storage.atomic import atomic_write, lock
+from sct.storage.atomic import atomic_write
 
 
-def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path):
-    def fill(path):
-        with atomic_write(path) as file:
-            file.write(b"half")
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    with pytest.raises(OSError, match=r"scores\.json") as error:
-        fill(tmp_path / "scores.json")
-    assert error.value.filename == str(tmp_path / "scores.json")
-    assert not list(tmp_path.iterdir())
+def test_a_file_is_replaced_at_the_end(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"old")
+    with atomic_write(path) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_locked_folder_is_refused(tmp_path):
-    with (tmp_path / "lock").open("ab") as first, (tmp_path / "lock").open("ab") as second:
-        lock(first, tmp_path)
-        with pytest.raises(InputError, match="is being written by another process"):
-            lock(second, tmp_path)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO])
+def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path, code, monkeypatch):
+    def fail(_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=rf"{os.strerror(code)}: '.*a\.txt'"), atomic_write(tmp_path / "a.txt") as file:
+        file.write(b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_are_kept(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none.*a\.txt\.part"), atomic_write(tmp_path / "none" / "a.txt"):
+        pass

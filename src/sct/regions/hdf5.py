@@ -4,6 +4,8 @@ They have three datasets per image: ``<id>_features`` (n, 2048), ``<id>_boxes`` 
 (n, 1601), whose column 0 is the background.
 """
 
+import math
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +16,9 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from sct.errors import InputError
+from sct.limits import MAX_HDF5_CHUNK_BYTES, MAX_LAYER_SIZE
 from sct.regions.store_writer import RegionStoreWriter
+from sct.storage.reading import read_text
 
 if TYPE_CHECKING:
     import h5py
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 _SUFFIX = "_features"
 _TOLERANCE = 1e-3
 """Deviation of probabilities from 0..1 that low precision explains."""
+_MAX_UNCHECKED_BYTES = 1 << 20
+"""Compressed chunks up to this size are not decompressed twice to learn their size: gzip makes a gigabyte of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,12 +41,7 @@ class _Detections:
 def read_class_names(path: str | Path) -> tuple[str, ...]:
     """Read class names, one per line, in lower case; of synonyms separated by commas the first is used."""
     path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist: expected a text file of class names, one per line") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text: expected class names, one per line") from error
+    lines = read_text(path, "a text file of class names, one per line").splitlines()
     names = tuple(line.split(",")[0].strip().lower() for line in lines)
     for number, name in enumerate(names, start=1):
         if not name:
@@ -80,12 +81,13 @@ def convert_hdf5(
         raise InputError(
             f"{path} cannot be read as HDF5 ({error}): expected the authors' file of detections"
         ) from error
-    with file, _name_damaged_file(path):
-        expected = _select_images(file, path, image_ids)
-        first = _dataset(file, path, expected[0], _SUFFIX)
+    with file:
+        with _name_damaged_file(path):
+            expected = _select_images(file, path, image_ids)
+            feature_size = _dataset(file, path, expected[0], _SUFFIX).shape[1]
         writer = RegionStoreWriter(
             out,
-            feature_size=first.shape[1],
+            feature_size=feature_size,
             class_names=class_names,
             # Detects that a build is resumed with another file.
             source=f"{path.name}, {path.stat().st_size} bytes, at most {max_regions} regions per image",
@@ -95,7 +97,8 @@ def convert_hdf5(
             if list(writer.ids) != expected[: len(writer)]:
                 raise InputError(f"{out} is an unfinished build with other images: delete it, or use the same ones")
             for done, image_id in enumerate(expected[len(writer) :], start=len(writer) + 1):
-                found = _read_detections(file, path, image_id, len(class_names), max_regions)
+                with _name_damaged_file(path):
+                    found = _read_detections(file, path, image_id, len(class_names), max_regions)
                 try:
                     writer.append(
                         image_id,
@@ -119,9 +122,7 @@ def _name_damaged_file(path: Path) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # of the system, such as a full disk
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError, zlib.error) as error:
         raise InputError(f"{path} is damaged ({error}): copy the file again") from error
 
 
@@ -146,16 +147,49 @@ def _select_images(file: "h5py.File", path: Path, image_ids: Iterable[str] | Non
 
 
 def _dataset(file: "h5py.File", path: Path, image_id: str, suffix: str) -> "h5py.Dataset":
-    """Dataset of an image, checked to be a matrix of floats."""
+    """Dataset of an image, checked to be a matrix of floats within the file and of bounded size."""
     import h5py  # noqa: PLC0415
 
     key = f"{image_id}{suffix}"
     dataset = file.get(key)
     if not isinstance(dataset, h5py.Dataset):
         raise InputError(f"image {image_id!r} in {path} has no dataset {key}: the file is incomplete")
-    if dataset.ndim != 2 or dataset.dtype.kind != "f":
+    if dataset.ndim != 2 or dataset.dtype.kind != "f" or dataset.dtype.itemsize > 8:
         raise InputError(f"{key} in {path} is {dataset.dtype} {dataset.shape}: expected a matrix of floats")
+    if dataset.shape[1] > MAX_LAYER_SIZE:
+        raise InputError(f"{key} in {path} is {dataset.shape}: expected at most {MAX_LAYER_SIZE:,} columns")
+    _check_storage(dataset, f"{key} in {path}")
     return dataset
+
+
+def _check_storage(dataset: "h5py.Dataset", name: str) -> None:
+    """Raise if values are in other files, or if a chunk may take much memory: HDF5 decompresses it without a bound."""
+    from h5py import h5d, h5z  # noqa: PLC0415
+
+    layout = dataset.id.get_create_plist()
+    if layout.get_layout() == h5d.VIRTUAL or layout.get_external_count():
+        raise InputError(f"{name} has its values in other files: expected them in the same file")
+    if layout.get_layout() != h5d.CHUNKED:
+        return
+    num_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
+    if num_bytes > MAX_HDF5_CHUNK_BYTES:
+        raise InputError(f"{name} has chunks of {num_bytes:,} bytes: expected at most {MAX_HDF5_CHUNK_BYTES:,}")
+    filters = [layout.get_filter(index)[0] for index in range(layout.get_nfilters())]
+    compressed_by = [code for code in filters if code not in (h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)]
+    if not compressed_by:
+        return
+    if compressed_by not in ([h5z.FILTER_DEFLATE], [h5z.FILTER_LZF]):
+        raise InputError(f"{name} is compressed in another way: expected gzip, LZF or no compression")
+    if dataset.id.get_storage_size() <= _MAX_UNCHECKED_BYTES:
+        return
+    for chunk in map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks())):
+        if chunk.size <= _MAX_UNCHECKED_BYTES:
+            continue
+        inflate = zlib.decompressobj()
+        if compressed_by == [h5z.FILTER_DEFLATE]:
+            inflate.decompress(dataset.id.read_direct_chunk(chunk.chunk_offset)[1], num_bytes + 1)
+        if not inflate.eof:
+            raise InputError(f"{name} has a chunk that is larger than its {num_bytes:,} bytes: copy the file again")
 
 
 def _read_detections(file: "h5py.File", path: Path, image_id: str, num_classes: int, max_regions: int) -> _Detections:

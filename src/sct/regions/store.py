@@ -17,7 +17,7 @@ from jaxtyping import Float16, Float32, Int64, UInt16
 
 from sct.errors import InputError
 from sct.regions.records import NO_CLASS, Box, Region
-from sct.regions.store_format import FORMAT, read_lines, read_store_manifest
+from sct.regions.store_format import FORMAT, StoreManifest, read_names, read_store_manifest
 
 _MIN_THREADED_BYTES = 4 << 20
 """Smaller batches are copied before another thread wakes up."""
@@ -59,12 +59,12 @@ class RegionStore:
     It can be used after a fork and pickled; a copy maps the same files again.
     """
 
-    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+    def __init__(self, path: Path, manifest: StoreManifest) -> None:
         """Map the files of a folder; ``manifest`` comes from ``read_store_manifest``."""
         self.path = path
-        self.feature_size: int = manifest["feature_size"]
-        self.ids = read_lines(path / "images.txt")
-        self.class_names = read_lines(path / "classes.txt")
+        self.feature_size = manifest.feature_size
+        self.ids = read_names(path / "images.txt")
+        self.class_names = read_names(path / "classes.txt")
         self._index = {image_id: position for position, image_id in enumerate(self.ids)}
         self._pool: ThreadPoolExecutor | None = None
         self._pool_pid = 0
@@ -76,7 +76,7 @@ class RegionStore:
         self._sizes = _array(_map_file(path / "sizes.f32"), "<f4", 2)
         ends = _array(_map_file(path / "ends.u64"), "<u8", 1)[:, 0]
         self._offsets = np.concatenate([[0], ends.astype(np.int64)])
-        if not len(self.ids) == len(self._index) == len(ends) or len(self.class_names) != manifest["classes"]:
+        if not len(self.ids) == len(self._index) == len(ends) or len(self.class_names) != manifest.classes:
             raise FORMAT.damaged(path, "numbers of images or classes disagree")
         if (np.diff(self._offsets) < 0).any() or self._offsets[-1] != len(self._features):
             raise FORMAT.damaged(path / "ends.u64", "it does not cover all regions")
@@ -110,6 +110,8 @@ class RegionStore:
         rows = slice(int(self._offsets[position]), int(self._offsets[position + 1]))
         width, height = (None if np.isnan(side) else float(side) for side in self._sizes[position])
         classes = self._classes[rows]
+        if not ((classes < len(self.class_names)) | (classes == NO_CLASS)).all():
+            raise FORMAT.damaged(self.path / "classes.u16", f"image {image_id!r} has classes out of range")
         return StoredRegions(
             image_id=image_id,
             features=self._features[rows],
@@ -130,9 +132,9 @@ class RegionStore:
         ):
             try:
                 box = Box.from_inclusive_corners(corners)
+                regions.append(Region(box, class_name, None if np.isnan(score) else score))
             except InputError as error:
                 raise InputError(f"region {number} of image {image_id!r} in {self.path}: {error}") from error
-            regions.append(Region(box, class_name, None if np.isnan(score) else score))
         return tuple(regions)
 
     def new_buffer(self, num_images: int) -> Float16[np.ndarray, "rows features"]:

@@ -21,14 +21,27 @@ During a build there is ``journal.txt`` too, whose lines record how much of the 
 import json
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import MAX_LAYER_SIZE
 from sct.storage.artifacts import ArtifactFormat
+from sct.storage.reading import parse_json, read_bytes, read_json
 
 FORMAT = ArtifactFormat("sct region store", "copy or build the store again")
 MANIFEST = "store.json"
 JOURNAL = "journal.txt"
+JOURNAL_COUNTS = ("images", "regions", "id_bytes")
+NAMES = ("images.txt", "classes.txt")
+
+
+class StoreManifest(NamedTuple):
+    """Counts in ``store.json``."""
+
+    images: int
+    regions: int
+    feature_size: int
+    classes: int
 
 
 def array_bytes(images: int, regions: int, feature_size: int) -> dict[str, int]:
@@ -61,21 +74,32 @@ def read_journal(path: Path) -> list[tuple[dict[str, Any], int]]:
     """Complete entries of a journal with their end offsets, up to the first torn line."""
     entries: list[tuple[dict[str, Any], int]] = []
     end = 0
-    for line in path.read_bytes().splitlines(keepends=True):
+    for line in read_bytes(path, "the journal of a region store").splitlines(keepends=True):
         body, _, checksum = line.rpartition(b" ")
         if checksum != b"%08x\n" % zlib.crc32(body):
             break
         end += len(line)
-        entries.append((json.loads(body), end))
+        entry = parse_json(body, path)
+        if not isinstance(entry, dict) or (entries and not all(is_count(entry.get(name)) for name in JOURNAL_COUNTS)):
+            raise FORMAT.damaged(path, f"got the line {format_value(entry)}")
+        entries.append((entry, end))
     return entries
 
 
-def read_lines(path: Path) -> tuple[str, ...]:
+def is_count(value: object) -> bool:
+    """Whether a value read from JSON can be the number of images, regions or bytes."""
+    return type(value) is int and 0 <= value < 1 << 48
+
+
+def read_names(path: Path) -> tuple[str, ...]:
     """Lines of a text file, split at line feeds only."""
-    return tuple(path.read_bytes().decode().split("\n")[:-1])
+    try:
+        return tuple(read_bytes(path, "names, one per line").decode("utf-8").split("\n")[:-1])
+    except UnicodeDecodeError as error:
+        raise FORMAT.damaged(path, f"it is not UTF-8: {error.reason}") from error
 
 
-def read_store_manifest(folder: Path) -> dict[str, Any]:
+def read_store_manifest(folder: Path) -> StoreManifest:
     """Read the manifest and check the sizes of all files against it."""
     path = folder / MANIFEST
     if not folder.is_dir():
@@ -83,20 +107,25 @@ def read_store_manifest(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise InputError(_unfinished_message(folder))
     try:
-        manifest: dict[str, Any] = json.loads(path.read_bytes())
-        FORMAT.check_header(manifest, path)
-        expected = array_bytes(manifest["images"], manifest["regions"], manifest["feature_size"])
-        expected |= {name: manifest["bytes"][name] for name in ("images.txt", "classes.txt")}
-        if expected != manifest["bytes"] or not isinstance(manifest["classes"], int):
-            raise FORMAT.damaged(path, "counts and byte sizes disagree")
-    except (AttributeError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise FORMAT.damaged(path, repr(error)) from error
-    for name, size in expected.items():
+        content = read_json(path, "the manifest of a region store")
+    except InputError as error:
+        raise InputError(f"{error}: {FORMAT.remedy}") from error
+    if not isinstance(content, dict):
+        raise FORMAT.damaged(path, f"it holds a {type(content).__name__}")
+    FORMAT.check_header(content, path)
+    counts = [content.get(name) for name in StoreManifest._fields]
+    if not all(map(is_count, counts)) or not 1 <= content["feature_size"] <= MAX_LAYER_SIZE:
+        raise FORMAT.damaged(path, "counts are missing or out of range")
+    manifest, sizes = StoreManifest(*counts), content.get("bytes")
+    expected = array_bytes(manifest.images, manifest.regions, manifest.feature_size)
+    if not isinstance(sizes, dict) or sizes.keys() != {*expected, *NAMES} or not sizes.items() >= expected.items():
+        raise FORMAT.damaged(path, "counts and byte sizes disagree")
+    for name, size in sizes.items():
         file = folder / name
-        if not file.exists():
-            raise InputError(f"{file} is missing, expected {size} bytes: {FORMAT.remedy}")
+        if not file.is_file():
+            raise InputError(f"{file} is missing, expected {format_value(size)} bytes: {FORMAT.remedy}")
         if file.stat().st_size != size:
-            raise FORMAT.damaged(file, f"got {file.stat().st_size} bytes, expected {size}")
+            raise FORMAT.damaged(file, f"got {file.stat().st_size} bytes, expected {format_value(size)}")
     return manifest
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float, Float16, Integer
 
 from sct.errors import InputError
+from sct.limits import MAX_COORDINATE, MAX_LAYER_SIZE, check_integer
 from sct.regions.records import NO_CLASS
 from sct.regions.store_format import (
     FORMAT,
@@ -25,8 +26,9 @@ from sct.regions.store_format import (
     array_bytes,
     journal_line,
     read_journal,
+    read_names,
 )
-from sct.storage.atomic import atomic_write, fsync_dir, lock
+from sct.storage.atomic import atomic_write, fsync_dir, lock, name_file_in_errors
 
 COMMIT_IMAGES = 256
 COMMIT_BYTES = 64 << 20
@@ -50,8 +52,7 @@ class RegionStoreWriter:
         commit_images: int = COMMIT_IMAGES,
     ) -> None:
         """``source`` and ``expected``, the number of images, must be the same when a build is resumed."""
-        if feature_size < 1:
-            raise InputError(f"feature_size is {feature_size}, expected at least 1")
+        check_integer("feature_size", feature_size, 1, MAX_LAYER_SIZE)
         if len(class_names) > NO_CLASS:
             raise InputError(f"got {len(class_names)} class names, expected at most {NO_CLASS}")
         for name in class_names:
@@ -90,10 +91,15 @@ class RegionStoreWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Commit, unless an exception was raised, and close the files."""
+        """Commit, unless an exception was raised, and close the files; a refused build without an image is removed."""
         if kind is None and not self._closed:
             self.commit()
         self.close()
+        if kind is not None and issubclass(kind, InputError) and not self._committed:
+            for name in (*self._files, JOURNAL):
+                (self.path / name).unlink()
+            if self._made_folder:
+                self.path.rmdir()
 
     def __len__(self) -> int:
         """Number of images so far, including those before a resume."""
@@ -127,9 +133,9 @@ class RegionStoreWriter:
             classes = np.full(num_regions, NO_CLASS)
         if scores is None:
             scores = np.full(num_regions, np.nan)
-        if boxes.shape != (num_regions, 4) or not np.isfinite(boxes).all():
+        if boxes.shape != (num_regions, 4) or not (np.abs(boxes) <= MAX_COORDINATE).all():
             raise InputError(
-                f"boxes of image {image_id!r} are {boxes.shape}, or not all finite: "
+                f"boxes of image {image_id!r} are {boxes.shape}, or not all finite and below {MAX_COORDINATE:,}: "
                 f"expected ({num_regions}, 4), a box for each row of features"
             )
         if classes.shape != (num_regions,) or not ((classes == NO_CLASS) | self._is_class(classes)).all():
@@ -146,13 +152,18 @@ class RegionStoreWriter:
 
         self._check_usable()
         self._torn = True
-        self._files["features.f16"].write(half.tobytes())
-        self._files["boxes.f32"].write(boxes.astype("<f4").tobytes())
-        self._files["classes.u16"].write(classes.astype("<u2").tobytes())
-        self._files["scores.f32"].write(scores.astype("<f4").tobytes())
-        self._files["ends.u64"].write(np.array(self._regions + num_regions, dtype="<u8").tobytes())
-        self._files["sizes.f32"].write(np.array(size, dtype="<f4").tobytes())
-        self._files["images.txt"].write(encoded)
+        contents = {
+            "features.f16": half.tobytes(),
+            "boxes.f32": boxes.astype("<f4").tobytes(),
+            "classes.u16": classes.astype("<u2").tobytes(),
+            "scores.f32": scores.astype("<f4").tobytes(),
+            "ends.u64": np.array(self._regions + num_regions, dtype="<u8").tobytes(),
+            "sizes.f32": np.array(size, dtype="<f4").tobytes(),
+            "images.txt": encoded,
+        }
+        for name, content in contents.items():
+            with name_file_in_errors(self.path / name):
+                self._files[name].write(content)
         self._ids[image_id] = None
         self._regions += num_regions
         self._id_bytes += len(encoded)
@@ -167,13 +178,15 @@ class RegionStoreWriter:
         self._check_usable()
         if len(self) == self._committed:
             return
-        for file in self._files.values():
-            file.flush()
-            os.fsync(file.fileno())
+        for name, file in self._files.items():
+            with name_file_in_errors(self.path / name):
+                file.flush()
+                os.fsync(file.fileno())
         line = {"images": len(self), "regions": self._regions, "id_bytes": self._id_bytes}
-        self._journal.write(journal_line(line))
-        self._journal.flush()
-        os.fsync(self._journal.fileno())
+        with name_file_in_errors(self.path / JOURNAL):
+            self._journal.write(journal_line(line))
+            self._journal.flush()
+            os.fsync(self._journal.fileno())
         self._committed, self._committed_regions = len(self), self._regions
 
     def finish(self) -> None:
@@ -246,6 +259,7 @@ class RegionStoreWriter:
         """Lock the build and read how much is committed."""
         if (self.path / MANIFEST).exists():
             raise InputError(f"{self.path} is a finished region store: delete it to build it again")
+        self._made_folder = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / JOURNAL
         if not path.exists() and any(self.path.iterdir()):
@@ -298,8 +312,7 @@ class RegionStoreWriter:
             file.truncate(size)
             files[name] = file
         fsync_dir(self.path)
-        ids = (self.path / "images.txt").read_bytes().decode().split("\n")[:-1]
-        self._ids = dict.fromkeys(ids)
+        self._ids = dict.fromkeys(read_names(self.path / "images.txt"))
         if len(self._ids) != self._committed:
             raise InputError(
                 f"{self.path / 'images.txt'} has {len(self._ids)} images, the journal {self._committed}: "

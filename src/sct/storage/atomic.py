@@ -10,7 +10,7 @@ from typing import IO, BinaryIO
 
 from sct.errors import InputError
 
-DISK_FULL = frozenset((errno.EDQUOT, errno.EFBIG, errno.ENOSPC))
+DISK_FULL = frozenset((errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC))
 """Errors of a write that do not name their file."""
 
 
@@ -21,18 +21,28 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     Only one process at a time may write a file; the rest of a killed one is overwritten.
     """
     part = path.with_name(f".{path.name}.part")
+    with name_file_in_errors(path):
+        try:
+            with part.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        part.replace(path)
+        fsync_dir(path.parent)
+
+
+@contextmanager
+def name_file_in_errors(path: Path) -> Iterator[None]:
+    """Add the file to a system error of writing it, which names none."""
     try:
-        with part.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException as error:
-        part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
+        yield
+    except OSError as error:
+        if error.errno in DISK_FULL and error.filename is None:
             error.filename = str(path)
         raise
-    part.replace(path)
-    fsync_dir(path.parent)
 
 
 def fsync_dir(path: Path) -> None:
