@@ -1,6 +1,7 @@
 """Tests of reading text, JSON and TOML files of others."""
 
 import os
+import tracemalloc
 
 import pytest
 
@@ -89,3 +90,13 @@ def test_damaged_toml(path, content, reason):
     path.write_bytes(content)
     with pytest.raises(InputError, match=reason):
         read_toml(path, "a thing")
+
+
+def test_a_small_file_takes_little_memory(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"[]")
+    tracemalloc.start()
+    read_json(path, "a list")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20

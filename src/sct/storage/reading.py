@@ -55,7 +55,7 @@ def read_bytes(path: Path, expected: str, *, max_bytes: int = MAX_TEXT_BYTES) ->
         size = os.fstat(file.fileno()).st_size
         if size > max_bytes:
             raise InputError(f"{path} has {size:,} bytes: expected {expected} of at most {max_bytes:,}")
-        return file.read(max_bytes)
+        return file.read(size)  # not max_bytes, which Python would allocate at once
 
 
 def read_text(path: Path, expected: str, *, max_bytes: int = MAX_TEXT_BYTES) -> str:
