@@ -38,19 +38,17 @@ class Box(NamedTuple):
         if len(corners) != 4:
             raise InputError(f"box {format_value(tuple(corners))} has {len(corners)} numbers: expected x1, y1, x2, y2")
         try:
-            if any(isinstance(value, str | bytes) for value in corners):
-                raise TypeError  # float() would read text
-            box = cls(*(float(value) for value in corners))
+            box = cls(*[float(value + 0) for value in corners])  # float() alone would read text
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"box {format_value(tuple(corners))} is not made of numbers: expected x1, y1, x2, y2"
             ) from error
-        if not all(isfinite(value) for value in box):
+        if not all(map(isfinite, box)):
             raise InputError(f"box {tuple(box)} is not finite: expected four numbers in pixels")
         if max(box) > MAX_COORDINATE or min(box) < -MAX_COORDINATE:
             raise InputError(f"box {tuple(box)} is too large: expected pixels, at most {MAX_COORDINATE:,}")
-        # In float32, as boxes are stored: a box must not become empty there.
-        x1, y1, x2, y2 = np.array(box, np.float32)
+        # In float32, as boxes are stored, a small box must not become empty.
+        x1, y1, x2, y2 = box if box.x2 - box.x1 > 2 and box.y2 - box.y1 > 2 else np.array(box, np.float32).tolist()
         if x1 >= x2 or y1 >= y2:
             raise InputError(f"box {tuple(box)} is inverted or empty: expected x1 < x2 and y1 < y2")
         return box

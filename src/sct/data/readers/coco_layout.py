@@ -181,5 +181,8 @@ def _corners(box: Sequence[float], clipped: ClippedBoxes) -> Box:
     x, y, width, height = box
     corners = Box.from_corners((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
     corners.check_inside(1.0, 1.0, overhang=MAX_RELATIVE_BOX_OVERHANG)
-    clipped.count += min(corners.x1, corners.y1) < -_TOLERANCE or max(corners.x2, corners.y2) > 1 + _TOLERANCE
+    least, most = min(corners.x1, corners.y1), max(corners.x2, corners.y2)
+    if least >= 0 and most <= 1:
+        return corners
+    clipped.count += least < -_TOLERANCE or most > 1 + _TOLERANCE
     return Box.from_corners((max(corners.x1, 0.0), max(corners.y1, 0.0), min(corners.x2, 1.0), min(corners.y2, 1.0)))
