@@ -3,6 +3,9 @@
 Expected values were recorded from the Java tokenizer of pycocoevalcap 1.2, with its punctuation list applied.
 """
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,10 +105,51 @@ def test_equals_the_official_tokenizer(text, words):
     assert [word.text for word in tokenize_with_spans(text)] == expected
 
 
+def read_recorded():
+    lines = Path(__file__).with_name("ptb_tokens.jsonl").read_text(encoding="utf-8").splitlines()
+    by_class = {}
+    for line in lines:
+        case = json.loads(line)
+        by_class.setdefault(case["class"], []).append(case)
+    return by_class
+
+
+KNOWN_DIFFERENCES = {"&apos;dog&apos;": ["&", "apos", "dog", "&", "apos"]}
+
+
+@pytest.mark.parametrize(("name", "cases"), read_recorded().items())
+def test_equals_the_official_tokenizer_on_captions_made_to_break_it(name, cases):
+    """Recorded by ``benchmarks/speed/tokenizer.py --record``; tokens are split at spaces, as by BLEU and CIDEr."""
+    differing = {}
+    for case in cases:
+        expected = [word for token in case["tokens"] for word in token.split()]
+        words = [token.text for token in tokenize_with_spans(case["caption"])]
+        assert words == tokenize(case["caption"])
+        if words != expected:
+            differing[case["caption"]] = words
+    assert differing == {caption: words for caption, words in KNOWN_DIFFERENCES.items() if caption in differing}
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["<a ", "<!x ", "< ", '<a b="', "a,", "a..", "5.a.", "a;", "a@", "www.;.", "http://!", "(555)", "<a" + " " * 50],
+)
+def test_time_is_linear_in_the_length(unit):
+    """Quadratic time would take minutes."""
+    text = (unit * 20_000)[:20_000]
+    assert tokenize(text) == [token.text for token in tokenize_with_spans(text)]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         pytest.param("", [], id="no text"),
+        pytest.param('a <b c="d"> e', [("a", "a"), ("<b", "<b"), ('c="d">', 'c="d">'), ("e", "e")], id="a tag"),
+        pytest.param(
+            "caf\xe9 5\u20ac \U0001f600 x",
+            [("caf\xe9", "caf\xe9"), ("5", "5"), ("$", "\u20ac"), ("x", "x")],
+            id="symbols",
+        ),
         pytest.param("  A cat.", [("a", "A"), ("cat", "cat")], id="lower case and without the full stop"),
         pytest.param("I can't", [("i", "I"), ("ca", "ca"), ("n't", "n't")], id="a contraction"),
         pytest.param(

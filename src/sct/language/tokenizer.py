@@ -54,27 +54,27 @@ _FILE_EXTENSIONS = (
 # failed match could make the time quadratic in the length of the text.
 _RULES = r"""
       (?P<dropped> '' | -{2,} | [.]{3,} | &(?:quot|nbsp|[mn]dash|md); )
-    | (?P<tag>                                            # <unk>  </b>  <a href="x">  <!-- x -->
-        <NAME(?:[ ]++NAME(?:[ ]*+=[ ]*+(?:"[^"]{0,999}"|'[^']{0,999}'))?)*[ ]*+(?:/[ ]*+)?>
-      | </NAME[ ]*> | <[!?][a-z-][^>]{0,999}> )
-    | https?://URL | (?-i:(?:[a-z]{1,64}[.]){1,9}(?:com|net|org|edu))/PATH
-    | www[.](?:[^\s"<>|.!?(){},]{1,64}[.]){1,9}[a-z]{2,4}(?!ALNUM|[.!?]LETTER)(?:/PATH)?
-    | (?:<|&lt;)?[a-z\d][^\s"<>|(){}]{0,63}@(?:[^\s"<>|().{}]{1,64}[.])*[^\s"<>|().{}]{1,64}>?   # joe@site.com
+    | (?P<verbatim>
+        <NAME(?:[ ]++NAME(?:[ ]*+=[ ]*+(?:"[^"]{0,999}"|'[^']{0,999}'))?)*[ ]*+(?:/[ ]*+)?>     # <unk>  <a href="x">
+      | </NAME[ ]*> | <[!?][a-z-][^>]{0,999}>                                                   # </b>  <!-- x -->
+      | https?://URL | (?-i:(?:[a-z]{1,64}[.]){1,9}(?:com|net|org|edu))/PATH
+      | www[.](?:[^\s"<>|.!?(){},]{1,64}[.]){1,9}[a-z]{2,4}(?!ALNUM|[.!?]LETTER)(?:/PATH)?
+      | (?:<|&lt;)?[a-z\d][^\s"<>|(){}]{0,63}@(?:[^\s"<>|().{}]{1,64}[.])*[^\s"<>|().{}]{1,64}>? )   # joe@site.com
     | [<>]?[:;=][-o*']?(?:[()\\{@|[\]]|(?-i:[DdPpO]))(?!ALNUM)                          # :-)
-    | [-^x=~<>']_[-^x=~<>'](?!ALNUM) | [(][-^x=~<>'][-_.]?[-^x=~<>'][)]                # ^_^
+    | [-^=~<>']_[-^x=~<>'] | x_(?:[-^=~<>']|x(?!ALNUM)) | [(][-^x=~<>'][-_.]?[-^x=~<>'][)]                # ^_^
     | [(]\d{2,4}[)][ ]?\d{3,4}[- ]?\d{3,5}                # (555) 123-4567
-    | (?=[a-z.]{0,64}\d)(?:ALNUM+[.]){1,9}(?:FILE_EXTENSIONS)(?!ALNUM|-ALNUM)    # 5.jpg
+    | (?=[a-z.]{0,64}\d)(?:ALNUM+[.]){1,9}(?:FILE_EXTENSIONS)(?![^\s.,])            # 5.jpg
     | \d{1,4}[ -]\d{1,4}/\d{1,4}                          # 1 1/2
-    | ALNUM+(?:[.,]ALNUM+){1,9}(?:-ALNUM+)+                   # 5.5-inch
+    | ph[.]d[.] | (?:ALNUM++(?:[.,]++ALNUM*+){0,9}-){1,9}LETTER(?:[.]LETTER)+[.](?!LETTER)(?:-ALNUM+)*   # non-U.S.
+    | ALNUM++(?:[.,]++ALNUM*+){1,9}(?:-ALNUM+)+               # 5.5-inch
     | [-+]?(?:\d*(?:[.,:]\d+)+) | [-+]\d+                 # 1,000  10:30, without the "pm" of "10:30pm"  -5
-    | can(?=notEND) | (?:gon|wan)(?=naEND) | got(?=taEND) | (?:gim|lem)(?=meEND)
+    | (?:can(?=not)|(?:gon|wan)(?=na)|got(?=ta)|(?:gim|lem)(?=me))(?=LETTER{2,3}(?!ALNUM|_|[-/]ALNUM))
     | LETTER+(?=nAPOStEND) | nAPOStEND                    # do n't
     | AUXILIARY                                           # the man 's, they 're
     | 't(?=is|was) | 'em | 'till? | 'cause | '\d\d(?:s|(?!\S)) | 'n(?:'|(?!\S))    # slip 'n' slide
-    | y'(?=ALNUM) | (?:dunkin|ol|somethin)'(?!ALNUM) | c'mon | ev'ry | nat'l | s'mores | [ce]'e(?:r|st)END
-    | LETTER+[aeiouy](?!AUXILIARY)'(?:[aeiou]|(?-i:[A-Z]))LETTER*   # ma'am
-    | (?-i:[A-HJ-NP-XZn])(?!AUXILIARY)'LETTER{2,}         # G'day
-    | ph[.]d[.] | (?:ALNUM+-)+LETTER(?:[.]LETTER)+[.](?!LETTER)(?:-ALNUM+)*     # non-U.S.
+    | y'(?=LETTER) | (?:dunkin|ol|somethin)'(?!ALNUM) | c'mon | ev'ry | nat'l | s'mores | [ce]'e(?:r|st)END
+    | LETTER+[aeiouy](?!AUXILIARY)['`](?:[aeiou]|(?-i:[A-Z]))LETTER*   # ma'am
+    | (?-i:[A-CE-HJKMNP-XZn])(?!AUXILIARY)['`]LETTER{2,}   # G'day
     | (?:LETTER(?:[.]LETTER)+|ABBREVIATIONS|(?=(?-i:[A-Z]))(?:CAPITALIZED))[.](?!LETTER)(?:-ALNUM+)*   # Elm St.
     | LETTER[.](?!LETTER|\s+(?=(?-i:[A-Z]))(?:SENTENCE_STARTS)(?!\S))(?:-ALNUM+)*
     | (?:NUMBERED)[.](?=[ ]?\d)                           # no. 5
@@ -82,10 +82,10 @@ _RULES = r"""
     | LETTER*&[aeiou](?:acute|grave|uml);LETTER* | &(?:amp|lt|gt); | &[#]\d+;
     | [a-z\d]+(?:-[a-z]+){0,2}(?:/[a-z\d]+(?:-[a-z]+){0,2}){1,2}    # his/her  1/2-inch
     | LETTERALNUM*(?:[.!?]LETTERALNUM*)+(?:[.](?=[,;:]))?           # site.com
-    | (?:anti|pro)-(?!ALNUM) | (?:j|[dl](?!'LETTER{2}|AUXILIARY))'
-    | (?:[dlo]'(?=LETTER{2}))?ALNUM+(?:[-_](?:[dlo]'(?=LETTER{2}))?ALNUM+)*         # o'clock  t-shirt
+    | (?:anti|pro)-(?!ALNUM) | (?:j|[dl](?!'ALNUM{2}))(?!AUXILIARY)'
+    | (?:[dlo]['`](?=ALNUM{2}))?ALNUM+(?:[-_](?:[dlo]['`](?=ALNUM{2}))?ALNUM+)*         # o'clock  t-shirt
       (?:[.](?=[,;:]))?                                   # a full stop before a comma belongs to the word
-    | [!?]{2,} | @[a-z_]\w* | [#]LETTER+ | [*]+ | [#]+ | @+ | _+ | << | >> | [$%&()+/<=>[\\\]^{|}~\xa7]
+    | [!?]{2,} | @[a-z_]\w* | [#]LETTER+ | [*]+ | [#]+ | @+ | _+ | << | >> | \\[*] | [$%&()+/<=>[\\\]^{|}~\xa7]
 """
 _PARTS = {
     "ABBREVIATIONS": _ABBREVIATIONS,
@@ -96,7 +96,7 @@ _PARTS = {
     "NAME": r"[a-z][\w:.-]*",
     "URL": r"""[^\s"<>|(){}]+[^\s"<>|.!?(){},-]""",
     "PATH": r"""[^\s"<>|()]+[^\s"<>|.!?(){},-]""",
-    "AUXILIARY": "APOS(?:s|m|d|ll|re|ve)END",
+    "AUXILIARY": "APOS(?:s|m|d|ll|re|ve)(?!LETTER|_)",
     "APOS": "(?:'|&apos;)",
     "END": "(?!ALNUM|_)",
     "LETTER": "[a-z\xe9]",
@@ -135,17 +135,17 @@ def ptb_tokens(text: str) -> Iterator[Token]:
         if match.lastgroup != "dropped":
             # A loop only for tokens with spaces.
             for part in _PIECE.finditer(text, *match.span()):
-                token = _spell(part[0], is_tag=match.lastgroup == "tag")
+                token = _spell(part[0], verbatim=match.lastgroup == "verbatim")
                 if token:
                     yield Token(token, *part.span())
 
 
-def _spell(token: str, *, is_tag: bool) -> str:
+def _spell(token: str, *, verbatim: bool) -> str:
     """Spell a token as the Java tool does."""
     token = token.lower()
     if not token.isascii():
         token = token.translate(REPLACEMENTS)
-    if token.isalnum() or is_tag:
+    if token.isalnum() or verbatim:
         return token
     token = token.replace("&amp;", "&").replace("&apos;", "'")
     if len(token) > 1:  # an emoticon or a telephone number
@@ -204,6 +204,12 @@ class _Memo(dict[str, tuple[Result, ...]], Generic[Result]):
 
 _tokens_of_piece = _Memo(lambda piece: tuple(ptb_tokens(piece)))
 _texts_of_piece = _Memo(ptb_texts)
+
+
+def clear_memo() -> None:
+    """Forget memoized pieces."""
+    _tokens_of_piece.clear()
+    _texts_of_piece.clear()
 
 
 def tokenize(text: str) -> list[str]:
