@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sct.captioner.captioner import Captioner, load
-from sct.captioner.requests import CaptionOptions
 from sct.data.dataset import Dataset
 from sct.data.features import Features, make_features
 from sct.data.index import caption_text
 from sct.data.samples import Sample, make_samples, sort_region_sets, top_scoring_regions, whole_image_samples
 from sct.data.table import Table
+from sct.evaluation.config import PLAIN_SEARCH
 from sct.evaluation.diversity import score_diversity
 from sct.evaluation.oracle import OrderSampler, make_image_samples, oracle_captions, sample_orders
 
@@ -42,7 +42,7 @@ class Comparison:
 
     def print_row(self, name: str, samples: Sequence[Sample], orders: OrderSampler = sample_orders) -> None:
         """Caption images and print their scores."""
-        options = CaptionOptions(length_penalty=0.0)
+        options = replace(PLAIN_SEARCH, length_penalty=0.0)
         found = oracle_captions(self.captioner, self.features, samples, NUM_CAPTIONS, orders=orders, options=options)
         result = score_diversity(
             [[caption.text for caption in captions] for captions in found],

@@ -20,6 +20,7 @@ from sct.captioner.requests import ProposalSelection, RegionRequest
 from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.errors import InputError
+from sct.evaluation.config import PLAIN_SEARCH
 from sct.metrics import score
 from sct.regions.boxes import box_iou
 from sct.regions.images import load_image
@@ -45,7 +46,7 @@ def compare(captioner: Captioner, data: Path, limit: int | None) -> None:
     for max_regions, threshold in product((2, 3, 4, 5), (0.0, 0.2, 0.3, 0.4, 0.5, 0.7)):
         selection = ProposalSelection(max_regions=max_regions, relative_score_threshold=threshold)
         requests = [region_request(image, None, selection, has_sorter=True) for image in encoded]
-        captions = [best[0].text for best in captioner.caption_batch(requests)]
+        captions = [best[0].text for best in captioner.caption_batch(requests, PLAIN_SEARCH)]
         report = score(captions, references, metrics=["B4", "C"]).in_paper_units()
         num_selected = sum(len(request.control.region_sets) for request in requests)
         num_found = sum(map(_count_in_human_boxes, requests, human_boxes))

@@ -28,6 +28,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """List what is imported lazily too, for completion in notebooks."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Import lazily what needs torch or Pillow, which preparing datasets does without."""
     if name in ("Captioner", "load"):

@@ -11,6 +11,7 @@ import torch
 
 import sct
 from sct.captioner.bundle import load_bundle, save_bundle
+from sct.captioner.captioner import Captioner
 from sct.captioner.collate import collate_requests
 from sct.captioner.requests import CaptionOptions, RegionRequest
 from sct.decoding import SearchConfig, beam_search
@@ -18,7 +19,7 @@ from sct.errors import InputError
 from sct.models.inputs import collate_controls
 from sct.models.show_control_tell import build_show_control_tell
 from sct.regions import Box, Control, Region, RegionSet
-from tests.factories import FEATURE_SIZE, LAYOUT_WORDS, make_bundle, make_captioner_parts
+from tests.factories import FEATURE_SIZE, LAYOUT_WORDS, make_bundle, make_captioner, make_captioner_parts
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +170,7 @@ def test_bad_devices_and_precisions_are_refused(bundle, choices, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        pytest.param(
-            "sct.CaptionOptions(max_length=5.5)", "got max_length 5.5, expected an integer", id="half a word"
-        ),
+        pytest.param("sct.CaptionOptions(max_length=5.5)", "got max_length 5.5, expected an integer", id="half a word"),
         pytest.param(
             "sct.CaptionOptions(beam_size=10**12)", "got beam_size 1000000000000, expected an integer", id="huge beam"
         ),
@@ -263,7 +262,7 @@ def lengthy(bundle):
 def test_length_penalty_of_options_or_else_of_the_bundle(captioner, lengthy, own, asked, used):
     ranked = lengthy if own else captioner
     assert ranked.length_penalty == own
-    options = CaptionOptions(**asked)
+    options = CaptionOptions(no_repeat_ngram_size=0, **asked)
     assert ranked.resolve_length_penalty(options) == used
     said = ranked.caption_regions(control(2, 1), options=options)
     assert said == captioner.caption_regions(control(2, 1), options=replace(options, length_penalty=used))
@@ -272,11 +271,63 @@ def test_length_penalty_of_options_or_else_of_the_bundle(captioner, lengthy, own
 
 
 def test_log_prob_excludes_the_length_penalty(lengthy):
-    request = RegionRequest(control(2, 1))
-    decoded = lengthy.search(collate_requests([request], lengthy.config))
-    [[caption]] = lengthy.caption_batch([request])
+    request, options = RegionRequest(control(2, 1)), CaptionOptions(no_repeat_ngram_size=0)
+    decoded = lengthy.search(collate_requests([request], lengthy.config), options)
+    [[caption]] = lengthy.caption_batch([request], options)
     assert caption.text.split() == lengthy.vocabulary.decode(decoded.words[0, 0].tolist())
     assert caption.log_prob == pytest.approx(20 * decoded.scores[0, 0].item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "asked", "used"),
+    [
+        pytest.param("paper", {}, 2, id="default"),
+        pytest.param("paper", {"no_repeat_ngram_size": 0}, 0, id="off"),
+        pytest.param("paper", {"no_repeat_ngram_size": 1}, 1, id="options"),
+        pytest.param("paper", {"reference_search": True}, 0, id="the authors' search has none"),
+        pytest.param("reference", {}, 0, id="the authors' weights"),
+        pytest.param("reference", {"no_repeat_ngram_size": 2}, 2, id="the authors' weights with options"),
+    ],
+)
+def test_repeated_bigrams_are_forbidden_by_default_as_on_the_command_line(mode, asked, used):
+    captioner = make_captioner(words=LAYOUT_WORDS, std=0.7, vision=None, mode=mode)
+    options = CaptionOptions(**asked)
+    assert captioner.resolve_no_repeat_ngram_size(options) == used
+    found = captioner.caption_regions(control(2, 1), options=options)
+    assert found == captioner.caption_regions(control(2, 1), options=replace(options, no_repeat_ngram_size=used))
+    if not asked:
+        assert found == captioner.caption_regions(control(2, 1)), "without options too"
+
+
+@pytest.mark.parametrize("variant", ["show_control_tell", "up_down"])
+def test_padding_and_bos_inside_a_caption_are_no_words(variant):
+    """As in ``Vocabulary.decode``, by which rewards, validation and the oracle read captions."""
+    parts = make_captioner_parts(words=LAYOUT_WORDS, std=0.7, vision=None, variant=variant)
+    size = len(parts["vocabulary"])
+    [bias] = [weight for weight in parts["model"].parameters() if weight.shape == (size,)]
+    bias[3] -= 9.0  # EOS
+    captioner = Captioner(**parts)
+    requests = [RegionRequest(control(2, 1)), RegionRequest(control(1)), RegionRequest(control(1, 1, 2))]
+    options = CaptionOptions(no_repeat_ngram_size=0, beam_size=2, n_best=2)
+    decoded = captioner.search(collate_requests(requests, captioner.config), options)
+    ids = decoded.words.flatten(0, 1).tolist()
+    assert any({1, 2} & set(each) and {4, 5, 6} & set(each) for each in ids), "the model says them among words"
+    captions = [caption for found in captioner.caption_batch(requests, options) for caption in found]
+    for caption, each in zip(captions, ids, strict=True):
+        assert [word.text for word in caption.words] == captioner.vocabulary.decode(each)
+
+
+def test_a_caption_is_printed_as_its_text(captioner):
+    caption = captioner.caption_regions(control(1, 3), options=CaptionOptions(cover=True, max_length=9))
+    assert f"{caption}" == str(caption) == caption.text
+    assert repr(caption).startswith(f"GroundedCaption({caption.text!r}, chunks=[(")
+    assert len(repr(caption)) < 300
+
+
+def test_lazy_names_are_listed():
+    code = "import sct; print(set(sct.__all__) <= set(dir(sct)), '__version__' in dir(sct))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "True True\n"
 
 
 def test_cuda_graph_searches_are_kept_in_an_lru_cache(bundle):

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sct.captioner.requests import CaptionOptions
 from sct.errors import InputError
-from sct.evaluation.config import EvaluationConfig
+from sct.evaluation.config import PLAIN_SEARCH, EvaluationConfig
 from sct.evaluation.evaluate import Evaluator
 from sct.evaluation.from_images import encode_dataset
 from sct.evaluation.predict import DatasetSorter
@@ -91,7 +90,7 @@ def test_captions_equal_those_of_user_boxes(corpus):
     lines = make_evaluator(encode_dataset(vision, corpus)).caption()
     captioner = make_layout_captioner(vision=vision)
     for each in lines:
-        caption = captioner.caption(corpus.parent / "images" / each.image, each.control, options=CaptionOptions())
+        caption = captioner.caption(corpus.parent / "images" / each.image, each.control, options=PLAIN_SEARCH)
         assert caption.text == each.prediction
         assert caption.log_prob == pytest.approx(each.log_prob, abs=1e-4)
 

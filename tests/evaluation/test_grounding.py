@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,8 +61,7 @@ def test_no_chunks(dataset):
     assert "no chunk has" in result.unavailable["class_match"]
 
 
-def test_dataset_without_noun_table(dataset, tmp_path):
-    (tmp_path / "nouns.safetensors").unlink()
-    result = score_grounding(Dataset.open(tmp_path), [line(("a dog", 0))])
+def test_dataset_without_noun_table(dataset):
+    result = score_grounding(replace(dataset, nouns=None), [line(("a dog", 0))])
     assert set(result.scores.values()) == {None}
     assert "prepare it again" in result.unavailable["F1_all"]

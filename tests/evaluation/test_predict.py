@@ -11,6 +11,7 @@ from sct.captioner.requests import CaptionOptions
 from sct.data.dataset import Dataset
 from sct.data.samples import Sample, make_samples
 from sct.errors import InputError
+from sct.evaluation.config import PLAIN_SEARCH
 from sct.evaluation.predict import DatasetSorter, length_buckets, predict, sort_samples
 from sct.language.word_vectors import WordVectors
 from sct.regions import Control, RegionSet
@@ -46,7 +47,7 @@ def test_captions_depend_on_the_control(captioner, dataset):
     captions = predict(captioner, features, samples)
     for sample, caption in zip(samples, captions, strict=True):
         inputs = collate_samples(features, [sample.image], [sample.control])
-        [[alone, *_]] = captioner.caption_control_batch(inputs)
+        [[alone, *_]] = captioner.caption_control_batch(inputs, PLAIN_SEARCH)
         assert alone.text == caption.text
         assert {word.region_set for word in caption.words} <= set(range(len(sample.control)))
     assert len({caption.text for caption in captions}) > 1

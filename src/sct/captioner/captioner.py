@@ -194,12 +194,14 @@ class Captioner:
 
     @property
     def default_no_repeat_ngram_size(self) -> int:
-        """Recommended ``no_repeat_ngram_size`` for captions shown to people.
-
-        ``CaptionOptions`` leaves it off, so that evaluation measures an unconstrained search. It is off for the
-        authors' weights, which are decoded with the authors' search.
-        """
+        """``no_repeat_ngram_size`` where options give none: off for the authors' weights, which use their search."""
         return 0 if self.config.mode == "reference" else 2
+
+    def resolve_no_repeat_ngram_size(self, options: CaptionOptions) -> int:
+        """N-gram size of a search: that of the options or else the default; the authors' search has none."""
+        if options.no_repeat_ngram_size is not None:
+            return options.no_repeat_ngram_size
+        return 0 if options.reference_search else self.default_no_repeat_ngram_size
 
     def resolve_length_penalty(self, options: CaptionOptions) -> float:
         """Length penalty of a search: that of the options or else of the bundle; the authors' search has none."""
@@ -237,7 +239,7 @@ class Captioner:
         constraints = ConstraintConfig(
             cover=options.cover,
             min_length=options.min_length,
-            no_repeat_ngram_size=options.no_repeat_ngram_size,
+            no_repeat_ngram_size=self.resolve_no_repeat_ngram_size(options),
             banned_words=self._word_ids(options.banned_words),
             required_words=self._word_ids(options.required_words),
         ).build(config, batch.num_slots, self.device)
@@ -277,10 +279,19 @@ class Captioner:
         return tuple(self.vocabulary.ids[word] for word in words)
 
 
-def load(folder: str | Path = "default", *, device: str = "cpu", precision: Precision = "float32") -> Captioner:
-    """Load a bundle; "default" is the one that ships with the package."""
+def load(
+    folder: str | Path = "default",
+    *,
+    device: str = "cpu",
+    precision: Precision = "float32",
+    allow_download: bool = False,
+) -> Captioner:
+    """Load a bundle; "default" is the one that ships with the package.
+
+    With ``allow_download`` a bundle may download the Hugging Face Hub models that it names.
+    """
     torch_device = _check_device(device)  # before anything is loaded
-    bundle = load_bundle(Path(folder))
+    bundle = load_bundle(Path(folder), allow_download=allow_download)
     return Captioner(
         bundle.model,
         bundle.vocabulary,

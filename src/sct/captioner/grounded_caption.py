@@ -45,9 +45,15 @@ class RegionOrder:
     """Probability of this order among all; None if the sorter has no probabilities."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GroundedCaption:
-    """A caption whose noun chunks are each grounded on a region set of the control."""
+    """A caption whose noun chunks are each grounded on a region set of the control; printed as its text.
+
+    >>> ungrounded_caption(["a", "dog"], -1.0)
+    GroundedCaption('a dog', chunks=[], log_prob=-1.000)
+    >>> print(ungrounded_caption(["a", "dog"], -1.0))
+    a dog
+    """
 
     words: tuple[CaptionWord, ...]
     chunks: tuple[GroundedChunk, ...]
@@ -62,6 +68,15 @@ class GroundedCaption:
     def text(self) -> str:
         """The caption as a string."""
         return " ".join(word.text for word in self.words)
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+    def __repr__(self) -> str:
+        """Return text, chunks with their region sets, and log-probability; words and control are left out."""
+        chunks = [(chunk.text, chunk.region_set) for chunk in self.chunks]
+        return f"GroundedCaption({self.text!r}, chunks={chunks}, log_prob={self.log_prob:.3f})"
 
     def rank_score(self, length_penalty: float, max_length: int) -> float:
         """Score that beam search ranks by; EOS counts as a token unless ``max_length`` cut it off."""

@@ -60,16 +60,18 @@ def build_grounded_captions(
 ) -> list[list[GroundedCaption]]:
     """Convert decoder output to ``GroundedCaption``s, dropping hypotheses that failed.
 
-    Without a trace words and chunks are not grounded.
+    Without a trace words and chunks are not grounded. Padding and BOS inside a caption are no words, as in
+    ``Vocabulary.decode``.
     """
     examples, n_best, _ = decoded.words.shape
     words, scores = decoded.words.tolist(), log_probs.tolist()
-    lengths = (decoded.token_mask & (decoded.words != SearchConfig().eos)).sum(-1).tolist()
+    tokens = SearchConfig()
+    lengths = (decoded.token_mask & (decoded.words != tokens.eos)).sum(-1).tolist()
     is_valid = (decoded.scores > -torch.inf).tolist()
     if trace is None:
         return [
             [
-                ungrounded_caption([vocabulary.words[word] for word in words[row][rank][: lengths[row][rank]]], score)
+                ungrounded_caption(vocabulary.decode(words[row][rank][: lengths[row][rank]]), score)
                 for rank, score in enumerate(scores[row])
                 if is_valid[row][rank]
             ]
@@ -84,9 +86,10 @@ def build_grounded_captions(
         for rank in range(n_best):
             if not is_valid[example][rank]:
                 continue
-            row = example * n_best + rank
+            row, length = example * n_best + rank, lengths[example][rank]
+            times = [time for time in range(length) if words[example][rank][time] not in (tokens.pad, tokens.bos)]
             caption_words = []
-            for time in range(lengths[example][rank]):
+            for time in times:
                 region_set = min(pointer[row][time], num_sets[example] - 1)
                 caption_words.append(
                     CaptionWord(
@@ -98,7 +101,8 @@ def build_grounded_captions(
                     )
                 )
             # The step of EOS, after the last word, may be in the end slot too.
-            in_end_slot = [slot >= num_sets[example] for slot in pointer[row][: len(caption_words) + 1]]
+            after = [length] if length < len(pointer[row]) else []
+            in_end_slot = [pointer[row][time] >= num_sets[example] for time in (*times, *after)]
             control_end = in_end_slot.index(True) if True in in_end_slot else None
             found.append(ground_words(caption_words, scores[example][rank], nouns, control_end=control_end))
         captions.append(found)

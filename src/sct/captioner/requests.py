@@ -43,13 +43,16 @@ class ProposalSelection:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaptionOptions:
-    """Search settings and constraints of a caption."""
+    """Search settings and constraints of a caption; the defaults are those of the command line and the server too."""
 
     beam_size: int = 5
+    """Hypotheses that beam search keeps."""
     n_best: int = 1
+    """Captions to return, at most ``beam_size``, best first."""
     max_length: int = 20
     """Maximum number of tokens, EOS included."""
     min_length: int = 0
+    """Minimum number of tokens, EOS included; 0: any."""
     length_penalty: float | None = None
     """Rank captions by log-probability / length ** length_penalty; above 0 favours longer ones, 0 is the paper's.
 
@@ -57,8 +60,11 @@ class CaptionOptions:
     """
     cover: bool = False
     """Require every region set to be described, in order, before the caption ends."""
-    no_repeat_ngram_size: int = 0
-    """Forbid repeating any n-gram of this size; 0: off."""
+    no_repeat_ngram_size: int | None = None
+    """Forbid repeating any n-gram of this size; 0: off, as in the paper and in evaluation.
+
+    None: 2, or 0 with ``reference_search`` or the authors' weights.
+    """
     banned_words: tuple[str, ...] = ()
     """Words that must not occur; may include "<unk>"."""
     required_words: tuple[str, ...] = ()
@@ -75,7 +81,8 @@ class CaptionOptions:
             ("min_length", 0, MAX_LENGTH),
             ("no_repeat_ngram_size", 0, MAX_LENGTH),
         ):
-            check_integer(name, getattr(self, name), minimum, maximum)
+            if getattr(self, name) is not None or name != "no_repeat_ngram_size":
+                check_integer(name, getattr(self, name), minimum, maximum)
         if self.length_penalty is not None:
             check_length_penalty(self.length_penalty)
         for name in ("banned_words", "required_words"):

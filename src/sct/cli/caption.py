@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sct.cli.options import (
+    AllowDownloadOption,
     DeviceOption,
     ImagesArgument,
     JsonLinesOption,
@@ -60,6 +61,7 @@ def caption_command(
             show_default="2; 0 for the authors' weights",
         ),
     ] = None,
+    allow_download: AllowDownloadOption = False,
     device: DeviceOption = "cpu",
     precision: PrecisionOption = "float32",
     recursive: RecursiveOption = False,
@@ -84,9 +86,7 @@ def caption_command(
         raise typer.Exit(2)
     controls = _parse_controls(files, region, regions, ordered=not unordered)
     drawings = {} if draw is None else _drawing_paths(draw, files)
-    captioner = load(model, device=device, precision=precision)
-    if no_repeat_ngram_size is None:
-        no_repeat_ngram_size = captioner.default_no_repeat_ngram_size
+    captioner = load(model, device=device, precision=precision, allow_download=allow_download)
     options = CaptionOptions(
         beam_size=beam_size,
         n_best=n_best,

@@ -13,6 +13,8 @@ from sct.metrics.report import TABLE_METRICS, check_metrics
 
 DEFAULT_SPLIT = "val"
 BATCH_SIZE = 200
+PLAIN_SEARCH = CaptionOptions(no_repeat_ngram_size=0)
+"""Search of evaluations: without constraints, so that models are measured as they are."""
 
 ProgressBar = Callable[[str], AbstractContextManager[ProgressCallback]]
 """Opens a progress display for a named stage."""
@@ -49,8 +51,8 @@ class EvaluationConfig:
             raise InputError(f"got num_captions {self.num_captions}, expected at least 1")
 
     def options(self) -> CaptionOptions:
-        """Search options."""
-        return CaptionOptions(reference_search=self.reference, length_penalty=self.length_penalty)
+        """Search options: the paper's search, without constraints."""
+        return replace(PLAIN_SEARCH, reference_search=self.reference, length_penalty=self.length_penalty)
 
     def resolve(self, captioner: Captioner, split: str) -> "EvaluationConfig":
         """Fill in the defaults of the data and the captioner, for the record."""

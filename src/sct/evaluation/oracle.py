@@ -20,7 +20,7 @@ from sct.data.prepare import ProgressCallback
 from sct.data.samples import RegionSets, Sample, image_region_sets
 from sct.data.table import Table
 from sct.errors import InputError
-from sct.evaluation.config import BATCH_SIZE
+from sct.evaluation.config import BATCH_SIZE, PLAIN_SEARCH
 from sct.evaluation.predict import collate, length_buckets
 
 HYPOTHESES_PER_CAPTION = 2
@@ -69,7 +69,7 @@ def oracle_captions(
     *,
     orders: OrderSampler = sample_orders,
     max_orders: int | None = None,
-    options: CaptionOptions | None = None,
+    options: CaptionOptions = PLAIN_SEARCH,
     batch_size: int = BATCH_SIZE,
     progress: ProgressCallback | None = None,
 ) -> list[list[OracleCaption]]:
@@ -82,7 +82,6 @@ def oracle_captions(
     """
     if num_captions < 1:
         raise InputError(f"got {num_captions} captions per image, expected at least 1")
-    options = options or CaptionOptions()
     max_orders = max_orders or ORDERS_PER_CAPTION * num_captions
     captions: list[list[OracleCaption]] = []
     for start in range(0, len(samples), _IMAGE_BATCH_SIZE):

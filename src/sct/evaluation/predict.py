@@ -13,7 +13,7 @@ from sct.data.prepare import ProgressCallback
 from sct.data.samples import MAX_REGIONS_PER_IMAGE, MAX_REGIONS_PER_SET, RegionSets, Sample
 from sct.data.table import Table
 from sct.errors import InputError
-from sct.evaluation.config import BATCH_SIZE
+from sct.evaluation.config import BATCH_SIZE, PLAIN_SEARCH
 from sct.models.inputs import ControlBatch
 from sct.sorting.batches import table_from_dataset
 from sct.sorting.sorter import ControlSorter
@@ -35,7 +35,7 @@ def predict(
     features: Features,
     samples: Sequence[Sample],
     *,
-    options: CaptionOptions | None = None,
+    options: CaptionOptions = PLAIN_SEARCH,
     batch_size: int = BATCH_SIZE,
     progress: ProgressCallback | None = None,
 ) -> list[GroundedCaption]:
