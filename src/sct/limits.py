@@ -16,6 +16,8 @@ MAX_TENSORS_BYTES = 16 << 30
 """Size of a safetensors file: weights, the table of a dataset, nouns."""
 MAX_HDF5_CHUNK_BYTES = 64 << 20
 """Size of one chunk of an HDF5 dataset after decompression."""
+MAX_MEGAPIXELS = 150
+"""Pixels of an image, in millions; a small file can claim more than there is memory for."""
 MAX_COORDINATE = 1 << 24
 """Corner of a box, in pixels: larger float32 values skip pixels."""
 MAX_BOX_OVERHANG = 8

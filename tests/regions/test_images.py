@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile, PngImagePlugin
 
 from sct.errors import InputError
-from sct.regions.images import MAX_MEGAPIXELS, MAX_SIDE, list_images, load_image
+from sct.limits import MAX_MEGAPIXELS
+from sct.regions.images import MAX_SIDE, list_images, load_image
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 128, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
 # An L of three colours on white: no turn or flip of it looks like another.
@@ -135,7 +136,18 @@ def test_exif_orientation_is_applied(orientation, format):  # noqa: A002
 def test_unknown_orientations_are_ignored(orientation):
     image = sign()
     image.getexif()[0x0112] = orientation
-    assert np.array_equal(load_image(image).pixels, SIGN)
+    loaded = load_image(image)
+    assert np.array_equal(loaded.pixels, SIGN)
+    assert (loaded.height, loaded.width) == SIGN.shape[:2]
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("orientation", [0, 9, 99, 65535])
+def test_unknown_orientations_of_files_are_ignored(orientation, format):  # noqa: A002
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image = load_image(saved(sign(), format, exif=exif))
+    assert (image.height, image.width) == image.pixels.shape[:2] == SIGN.shape[:2]
 
 
 def test_damaged_metadata_is_ignored():

@@ -57,7 +57,12 @@ def test_a_single_image_needs_no_name(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param("{", "cannot be read as JSON", id="not JSON"),
+        pytest.param("{", "is not valid JSON", id="not JSON"),
+        pytest.param("[" * 100_000, "is nested too deeply", id="deep"),
+        pytest.param('{"a.jpg": ' + "[" * 900 + "]" * 900 + "}", "a.jpg: got .*: expected", id="less deep"),
+        pytest.param('{"a.jpg": [[0, 0, 5, ' + "9" * 5000 + "]]}", "is not valid JSON", id="a number of 5,000 digits"),
+        pytest.param('{"a.jpg": [[0, 0, 5, ' + "9" * 400 + "]]}", "not made of numbers", id="a number of 400 digits"),
+        pytest.param({"a.jpg": [[0.1, 0.1, 0.5, 0.5]]}, "expected pixels, not fractions", id="fractions"),
         pytest.param("5", "has a int", id="a number"),
         pytest.param([[0, 0, 5, 5]], "without image names for 2 images", id="a list for two"),
         pytest.param({"c.jpg": [[0, 0, 5, 5]]}, "names 'c.jpg', which is none of the 2 images", id="unknown image"),
@@ -80,5 +85,5 @@ def test_bad_content_is_refused(tmp_path, content, message):
 def test_missing_files_and_folders_are_refused(tmp_path):
     with pytest.raises(InputError, match="nowhere does not exist"):
         read_controls(tmp_path / "nowhere", FILES)
-    with pytest.raises(InputError, match="cannot be read as JSON"):
+    with pytest.raises(InputError, match=r"is a folder: expected \{.photo\.jpg"):
         read_controls(tmp_path, FILES)

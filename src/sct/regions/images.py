@@ -15,6 +15,7 @@ from jaxtyping import Shaped, UInt8
 from PIL import Image, UnidentifiedImageError
 
 from sct.errors import InputError
+from sct.limits import MAX_MEGAPIXELS
 
 _MAX_UINT16 = 65535.0
 
@@ -72,8 +73,6 @@ def image_from_array(array: Shaped[np.ndarray, "..."], name: str) -> Image.Image
 
 MAX_SIDE = 1024
 """Larger images are downscaled to this many pixels along their longer side."""
-MAX_MEGAPIXELS = 150
-"""Larger images are refused before decoding: a small file can claim more pixels than there is memory."""
 SUFFIXES = frozenset(
     (
         ".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg",
@@ -289,7 +288,7 @@ def _orientation(image: Image.Image) -> int:
         found = image.getexif().get(_ORIENTATION_TAG, 1)
     except _DECODING_ERRORS:  # unreadable metadata
         return 1
-    return found if isinstance(found, int) else 1
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1
 
 
 def _target_size(width: int, height: int) -> tuple[int, int]:

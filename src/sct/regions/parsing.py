@@ -7,7 +7,6 @@ A JSON file has the regions of one or many images:
 Each item is a box, or a list of boxes for one noun chunk. For a single image the list alone is enough.
 """
 
-import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
 from sct.regions.records import Box, Control, Region, RegionSet
+from sct.storage.reading import read_json
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ RegionsLike = Control | Sequence[RegionSetLike] | Shaped[np.ndarray, "..."]
 """Regions of a caption, as numpy's ``ArrayLike``."""
 
 _EXPECTED = "expected a list of boxes, [(x1, y1, x2, y2), ...], also for one box"
-_EXPECTED_JSON = 'expected {"photo.jpg": [[x1, y1, x2, y2], ...]}, or the list alone for a single image'
+_EXPECTED_JSON = '{"photo.jpg": [[x1, y1, x2, y2], ...]}, or the list alone for a single image'
 
 
 def as_control(regions: RegionsLike, *, ordered: bool = True) -> Control:
@@ -70,7 +70,7 @@ def parse_boxes(text: str) -> list[list[float]]:
         return [[float(side) for side in box.split(",")] for box in text.split("+")]
     except ValueError:
         raise InputError(
-            f"got region {text!r}, expected X1,Y1,X2,Y2 in pixels: join boxes of one noun chunk by +"
+            f"got region {format_value(text)}, expected X1,Y1,X2,Y2 in pixels: join boxes of one noun chunk by +"
         ) from None
 
 
@@ -79,22 +79,21 @@ def read_controls(path: Path, files: Sequence[Path], *, ordered: bool = True) ->
 
     Images are named as in ``files``, or by file name only. Names that match no image are refused.
     """
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: {_EXPECTED_JSON}") from None
-    except (ValueError, RecursionError, OSError) as error:  # OSError: a folder
-        raise InputError(f"{path} cannot be read as JSON ({error}): {_EXPECTED_JSON}") from error
+    content = read_json(path, _EXPECTED_JSON)
     if isinstance(content, list):
         if len(files) != 1:
-            raise InputError(f"{path} has a list without image names for {len(files)} images: {_EXPECTED_JSON}")
+            raise InputError(
+                f"{path} has a list without image names for {len(files)} images: expected {_EXPECTED_JSON}"
+            )
         return [_parse_control(content, path, ordered=ordered)]
     if not isinstance(content, dict):
-        raise InputError(f"{path} has a {type(content).__name__}: {_EXPECTED_JSON}")
+        raise InputError(f"{path} has a {type(content).__name__}: expected {_EXPECTED_JSON}")
     controls = {name: _parse_control(regions, f"{path}, {name}", ordered=ordered) for name, regions in content.items()}
     known = {str(file) for file in files} | {file.name for file in files}
     if unknown := [name for name in controls if name not in known]:
-        raise InputError(f"{path} names {unknown[0]!r}, which is none of the {len(files)} images: use their names")
+        raise InputError(
+            f"{path} names {format_value(unknown[0])}, which is none of the {len(files)} images: use their names"
+        )
     return [controls.get(str(file), controls.get(file.name)) for file in files]
 
 
@@ -118,12 +117,12 @@ def _as_list(item: object) -> list[Any]:
         item = item.tolist()
     if isinstance(item, Sequence) and not isinstance(item, str | bytes):
         return list(item)
-    raise InputError(f"got region {item!r}: {_EXPECTED}")
+    raise InputError(f"got region {format_value(item)}: {_EXPECTED}")
 
 
 def _parse_control(content: Any, source: object, *, ordered: bool) -> Control:
     if not isinstance(content, list) or not all(_is_region_set(item) for item in content):
-        raise InputError(f"{source}: got {json.dumps(content)[:60]}: {_EXPECTED_JSON}")
+        raise InputError(f"{source}: got {format_value(content)}: expected {_EXPECTED_JSON}")
     try:
         return as_control(content, ordered=ordered)
     except InputError as error:
