@@ -42,7 +42,7 @@ class ColorVision:
         return self
 
     @classmethod
-    def load(cls, path: Path) -> "ColorVision":
+    def load(cls, path: Path, *, allow_download: bool = False) -> "ColorVision":  # noqa: ARG003
         return cls(json.loads(path.read_text()))
 
 

@@ -179,7 +179,13 @@ def test_load_refuses_other_paths(tmp_path, bundle):
             id="too many weights",
         ),
         pytest.param("vocabulary_size = 7", "vocabulary_size = 8", "has 7 words, the model expects 8", id="words"),
-        pytest.param("[captioner]", "[captioner", "not TOML", id="not TOML"),
+        pytest.param("hidden_size = 5", f"hidden_size = {2**40}", "expected an integer from 1 to 65,536", id="memory"),
+        pytest.param("feature_size = 6", f"feature_size = {10**26}", "an integer of 87 bits", id="overflow"),
+        pytest.param("hidden_size = 5", f"hidden_size = 0x{'f' * 5000}", "of 20,000 bits", id="a number of no text"),
+        pytest.param("hidden_size = 5", "hidden_size = [1]", "hidden_size is [1], expected int", id="a list"),
+        pytest.param("[captioner]", "[captioner", "not valid TOML", id="not TOML"),
+        pytest.param("version = 1", f"version = {'[' * 20_000}", "is nested too deeply", id="deep"),
+        pytest.param("[provenance]", "[provenance]\nscores = [1]", "'scores' = [1], expected text", id="provenance"),
     ],
 )
 def test_load_refuses_a_changed_config(before, after, message, bundle):

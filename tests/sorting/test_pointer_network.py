@@ -20,8 +20,8 @@ def network(seed=0, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"hidden_size": 0}, "hidden_size is 0", id="no size"),
-        pytest.param({"visual_size": 0}, "visual_size is 0", id="no features"),
+        pytest.param({"hidden_size": 0}, "got hidden_size 0", id="no size"),
+        pytest.param({"visual_size": 0}, "got visual_size 0", id="no features"),
         pytest.param({"num_heads": 3}, "expected a multiple of num_heads, 3", id="heads"),
         pytest.param({"dropout": 1.0}, "dropout is 1.0", id="everything dropped"),
     ],
@@ -104,7 +104,7 @@ def test_learns_an_order_that_depends_on_the_other_sets():
 
 
 def test_rejects():
-    with pytest.raises(InputError, match="beam_size is 0"):
+    with pytest.raises(InputError, match="got beam_size 0"):
         PointerSorter(network(), beam_size=0)
     with pytest.raises(InputError, match="the regions have no features"):
         PointerSorter(network(visual_size=3)).order(whole(random_table([2])).inputs)

@@ -10,6 +10,7 @@ from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSo
 from sct.sorting.serialization import load_sorter, save_sorter
 from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
 from sct.sorting.sorter import ControlSorter
+from sct.storage.artifacts import sha256_file
 from tests.sorting.control_tables import random_table, whole
 
 VECTORS = WordVectors("GloVe", {"boy": 0, "dog": 2, "é": 1}, np.arange(15, dtype=np.float32).reshape(3, 5))
@@ -87,7 +88,11 @@ def test_other_files_of_the_folder_are_kept(tmp_path):
         pytest.param("max_sets = 6", "max_sets = 7", r"shape \(6, 256\), expected \(7, 256\)", id="other size"),
         pytest.param("max_sets = 6", "most_sets = 6", "missing or unknown settings", id="unknown setting"),
         pytest.param("visual_size = 3", "", "has visual_fc1.bias and 3 more", id="without visual layers"),
-        pytest.param("version = 1", "version = = 1", "not TOML", id="not TOML"),
+        pytest.param("version = 1", "version = = 1", "not valid TOML", id="not TOML"),
+        pytest.param("version = 1", f"version = {'[' * 20_000}", "is nested too deeply", id="deep"),
+        pytest.param("visual_size = 3", f"visual_size = {2**40}", "got visual_size 1099511627776, ex", id="memory"),
+        pytest.param("word_size = 5", "word_size = 60000", r"expected \(128, 60000\)", id="not its weights"),
+        pytest.param("iterations = 20", f"iterations = {10**12}", "expected an integer from 1 to 10,000", id="time"),
     ],
 )
 def test_rejects_edited_settings(old, new, message, tmp_path):
@@ -97,6 +102,20 @@ def test_rejects_edited_settings(old, new, message, tmp_path):
     assert old in text
     path.write_text(text.replace(old, new))
     with pytest.raises(InputError, match=message):
+        load_sorter(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["sinkhorn", "pointer", "svm"])
+def test_rejects_weights_that_are_not_finite_with_matching_checksum(kind, tmp_path):
+    save(tmp_path, sorters()[kind])
+    path = tmp_path / "sorter.safetensors"
+    before, tensors = sha256_file(path), safetensors.torch.load_file(path)
+    name = next(name for name in tensors if "." not in name or name.startswith("word_fc"))
+    tensors[name].view(-1)[0] = torch.nan
+    safetensors.torch.save_file(tensors, path)
+    text = (tmp_path / "sorter.toml").read_text()
+    (tmp_path / "sorter.toml").write_text(text.replace(before, sha256_file(path)))
+    with pytest.raises(InputError, match="not finite"):
         load_sorter(tmp_path)
 
 

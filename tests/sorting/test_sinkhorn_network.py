@@ -18,10 +18,10 @@ def network(seed=0, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"max_sets": 0}, "max_sets is 0", id="no sets"),
-        pytest.param({"word_size": True}, "word_size is True", id="bool for a size"),
-        pytest.param({"visual_size": 0}, "visual_size is 0", id="no features"),
-        pytest.param({"iterations": 0}, "iterations is 0", id="no iterations"),
+        pytest.param({"max_sets": 0}, "got max_sets 0", id="no sets"),
+        pytest.param({"word_size": True}, "got word_size True", id="bool for a size"),
+        pytest.param({"visual_size": 0}, "got visual_size 0", id="no features"),
+        pytest.param({"iterations": 0}, "got iterations 0", id="no iterations"),
         pytest.param({"temperature": 0.0}, "temperature is 0.0", id="zero temperature"),
         pytest.param({"temperature": float("nan")}, "temperature is nan", id="NaN"),
     ],

@@ -1,3 +1,5 @@
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ from sct.regions.images import LoadedImage
 from sct.regions.records import Box
 from sct.vision.encoder import FORMAT, RegionVisionEncoder, load_vision
 from sct.vision.interface import VisionEncoder
+from sct.vision.region_network import RegionEncoder
 from tests.color_vision import ColorVision, paint_quarters
 from tests.factories import CLASS_NAMES, make_region_network, make_vision_encoder
 
@@ -119,6 +122,68 @@ def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "vision.safetensors").write_bytes(content)
     with pytest.raises(InputError, match=r"is damaged .*: train it again"):
         load_vision(tmp_path / "vision.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("roi_norm.bias", torch.nan, id="NaN"),
+        pytest.param("backbone.blocks.0.qkv.weight", -torch.inf, id="infinity"),
+        pytest.param("class_embeddings", torch.nan, id="class embeddings"),
+        pytest.param("backbone.pos_embed.scale", torch.nan, id="scale of int8"),
+    ],
+)
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, name: str, value: float) -> None:
+    vision = make_vision_encoder()
+    config = replace(vision.network.config, class_embedding_size=3)
+    vision = RegionVisionEncoder(RegionEncoder(config), vision.class_names)
+    vision.save(tmp_path / "vision.safetensors")
+    metadata, tensors = FORMAT.load_tensors(tmp_path / "vision.safetensors", "pt")
+    if name.endswith(".scale"):
+        weight = name.removesuffix(".scale")
+        tensors |= {weight: tensors[weight].to(torch.int8), name: torch.ones(len(tensors[weight]))}
+    tensors[name].view(-1)[-1] = value
+    FORMAT.save_tensors(tmp_path / "vision.safetensors", tensors, metadata)
+    with pytest.raises(InputError, match=r"weight \S+ has values that are not finite"):
+        load_vision(tmp_path / "vision.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"num_classes": 2**40}, "got num_classes 1099511627776, expected", id="classes"),
+        pytest.param({"feature_size": 10**26}, "got feature_size an integer of 87 bits", id="overflow"),
+        pytest.param({"feature_size": 60_000}, r"roi_fc1.weight is \(\d+, \d+\), expected \(60000, \d+\)", id="size"),
+        pytest.param({"image_size": 10**6}, "got image_size 1000000, expected an integer from 1 to 2,048", id="image"),
+        pytest.param({"vit.patch_size": 1, "image_size": 2000}, "patches in a row 2000, expected", id="patches"),
+        pytest.param({"vit.depth": 10**9}, "got vit.depth 1000000000", id="depth"),
+        pytest.param({"vit.depth": 200}, "fc1.weight is none, expected", id="fewer blocks"),
+        pytest.param({"vit.num_heads": 7}, "expected a multiple of vit.num_heads, 7", id="heads"),
+        pytest.param({"vit": 5}, "must be a mapping", id="no table"),
+        pytest.param({"dropout": 2.0}, "got dropout 2.0", id="dropout"),
+        pytest.param({"feature_size": True}, "got feature_size True", id="bool"),
+    ],
+)
+def test_configs_that_do_not_fit_their_file_are_refused(tmp_path: Path, changes: dict, message: str) -> None:
+    path = tmp_path / "vision.safetensors"
+    make_vision_encoder().save(path)
+    metadata, tensors = FORMAT.load_tensors(path, "pt")
+    config = json.loads(metadata["config"])
+    for key, value in changes.items():
+        (config["vit"] if key.startswith("vit.") else config)[key.removeprefix("vit.")] = value
+    FORMAT.save_tensors(path, tensors, {**metadata, "config": json.dumps(config)})
+    with pytest.raises(InputError, match=message):
+        load_vision(path)
+
+
+@pytest.mark.parametrize("names", ['"dog"', "[1]", "{}", "[" * 50_000], ids=["text", "numbers", "object", "deep"])
+def test_class_names_are_a_list_of_texts(tmp_path: Path, names: str) -> None:
+    path = tmp_path / "vision.safetensors"
+    make_vision_encoder().save(path)
+    metadata, tensors = FORMAT.load_tensors(path, "pt")
+    FORMAT.save_tensors(path, tensors, {**metadata, "class_names": names})
+    with pytest.raises(InputError, match=r"is damaged .*its (list of )?classes"):
+        load_vision(path)
 
 
 def test_missing_files_are_refused(tmp_path: Path) -> None:

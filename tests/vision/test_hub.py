@@ -1,6 +1,7 @@
 """Vision encoders made of Hugging Face Hub models: features, classes and proposals; saved by name."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -207,9 +208,9 @@ def test_checkpoints_with_missing_weights_are_refused(tmp_path: Path) -> None:
     [
         ({"backbone": " "}, "got an empty backbone name"),
         ({"detector": ""}, "got an empty detector name"),
-        ({"image_size": 0}, "image_size is 0"),
+        ({"image_size": 0}, "got image_size 0"),
         ({"score_threshold": 1.5}, "score_threshold is 1.5"),
-        ({"max_detections": 0}, "max_detections is 0"),
+        ({"max_detections": 0}, "got max_detections 0"),
     ],
     ids=["backbone", "detector", "image_size", "score", "proposals"],
 )
@@ -232,6 +233,20 @@ def test_damaged_files_are_refused(tmp_path: Path, metadata: dict, message: str)
     HUB_FORMAT.save_tensors(tmp_path / "hub.safetensors", {}, metadata)
     with pytest.raises(InputError, match=message):
         load_vision(tmp_path / "hub.safetensors")
+
+
+def test_only_with_permission_models_are_downloaded(tmp_path: Path, capsys, monkeypatch) -> None:
+    """A bundle of a stranger may name a model of the Hub."""
+    connections = []
+    monkeypatch.setattr(socket.socket, "connect", lambda _, address: connections.append(address))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *address, **_: connections.append(address) or [])
+    HUB_FORMAT.save_tensors(tmp_path / "hub.safetensors", {}, {"config": json.dumps({"backbone": "nobody/nothing"})})
+    with pytest.raises(InputError, match=r"'nobody/nothing' is not on this machine .*with --allow-download"):
+        load_vision(tmp_path / "hub.safetensors")
+    assert connections == []
+    with pytest.raises(InputError, match="'nobody/nothing' cannot be loaded"):
+        load_vision(tmp_path / "hub.safetensors", allow_download=True)
+    assert not capsys.readouterr().err
 
 
 def test_without_transformers_the_error_says_what_to_install(tmp_path: Path, monkeypatch) -> None:

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from sct.errors import InputError
-from sct.vision.layout import LayoutEncoder
+from sct.vision.layout import FORMAT, LayoutEncoder
 
 
 def test_features_depend_on_class_and_box():
@@ -25,6 +25,23 @@ def test_save_and_load(tmp_path):
 def test_damaged_files_are_refused(tmp_path):
     (tmp_path / "encoder.safetensors").write_bytes(b"no such thing")
     with pytest.raises(InputError, match=r"is damaged .*: copy it again"):
+        LayoutEncoder.load(tmp_path / "encoder.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("tensors", "classes", "message"),
+    [
+        pytest.param({"class_embedding": torch.zeros(0, 2**34)}, '["cat"]', "got the feature size", id="width"),
+        pytest.param({"class_embedding": torch.ones(9, 16)}, '["cat"]', r"expected \(2, 16\)", id="rows"),
+        pytest.param({"class_embedding": torch.full((2, 16), torch.nan)}, '["cat"]', "not finite", id="NaN"),
+        pytest.param({}, "[" * 50_000, "nested too deeply", id="deep"),
+        pytest.param({}, "5", "its classes are 5, expected a list of names", id="a number"),
+    ],
+)
+def test_files_that_are_not_as_written_are_refused(tensors, classes, message, tmp_path):
+    sizes = {"class_embedding": torch.ones(2, 16), "geometry_projection": torch.ones(72, 16)}
+    FORMAT.save_tensors(tmp_path / "encoder.safetensors", sizes | tensors, {"classes": classes})
+    with pytest.raises(InputError, match=message):
         LayoutEncoder.load(tmp_path / "encoder.safetensors")
 
 

@@ -6,7 +6,6 @@ as a model card, are ignored.
 """
 
 import shutil
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -15,12 +14,11 @@ from typing import Any, Literal, get_args
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from sct._version import __version__
 from sct.decoding.config import check_length_penalty
-from sct.errors import InputError
+from sct.errors import InputError, format_value
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.models.config import CaptionerConfig, Variant
@@ -33,8 +31,9 @@ from sct.sorting.sorter import ControlSorter
 from sct.storage.artifacts import ArtifactFormat, sha256_file
 from sct.storage.atomic import atomic_write, fsync_dir
 from sct.storage.int8 import dequantize_int8, quantize_int8
+from sct.storage.reading import read_toml
 from sct.storage.state_dict import check_state_dict
-from sct.storage.toml import TomlValue, dump_toml
+from sct.storage.toml import TomlValue, check_toml_values, dump_toml
 from sct.vision.encoder import load_vision
 from sct.vision.interface import VisionEncoder
 from sct.vision.layout import LayoutEncoder
@@ -91,7 +90,8 @@ def save_bundle(
     _check_length_penalty(length_penalty, model.config, "the bundle")
     weights = _to_precision(model.state_dict(), precision)
     # After the conversion: 70,000 is finite in float32 and infinite in float16.
-    check_state_dict(_to_float32(weights), state_dict_shapes(model.config), f"the model in {precision}")
+    source = f"the model in {precision}"
+    check_state_dict(_to_float32(weights, source), state_dict_shapes(model.config), source)
     with _atomic_folder(folder) as part:
         vocabulary.save(part / VOCABULARY)
         with atomic_write(part / WEIGHTS) as file:
@@ -127,8 +127,11 @@ def add_sorter(
         _write_config(part, config["captioner"], config["provenance"], config.get(_DECODING))
 
 
-def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
-    """Load and check a bundle; the folder "default" is the one that ships with the package."""
+def load_bundle(folder: Path, device: torch.device | str = "cpu", *, allow_download: bool = False) -> Bundle:
+    """Load and check a bundle; the folder "default" is the one that ships with the package.
+
+    ``allow_download``: a vision encoder that names models of the Hugging Face Hub may download them.
+    """
     folder = bundle_folder(folder)
     content = _read_config(folder)
     files = content["files"]
@@ -138,10 +141,7 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
         FORMAT.check_file(folder / name, sha256)
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     _check_vocabulary(vocabulary, config, folder / VOCABULARY)
-    try:
-        weights = _to_float32(safetensors.torch.load_file(folder / WEIGHTS))
-    except SafetensorError as error:
-        raise FORMAT.damaged(folder / WEIGHTS, error) from error
+    weights = _to_float32(FORMAT.load_tensors(folder / WEIGHTS, "pt", check_header=False).tensors, folder / WEIGHTS)
     check_state_dict(weights, state_dict_shapes(config), folder / WEIGHTS)
     return Bundle(
         folder,
@@ -151,7 +151,7 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
         LayoutEncoder.load(folder / ENCODER) if ENCODER in files else None,
         NounTable.load(folder / NOUNS) if NOUNS in files else None,
         load_sorter(folder) if SORTER in files else None,
-        load_vision(folder / VISION) if VISION in files else None,
+        load_vision(folder / VISION, allow_download=allow_download) if VISION in files else None,
         length_penalty,
     )
 
@@ -169,13 +169,13 @@ def _to_precision(weights: Mapping[str, Tensor], precision: Precision) -> dict[s
     return {name: weight.detach().to("cpu", dtype).contiguous() for name, weight in weights.items()}
 
 
-def _to_float32(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+def _to_float32(weights: dict[str, Tensor], source: object) -> dict[str, Tensor]:
     """Dequantise weights, and copy them out of the file's memory.
 
     There they are not aligned, so that some CPUs sum in another order: results would depend on how a model was loaded.
     """
     if any(weight.dtype == torch.int8 for weight in weights.values()):
-        return dequantize_int8(weights)
+        return dequantize_int8(weights, source)
     return {name: weight.clone() for name, weight in weights.items()}
 
 
@@ -239,17 +239,15 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         problem = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {problem}: expected the folder of a bundle, as sct train writes, or default")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder} has no {CONFIG}: expected the folder of a bundle") from None
-    except ValueError as error:
-        raise FORMAT.damaged(path, f"not TOML: {error}") from error
+    if not path.exists():
+        raise InputError(f"{folder} has no {CONFIG}: expected the folder of a bundle")
+    content = read_toml(path, "the config of a bundle")
     FORMAT.check_header(content, path)
     _check_keys(content, ("format", "version", *_TABLES), path, optional=(_DECODING,))
     for name in (*_TABLES, _DECODING):
         if name in content and not isinstance(content[name], dict):
-            raise FORMAT.damaged(path, f"{name} is {content[name]!r}, expected a table")
+            raise FORMAT.damaged(path, f"{name} is {format_value(content[name])}, expected a table")
+    check_toml_values(content["provenance"], path)
     _check_keys(content["files"], (VOCABULARY, WEIGHTS), path, optional=(ENCODER, NOUNS, VISION, *_SORTER_FILES))
     if (SORTER in content["files"]) != (SORTER_WEIGHTS in content["files"]):
         raise FORMAT.damaged(path, f"got one of {SORTER} and {SORTER_WEIGHTS}, expected both or neither")
@@ -260,7 +258,7 @@ def _parse_model_config(table: Mapping[str, Any], path: Path) -> CaptionerConfig
     """Config of the model; every key is required, as defaults may change between releases."""
     variant = table.get("variant")
     if variant is not None and variant not in get_args(Variant):
-        raise FORMAT.damaged(path, f"variant is {variant!r}, expected {', '.join(get_args(Variant))}")
+        raise FORMAT.damaged(path, f"variant is {format_value(variant)}, expected {', '.join(get_args(Variant))}")
     # Without a variant, the key check below reports it.
     config_class = CaptionerConfig if variant is None else model_spec(str(variant)).config
     _check_keys(table, tuple(field.name for field in fields(config_class)), path)
@@ -269,7 +267,7 @@ def _parse_model_config(table: Mapping[str, Any], path: Path) -> CaptionerConfig
         # type(), as True is an int for isinstance().
         if value not in choices if choices else type(value) is not field.type:
             expected = ", ".join(choices) or getattr(field.type, "__name__", "another type")
-            raise FORMAT.damaged(path, f"{field.name} is {value!r}, expected {expected}")
+            raise FORMAT.damaged(path, f"{field.name} is {format_value(value)}, expected {expected}")
     try:
         return config_class(**table)
     except InputError as error:
@@ -282,7 +280,7 @@ def _parse_length_penalty(content: Mapping[str, Any], config: CaptionerConfig, p
     _check_keys(content[_DECODING], ("length_penalty",), path)
     value = content[_DECODING]["length_penalty"]
     if type(value) not in (int, float):  # True is an int for isinstance()
-        raise FORMAT.damaged(path, f"length_penalty is {value!r}, expected a number")
+        raise FORMAT.damaged(path, f"length_penalty is {format_value(value)}, expected a number")
     _check_length_penalty(value, config, path)
     return float(value)
 
@@ -314,4 +312,6 @@ def _check_keys(
             raise FORMAT.damaged(path, f"{name!r} is missing")
     for name in found:
         if name not in (*expected, *optional):
-            raise FORMAT.damaged(path, f"got unknown key {name!r}, expected {', '.join((*expected, *optional))}")
+            raise FORMAT.damaged(
+                path, f"got unknown key {format_value(name)}, expected {', '.join((*expected, *optional))}"
+            )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sct.cli.options import (
+    AllowDownloadOption,
     DeviceOption,
     ImagesArgument,
     JsonLinesOption,
@@ -26,6 +27,7 @@ def detect_command(
     images: ImagesArgument,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of regions per image.")] = 30,
     model: ModelOption = Path("default"),
+    allow_download: AllowDownloadOption = False,
     device: DeviceOption = "cpu",
     recursive: RecursiveOption = False,
     out: ResultsOption = None,
@@ -43,7 +45,7 @@ def detect_command(
     files = list_image_files(images, errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
-    captioner = load(model, device=device)
+    captioner = load(model, device=device, allow_download=allow_download)
     settings = {"command": "detect", "model": bundle_sha256(model), "limit": limit}
     with open_run(files, errors, out=out, settings=settings, as_json=as_json) as run:
         for result in run.process(lambda jobs: captioner.detect_images([job.image for job in jobs], limit)):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sct.cli.options import AllowDownloadOption
 from sct.cli.progress import progress_bar
 from sct.cli.score import MetricsOption, VectorsOption
 from sct.errors import InputError
@@ -43,6 +44,7 @@ def evaluate_command(
         Path | None, typer.Option(help="Sorter folder written by sct train, instead of the bundle's sorter.")
     ] = None,
     vectors: VectorsOption = None,
+    allow_download: AllowDownloadOption = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     batch_size: Annotated[int, typer.Option(min=1, help="Captions per batch.")] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -74,7 +76,8 @@ def evaluate_command(
     protocols = {} if control is None else {f"control: {control}": config}
     if oracle is not None:
         protocols[f"{oracle} captions per image"] = replace(config, num_captions=oracle)
-    captioner, nouns = load(bundle, device=device), NounLexicon.load(vectors)
+    captioner = load(bundle, device=device, allow_download=allow_download)
+    nouns = NounLexicon.load(vectors)
     chosen = captioner.sorter if sorter is None else load_sorter(sorter)
     check_sorter(config, chosen)
     folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{control or 'oracle'}"

@@ -7,6 +7,10 @@ import typer
 
 ImagesArgument = Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files or folders.")]
 ModelOption = Annotated[Path, typer.Option(help='Bundle folder, or "default".')]
+AllowDownloadOption = Annotated[
+    bool,
+    typer.Option("--allow-download", help="Let a bundle download the Hugging Face Hub models that it names."),
+]
 DeviceOption = Annotated[str, typer.Option(help="cpu or cuda.")]
 PrecisionOption = Annotated[
     Literal["float32", "float16", "int8"], typer.Option(help="Precision of the decoder: float16 on GPU, int8 on CPU.")

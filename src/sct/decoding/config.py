@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
 from sct.limits import MAX_BEAM_SIZE, MAX_LENGTH, check_integer
 
 MAX_LENGTH_PENALTY = 10.0
@@ -12,7 +12,7 @@ MAX_LENGTH_PENALTY = 10.0
 def check_length_penalty(value: float, source: str = "length_penalty") -> None:
     """Raise if a length penalty is out of range or not a number."""
     if not 0 <= value <= MAX_LENGTH_PENALTY:
-        raise InputError(f"got {source} {value}, expected 0 (off) to {MAX_LENGTH_PENALTY:g}")
+        raise InputError(f"got {source} {format_value(value)}, expected 0 (off) to {MAX_LENGTH_PENALTY:g}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

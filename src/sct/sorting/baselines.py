@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
 from sct.sorting.batches import SorterBatch
 from sct.sorting.interface import (
     Permutations,
@@ -18,6 +18,7 @@ from sct.sorting.interface import (
     argsort_masked,
     invert_permutation,
 )
+from sct.storage.state_dict import check_state_dict
 
 _UNSEEN_POSITION = 0.5
 """Relative position of a class that training did not contain."""
@@ -96,8 +97,13 @@ class ClassOrder(Sorter):
         return SorterState(self.position_of_class, {})
 
     @classmethod
-    def from_state(cls, state: SorterState, source: object) -> "ClassOrder":  # noqa: ARG003
+    def from_state(cls, state: SorterState, source: object) -> "ClassOrder":
         """Rebuild from the positions."""
+        for name, position in state.config.items():
+            if not isinstance(position, int | float) or not 0 <= position <= 1:
+                raise InputError(
+                    f"{source}: class {format_value(name)} is at {format_value(position)}, expected 0 to 1"
+                )
         return cls(dict(state.config))
 
 
@@ -170,9 +176,13 @@ class SvmRank(Sorter):
         return SorterState({"visual": self.visual}, {"weights": self.weights})
 
     @classmethod
-    def from_state(cls, state: SorterState, source: object) -> "SvmRank":  # noqa: ARG003
+    def from_state(cls, state: SorterState, source: object) -> "SvmRank":
         """Rebuild from the weights."""
-        return cls(state.weights["weights"], **state.config)
+        sorter = cls(state.weights["weights"], **state.config)
+        check_state_dict(state.weights, {"weights": (sorter.weights.numel(),)}, source)
+        if not isinstance(sorter.visual, bool):
+            raise InputError(f"{source}: visual is {format_value(sorter.visual)}, expected true or false")
+        return sorter
 
 
 def _pair_differences(batch: SorterBatch, *, visual: bool) -> Float[Tensor, "pairs values"]:

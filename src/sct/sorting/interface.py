@@ -1,7 +1,7 @@
 """Interface of sorters: ``SorterInputs`` in, ``Permutations`` out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -13,7 +13,9 @@ from torch.nn import functional
 
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors
+from sct.limits import check_integer
 from sct.models.config import Mode
+from sct.storage.skip_init import SkipInit
 from sct.storage.state_dict import check_state_dict
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -207,19 +209,26 @@ def invert_permutation(order: Integer[Tensor, "examples slots"]) -> Integer[Tens
     return order.argsort(dim=1)
 
 
-def check_sizes(config: Any, names: Sequence[str]) -> None:
-    """Raise unless these fields of a config are positive integers; ``visual_size`` may be None."""
-    for name in names:
-        value = getattr(config, name)
-        if name == "visual_size" and value is None:
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"{name} is {value!r}: expected a positive integer")
+def check_sizes(config: Any, limits: Mapping[str, int]) -> None:
+    """Raise unless these fields of a config are integers from 1 to their limits; ``visual_size`` may be None."""
+    for name, limit in limits.items():
+        if name != "visual_size" or getattr(config, name) is not None:
+            check_integer(name, getattr(config, name), 1, limit)
 
 
-def load_weights(network: Network, weights: Mapping[str, Tensor], source: object) -> Network:
-    """Load weights as float32 after checking names, shapes and values, and set eval mode."""
+def build_with_weights(build: Callable[[], Network], weights: Mapping[str, Tensor], source: object) -> Network:
+    """Build a network in eval mode with these weights in float32.
+
+    Names, shapes and values are checked first: a config that fits no memory is refused before anything is allocated.
+    """
+    with torch.device("meta"), SkipInit():
+        network = build()
     shapes = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
     check_state_dict(weights, shapes, source)
-    network.load_state_dict({name: weight.float() for name, weight in weights.items()})
+    # Copies, since tensors in a file's memory are not aligned (sct.captioner.bundle).
+    copies = {
+        name: weight.detach().to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+        for name, weight in weights.items()
+    }
+    network.load_state_dict(copies, assign=True)
     return network.eval()

@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import MAX_BEAM_SIZE, MAX_LAYER_SIZE, MAX_LAYERS, check_integer
 from sct.sorting.batches import SorterBatch
 from sct.sorting.interface import (
     GEOMETRY_SIZE,
@@ -19,8 +20,8 @@ from sct.sorting.interface import (
     Sorter,
     SorterInputs,
     SorterState,
+    build_with_weights,
     check_sizes,
-    load_weights,
 )
 
 
@@ -40,11 +41,12 @@ class PointerConfig:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        check_sizes(self, ("word_size", "visual_size", "hidden_size", "num_layers", "num_heads"))
+        sizes = dict.fromkeys(("word_size", "visual_size", "hidden_size"), MAX_LAYER_SIZE)
+        check_sizes(self, {**sizes, "num_layers": MAX_LAYERS, "num_heads": MAX_LAYERS})
         if self.hidden_size % self.num_heads:
             raise InputError(f"hidden_size is {self.hidden_size}: expected a multiple of num_heads, {self.num_heads}")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout is {self.dropout!r}: expected 0 or more and below 1")
+        if not isinstance(self.dropout, float | int) or not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is {format_value(self.dropout)}: expected 0 or more and below 1")
 
 
 class PointerNetwork(nn.Module):
@@ -128,8 +130,7 @@ class PointerSorter(Sorter):
 
     def __init__(self, network: PointerNetwork, *, beam_size: int = 5) -> None:
         """Use a network without copying it."""
-        if beam_size < 1:
-            raise InputError(f"beam_size is {beam_size}: expected at least 1")
+        check_integer("beam_size", beam_size, 1, MAX_BEAM_SIZE)
         self.network, self.beam_size = network, beam_size
 
     @torch.no_grad()
@@ -174,8 +175,8 @@ class PointerSorter(Sorter):
         """Rebuild the network."""
         config = dict(state.config)
         beam_size = config.pop("beam_size")
-        network = PointerNetwork(PointerConfig(**{"visual_size": None, **config}))
-        return cls(load_weights(network, state.weights, source), beam_size=beam_size)
+        sizes = PointerConfig(**{"visual_size": None, **config})
+        return cls(build_with_weights(lambda: PointerNetwork(sizes), state.weights, source), beam_size=beam_size)
 
 
 def _set_geometry(inputs: SorterInputs) -> Float[Tensor, "examples slots values"]:

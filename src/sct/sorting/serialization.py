@@ -1,6 +1,5 @@
 """Sorter files, ``sorter.toml`` and ``sorter.safetensors``, alone or in a bundle; import of the authors' sorters."""
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,20 +7,20 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
 from sct.language.word_vectors import WordVectors
 from sct.sorting.baselines import ClassOrder, DetectionProbability, SvmRank
-from sct.sorting.interface import Sorter, SorterState, load_weights
+from sct.sorting.interface import Sorter, SorterState, build_with_weights
 from sct.sorting.pointer_network import PointerSorter
 from sct.sorting.sinkhorn import SinkhornConfig, SinkhornNetwork, SinkhornSorter
 from sct.sorting.sorter import ControlSorter
 from sct.storage.artifacts import ArtifactFormat, sha256_file
 from sct.storage.atomic import atomic_write
+from sct.storage.reading import read_toml
 from sct.storage.safe_pickle import safe_torch_load
-from sct.storage.toml import TomlValue, dump_toml
+from sct.storage.toml import TomlValue, check_toml_values, dump_toml
 
 FORMAT = ArtifactFormat("sct sorter", "copy the sorter again, or train it again")
 CONFIG, WEIGHTS = "sorter.toml", "sorter.safetensors"
@@ -78,19 +77,18 @@ def load_sorter(folder: Path) -> ControlSorter:
     content = _read_config(folder)
     path = folder / WEIGHTS
     FORMAT.check_file(path, content["files"].get(WEIGHTS))
-    try:
-        weights = safetensors.torch.load_file(path)
-    except SafetensorError as error:
-        raise FORMAT.damaged(path, error) from error
+    weights = FORMAT.load_tensors(path, "pt", check_header=False, check_finite=True).tensors
     vectors = _vectors_from_tensors(weights, content["word_vectors"], path)
     if content["kind"] not in SORTERS:
         raise InputError(
-            f"{folder}: got a sorter of kind {content['kind']!r}, expected {', '.join(SORTERS)}: update sct"
+            f"{folder}: got a sorter of kind {format_value(content['kind'])}, expected {', '.join(SORTERS)}: update sct"
         )
     try:
         sorter = SORTERS[content["kind"]].from_state(SorterState(content["sorter"], weights), folder)
     except (TypeError, KeyError) as error:
         raise FORMAT.damaged(folder / CONFIG, f"missing or unknown settings: {error}") from error
+    except InputError as error:
+        raise error if str(folder) in str(error) else FORMAT.damaged(folder / CONFIG, error) from error
     return ControlSorter(sorter, vectors)
 
 
@@ -105,9 +103,12 @@ def _vectors_to_tensors(vectors: WordVectors) -> dict[str, Tensor]:
 def _vectors_from_tensors(weights: dict[str, Tensor], name: str, path: Path) -> WordVectors:
     """Remove the word vectors from the tensors of a file."""
     text, matrix = weights.pop(_WORDS, None), weights.pop(_MATRIX, None)
-    if text is None or matrix is None or matrix.dim() != 2:
+    if text is None or matrix is None or (text.dtype, text.dim()) != (torch.uint8, 1) or matrix.dim() != 2:
         raise FORMAT.damaged(path, "no word vectors")
-    words = bytes(text.numpy()).decode("utf-8").split("\n") if len(matrix) else []
+    try:
+        words = bytes(text.numpy()).decode("utf-8").split("\n") if len(matrix) else []
+    except UnicodeDecodeError as error:
+        raise FORMAT.damaged(path, error) from error
     if len(words) != len(matrix):
         raise FORMAT.damaged(path, f"{len(words)} words with {len(matrix)} vectors")
     return WordVectors(name, {word: row for row, word in enumerate(words)}, matrix.float().numpy())
@@ -115,16 +116,14 @@ def _vectors_from_tensors(weights: dict[str, Tensor], name: str, path: Path) -> 
 
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{folder} has no {CONFIG}, so it holds no sorter: name a folder that has one") from None
-    except ValueError as error:
-        raise FORMAT.damaged(path, f"not TOML: {error}") from error
+    if not path.exists():
+        raise InputError(f"{folder} has no {CONFIG}, so it holds no sorter: name a folder that has one")
+    content = read_toml(path, "the config of a sorter")
     FORMAT.check_header(content, path)
     for name, kind in _KEYS.items():
         if not isinstance(content.get(name), kind):
             raise FORMAT.damaged(path, f"no {name!r}")
+    check_toml_values(content["provenance"], path)
     return content
 
 
@@ -154,7 +153,7 @@ def build_reference_sorter(weights: Mapping[str, object], source: object = "the 
         word_size=_weight_size(renamed, "word_fc", 1, source),
         visual_size=_weight_size(renamed, "visual_fc1", 1, source),
     )
-    return SinkhornSorter(load_weights(SinkhornNetwork(config), renamed, source))
+    return SinkhornSorter(build_with_weights(lambda: SinkhornNetwork(config), renamed, source))
 
 
 def _weight_size(weights: Mapping[str, Tensor], layer: str, axis: int, source: object) -> int:

@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import MAX_ITERATIONS, MAX_LAYER_SIZE, MAX_REGION_SETS
 from sct.models.config import Mode
 from sct.models.linear import Int8BatchLinear, check_int8
 from sct.sorting.batches import SorterBatch
@@ -24,9 +25,9 @@ from sct.sorting.interface import (
     Sorter,
     SorterInputs,
     SorterState,
+    build_with_weights,
     check_sizes,
     invert_permutation,
-    load_weights,
 )
 
 SinkhornPrecision = Literal["float32", "int8"]
@@ -57,11 +58,12 @@ class SinkhornConfig:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        check_sizes(self, ("max_sets", "word_size", "visual_size", "iterations"))
+        sizes = {"word_size": MAX_LAYER_SIZE, "visual_size": MAX_LAYER_SIZE}
+        check_sizes(self, {"max_sets": MAX_REGION_SETS, **sizes, "iterations": MAX_ITERATIONS})
         if not isinstance(self.temperature, float | int) or not (isfinite(self.temperature) and self.temperature > 0):
-            raise InputError(f"temperature is {self.temperature!r}: expected a number above 0, such as 0.1")
+            raise InputError(f"temperature is {format_value(self.temperature)}: expected a number above 0, such as 0.1")
         if self.mode not in get_args(Mode):
-            raise InputError(f"mode is {self.mode!r}: expected {' or '.join(get_args(Mode))}")
+            raise InputError(f"mode is {format_value(self.mode)}: expected {' or '.join(get_args(Mode))}")
 
 
 def sinkhorn(
@@ -270,7 +272,7 @@ class SinkhornSorter(Sorter):
     def from_state(cls, state: SorterState, source: object) -> "SinkhornSorter":
         """Rebuild the network."""
         config = SinkhornConfig(**{"visual_size": None, **state.config})
-        return cls(load_weights(SinkhornNetwork(config), state.weights, source))
+        return cls(build_with_weights(lambda: SinkhornNetwork(config), state.weights, source))
 
 
 def with_precision(network: SinkhornNetwork, precision: SinkhornPrecision) -> SinkhornNetwork:

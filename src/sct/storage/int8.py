@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from sct.errors import InputError
+
 _SCALE = ".scale"
 _MIN_SIZE = 1 << 14
 """Tensors with fewer elements are saved as float16."""
@@ -31,12 +33,14 @@ def quantize_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return quantized
 
 
-def dequantize_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Invert ``quantize_int8`` in float32, up to half a quantisation step."""
+def dequantize_int8(tensors: Mapping[str, Tensor], source: object = "the weights") -> dict[str, Tensor]:
+    """Invert ``quantize_int8`` in float32, up to half a quantisation step; ``source`` is named in errors."""
     restored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         scale = tensors.get(name + _SCALE)
         if scale is not None:
+            if scale.shape != tensor.shape[:1] or not scale.is_floating_point():
+                raise InputError(f"{source}: {name} has {len(tensor):,} rows, expected a scale for each")
             restored[name] = tensor.float() * scale.view(-1, *[1] * (tensor.dim() - 1))
         elif not name.endswith(_SCALE):
             restored[name] = tensor.float() if tensor.is_floating_point() else tensor

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
 
 TomlValue = str | int | float | bool
 """Supported values: no lists, dates or None."""
@@ -34,6 +35,15 @@ def dump_toml(content: Mapping[str, TomlValue | Mapping[str, TomlValue]]) -> str
     return "".join(plain + tables)
 
 
+def check_toml_values(table: Mapping[str, object], path: Path) -> None:
+    """Raise unless a table that was read from ``path`` holds values that ``dump_toml`` writes."""
+    for name, value in table.items():
+        if not isinstance(value, str | int | float):
+            raise InputError(
+                f"{path}: got {format_value(name)} = {format_value(value)}, expected text, a number, true or false"
+            )
+
+
 def _line(key: str, value: TomlValue) -> str:
     return f"{_key(key)} = {_value(value)}\n"
 
@@ -47,7 +57,7 @@ def _value(value: TomlValue) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         if not -_INT64_LIMIT <= value < _INT64_LIMIT:
-            raise InputError(f"got {value}, expected an integer of 64 bits for TOML")
+            raise InputError(f"got {format_value(value)}, expected an integer of 64 bits for TOML")
         return str(int(value))
     if isinstance(value, float):
         # repr(float()), as that of a NumPy number is not a number.

@@ -1,25 +1,37 @@
 """The vision encoder of bundles: region features, class names and proposals of images, in one file."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import (
+    MAX_IMAGE_SIDE,
+    MAX_LAYER_SIZE,
+    MAX_LAYERS,
+    MAX_PATCH_GRID,
+    MAX_VOCABULARY_SIZE,
+    check_integer,
+)
 from sct.regions.images import LoadedImage
 from sct.regions.records import Box, Region
 from sct.storage.artifacts import ArtifactFormat
 from sct.storage.int8 import dequantize_int8, quantize_int8
+from sct.storage.reading import parse_json
 from sct.storage.skip_init import SkipInit
+from sct.storage.state_dict import check_state_dict
 from sct.vision.box_ops import decode_boxes, nms
 from sct.vision.hub import HUB_FORMAT, load_hub_vision
 from sct.vision.interface import EncodedImage, VisionEncoder
+from sct.vision.layout import check_names
 from sct.vision.preprocess import preprocess
-from sct.vision.region_network import FeatureMaps, RegionEncoder, RegionEncoderConfig
+from sct.vision.region_network import FeatureMaps, RegionEncoder, RegionEncoderConfig, roi_input_size
 from sct.vision.vit import ViTConfig
 
 FORMAT = ArtifactFormat("sct region encoder", 'train it again with task = "vision", or copy it again')
@@ -165,19 +177,70 @@ class RegionVisionEncoder:
         FORMAT.save_tensors(path, quantize_int8(self.network.state_dict()), metadata)
 
 
-def load_vision(path: Path) -> VisionEncoder:
-    """Read a file written by ``RegionVisionEncoder.save`` or ``sct.vision.hub.HubVisionEncoder.save``."""
+def load_vision(path: Path, *, allow_download: bool = False) -> VisionEncoder:
+    """Read a file written by ``RegionVisionEncoder.save`` or ``sct.vision.hub.HubVisionEncoder.save``.
+
+    Only with ``allow_download`` the latter downloads models that are not on this machine.
+    """
     if HUB_FORMAT.matches(path):
-        return load_hub_vision(path)
+        return load_hub_vision(path, allow_download=allow_download)
     metadata, tensors = FORMAT.load_tensors(path, "pt")
     try:
-        sizes = json.loads(metadata["config"])
-        class_names = tuple(json.loads(metadata["class_names"]))
-        config = RegionEncoderConfig(**{**sizes, "vit": ViTConfig(**sizes["vit"])})
-        with SkipInit():
-            network = RegionEncoder(config)
-        network.load_state_dict(dequantize_int8(tensors), assign=True)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise FORMAT.damaged(path, str(error).splitlines()[-1].strip()) from error
+        config = _parse_config(parse_json(metadata["config"], "its config"))
+        class_names = parse_json(metadata["class_names"], "its list of classes")
+        check_names(class_names)
+        _check_shapes(config, tensors)
+    except (KeyError, TypeError, InputError) as error:
+        raise FORMAT.damaged(path, error) from error
+    with SkipInit():
+        network = RegionEncoder(config)
+    weights = dequantize_int8(tensors, path)
+    check_state_dict(weights, {name: tuple(weight.shape) for name, weight in network.state_dict().items()}, path)
+    network.load_state_dict(weights, assign=True)
     network.build_anchors()
-    return RegionVisionEncoder(network, class_names)
+    return RegionVisionEncoder(network, tuple(class_names))
+
+
+def _parse_config(sizes: Any) -> RegionEncoderConfig:
+    """Check the config of a file; on construction these classes check nothing."""
+    config = RegionEncoderConfig(**{**sizes, "vit": ViTConfig(**sizes["vit"])})
+    vit = config.vit
+    for name, value, minimum, maximum in (
+        ("num_classes", config.num_classes, 1, MAX_VOCABULARY_SIZE),
+        ("image_size", config.image_size, 1, MAX_IMAGE_SIDE),
+        ("reduced_channels", config.reduced_channels, 1, MAX_LAYER_SIZE),
+        ("feature_size", config.feature_size, 1, MAX_LAYER_SIZE),
+        ("class_embedding_size", config.class_embedding_size, 0, MAX_LAYER_SIZE),
+        ("vit.patch_size", vit.patch_size, 1, MAX_IMAGE_SIDE),
+        ("vit.width", vit.width, 1, MAX_LAYER_SIZE),
+        ("vit.num_heads", vit.num_heads, 1, MAX_LAYERS),
+        ("vit.depth", vit.depth, 1, MAX_LAYERS),
+        ("vit.grid_size", vit.grid_size, 1, MAX_PATCH_GRID),
+    ):
+        check_integer(name, value, minimum, maximum)
+    check_integer("the number of patches in a row", config.image_size // vit.patch_size, 1, MAX_PATCH_GRID)
+    if vit.width % vit.num_heads:
+        raise InputError(f"got vit.width {vit.width}, expected a multiple of vit.num_heads, {vit.num_heads}")
+    if not isinstance(config.dropout, int | float) or not 0 <= config.dropout < 1:
+        raise InputError(f"got dropout {format_value(config.dropout)}, expected 0 or more and below 1")
+    return config
+
+
+def _check_shapes(config: RegionEncoderConfig, tensors: Mapping[str, Tensor]) -> None:
+    """Raise unless the largest tensors of a file have the sizes of its config, before those are allocated."""
+    vit, size = config.vit, config.feature_size
+    expected = {
+        "backbone.patch_embed.weight": (vit.width, 3, vit.patch_size, vit.patch_size),
+        "backbone.pos_embed": (vit.grid_size, vit.grid_size, vit.width),
+        "reduce_conv.weight": (config.reduced_channels, vit.width, 1, 1),
+        "roi_fc1.weight": (size, roi_input_size(config)),
+        "roi_fc2.weight": (size, size),
+        "class_head.weight": (config.num_classes, size),
+        **{f"backbone.blocks.{number}.fc1.weight": (4 * vit.width, vit.width) for number in range(vit.depth)},
+    }
+    if config.class_embedding_size:
+        expected["class_embeddings"] = (config.num_classes, config.class_embedding_size)
+    for name, shape in expected.items():
+        if name not in tensors or tuple(tensors[name].shape) != shape:
+            found = tuple(tensors[name].shape) if name in tensors else "none"
+            raise InputError(f"{name} is {found}, expected {shape} by its config")

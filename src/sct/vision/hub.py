@@ -11,10 +11,12 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import MAX_DETECTIONS, MAX_IMAGE_SIDE, check_integer
 from sct.regions.images import LoadedImage
 from sct.regions.records import Box, Region, is_one_line
 from sct.storage.artifacts import ArtifactFormat
+from sct.storage.reading import parse_json
 from sct.vision.box_ops import box_iou, nms
 from sct.vision.hub_backbone import HubBackbone
 from sct.vision.hub_loading import PretrainedModel, load_backbone, load_detector
@@ -55,14 +57,16 @@ class HubConfig:
     def __post_init__(self) -> None:
         """Check ranges."""
         for role, name in (("backbone", self.backbone), ("detector", self.detector)):
+            revision = getattr(self, f"{role}_revision")
+            if not isinstance(name, str | None) or not isinstance(revision, str | None):
+                raise InputError(f"got {role} {format_value(name)} at {format_value(revision)}, expected names")
             if name is not None and not name.strip():
                 raise InputError(f"got an empty {role} name: give a model on the Hugging Face Hub or a local folder")
-        if self.image_size is not None and self.image_size < 1:
-            raise InputError(f"image_size is {self.image_size}, expected at least 1 pixel")
-        if not 0 <= self.score_threshold <= 1:
-            raise InputError(f"score_threshold is {self.score_threshold}, expected 0 to 1")
-        if self.max_detections < 1:
-            raise InputError(f"max_detections is {self.max_detections}, expected at least 1")
+        if self.image_size is not None:
+            check_integer("image_size", self.image_size, 1, MAX_IMAGE_SIDE)
+        if not isinstance(self.score_threshold, int | float) or not 0 <= self.score_threshold <= 1:
+            raise InputError(f"score_threshold is {format_value(self.score_threshold)}, expected 0 to 1")
+        check_integer("max_detections", self.max_detections, 1, MAX_DETECTIONS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,9 +221,9 @@ class HubVisionEncoder:
         HUB_FORMAT.save_tensors(path, {}, {"config": json.dumps(asdict(self.config))})
 
 
-def build_hub_vision(config: HubConfig) -> HubVisionEncoder:
-    """Load the models from the Hub or this machine and check them on one image."""
-    backbone = load_backbone(config.backbone, config.backbone_revision)
+def build_hub_vision(config: HubConfig, *, allow_download: bool = False) -> HubVisionEncoder:
+    """Load the models from this machine or, with ``allow_download``, from the Hub, and check them on one image."""
+    backbone = load_backbone(config.backbone, config.backbone_revision, allow_download=allow_download)
     network = HubBackbone(backbone, config.backbone, config.image_size)
     config = replace(
         config,
@@ -229,7 +233,7 @@ def build_hub_vision(config: HubConfig) -> HubVisionEncoder:
     )
     if config.detector is None:
         return HubVisionEncoder(config, network, None)
-    pretrained = load_detector(config.detector, config.detector_revision)
+    pretrained = load_detector(config.detector, config.detector_revision, allow_download=allow_download)
     detector = HubDetector(
         pretrained,
         config.detector,
@@ -243,22 +247,22 @@ def build_hub_vision(config: HubConfig) -> HubVisionEncoder:
 def save_hub_vision(path: Path, config: HubConfig) -> HubVisionEncoder:
     """Write a vision encoder file for ``sct train ... examples.vision=FILE`` and bundles.
 
-    Hub names are pinned to their current commit, local folders are made absolute.
+    Models are downloaded; Hub names are pinned to their current commit, local folders are made absolute.
     """
-    encoder = build_hub_vision(config)
+    encoder = build_hub_vision(config, allow_download=True)
     encoder.save(path)
     return encoder
 
 
-def load_hub_vision(path: Path) -> HubVisionEncoder:
-    """Read what ``HubVisionEncoder.save`` wrote and load its models."""
+def load_hub_vision(path: Path, *, allow_download: bool = False) -> HubVisionEncoder:
+    """Read what ``HubVisionEncoder.save`` wrote and load its models; only with ``allow_download`` from the Hub."""
     metadata, _ = HUB_FORMAT.load_tensors(path)
     try:
-        config = HubConfig(**json.loads(metadata["config"]))
-    except (KeyError, TypeError, ValueError) as error:
+        config = HubConfig(**parse_json(metadata["config"], "its config"))
+    except (KeyError, TypeError, InputError) as error:
         raise HUB_FORMAT.damaged(path, error) from error
     try:
-        return build_hub_vision(config)
+        return build_hub_vision(config, allow_download=allow_download)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 

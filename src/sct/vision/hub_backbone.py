@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sct.errors import InputError
+from sct.limits import MAX_IMAGE_SIDE, check_integer
 from sct.vision.hub_loading import PretrainedModel
 from sct.vision.interface import RegionFeatureExtractor
 from sct.vision.preprocess import IMAGENET_MEAN, IMAGENET_STD
@@ -37,6 +38,7 @@ class HubBackbone(RegionFeatureExtractor):
             self.image_size = _default_image_size(backbone, self.patch_size)
         else:
             self.image_size = _check_image_size(image_size, self.patch_size, name)
+        check_integer(f"the image size of backbone {name!r}", self.image_size, 1, MAX_IMAGE_SIDE)
         self._forward_options = _forward_options(backbone.model)
         self._flips_channels = bool(getattr(backbone.processor, "do_flip_channel_order", False))
         scale, shift = _renormalization(backbone.processor)

@@ -8,8 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import MAX_LAYER_SIZE, check_integer
 from sct.storage.artifacts import ArtifactFormat
+from sct.storage.reading import parse_json
+from sct.storage.state_dict import check_state_dict
 
 FORMAT = ArtifactFormat("sct layout encoder", "copy it again")
 NUM_FREQUENCIES = 4
@@ -80,11 +83,23 @@ class LayoutEncoder(nn.Module):
         """Read what ``save`` wrote."""
         metadata, tensors = FORMAT.load_tensors(path, "pt")
         try:
-            encoder = cls(tuple(json.loads(metadata["classes"])), tensors["class_embedding"].shape[1])
-            encoder.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise FORMAT.damaged(path, str(error).splitlines()[-1].strip()) from error
+            class_names = parse_json(metadata["classes"], "its list of classes")
+            check_names(class_names)
+            size = tensors["class_embedding"].shape[-1]
+            check_integer("the feature size", size, 1, MAX_LAYER_SIZE)
+        except (KeyError, IndexError, InputError) as error:
+            raise FORMAT.damaged(path, error) from error
+        shapes = {"class_embedding": (len(class_names) + 1, size), "geometry_projection": (_GEOMETRY_SIZE, size)}
+        check_state_dict(tensors, shapes, path)
+        encoder = cls(tuple(class_names), size)
+        encoder.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
         return encoder
+
+
+def check_names(names: object) -> None:
+    """Raise unless a file's class names are a list of texts."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"its classes are {format_value(names)}, expected a list of names")
 
 
 def _geometry(boxes: Float[Tensor, "regions 4"]) -> Float[Tensor, "regions geometry"]:

@@ -42,6 +42,11 @@ class RegionEncoderConfig:
         return self.feature_size + self.class_embedding_size
 
 
+def roi_input_size(config: RegionEncoderConfig) -> int:
+    """Size of what the RoI head reads: two maps pooled in the box, the CLS token and the box's geometry."""
+    return config.reduced_channels * _ROI_SIZE**2 + 2 * config.vit.width + _GEOMETRY_SIZE
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureMaps:
     """Output of the backbone for a batch of images."""
@@ -77,7 +82,7 @@ class RegionEncoder(RegionFeatureExtractor):
         width, size = config.vit.width, config.feature_size
         self.backbone = VisionTransformer(config.vit, drop_path=drop_path)
         self.reduce_conv = nn.Conv2d(width, config.reduced_channels, 1)
-        self.roi_fc1 = nn.Linear(config.reduced_channels * _ROI_SIZE**2 + 2 * width + _GEOMETRY_SIZE, size)
+        self.roi_fc1 = nn.Linear(roi_input_size(config), size)
         self.roi_fc2 = nn.Linear(size, size)
         self.roi_norm = nn.LayerNorm(size)
         self.dropout = nn.Dropout(config.dropout)
