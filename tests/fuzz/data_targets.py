@@ -1,0 +1,404 @@
+"""Sources of datasets, region stores, dataset folders, predictions and images."""
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from sct.cli.results_file import open_results
+from sct.data.dataset import Dataset
+from sct.data.examples import make_examples
+from sct.data.index import caption_text, region_of_member
+from sct.data.prepare import PrepareConfig, prepare
+from sct.data.readers.errors import ReadErrors, SkipCounts
+from sct.data.records import AnnotatedImage
+from sct.data.samples import make_samples
+from sct.data.sources import SourceOptions, open_source
+from sct.data.statistics import compute_statistics
+from sct.data.table import build_table
+from sct.errors import InputError
+from sct.evaluation.predictions import read_predictions
+from sct.evaluation.scoring import score_predictions
+from sct.language.noun_table import NounTable
+from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.spice import ParseCache
+from sct.regions.hdf5 import convert_hdf5, read_class_names
+from sct.regions.images import load_image
+from sct.regions.parsing import read_controls
+from sct.regions.store import RegionStore
+from sct.regions.store_format import JOURNAL
+from sct.regions.store_writer import RegionStoreWriter
+from tests.factories import make_noun_dataset
+from tests.fuzz import binary_mutations as binary
+from tests.fuzz.targets import Target, read_folder
+
+CLASSES = ("dog", "man")
+_SETTINGS = {"model": "default", "beam_size": 5}
+
+
+def data_targets(folder: Path) -> Iterator[Target]:
+    """All targets; ``folder`` is for temporary files."""
+    yield from _sources(folder)
+    yield from _region_stores(folder)
+    make_noun_dataset(folder / "dataset")
+    yield Target("dataset folder", read_folder(folder / "dataset"), _use_dataset)
+    yield from _metrics(folder)
+    yield from _images()
+
+
+# Sources of ``sct prepare`` ------------------------------------------------------------------------------------------
+
+
+def _sources(folder: Path) -> Iterator[Target]:
+    yield Target("grounded JSONL", {"train.jsonl": _grounded_jsonl()}, _read_source)
+    images = [
+        {
+            "cocoid": 42,
+            "filename": "42.jpg",
+            "filepath": "train2014",
+            "split": "train",
+            "sentences": [{"raw": "A dog near a man."}, {"raw": "A man walks his dog."}],
+        },
+        {"cocoid": 7, "filename": "7.jpg", "filepath": "val2014", "split": "val", "sentences": [{"raw": "A dog."}]},
+    ]
+    karpathy = json.dumps({"images": images}).encode()
+    entities = {
+        "42": {"a dog near a man": [["a dog", "dog"], ["a man", "man"]], "a man walks his dog": [["a man", "man"]]},
+        "7": {"a dog": [["a dog", "dog"]]},
+    }
+    _make_store(folder / "store", ["42", "7"])
+    store = {f"store/{name}": content for name, content in read_folder(folder / "store").items()}
+    for mode in ("paper", "reference"):
+        files = {
+            "coco_entities.json": json.dumps(entities).encode(),
+            "dataset_coco.json": karpathy,
+            "coco_img_shapes.json": json.dumps({"42": [640, 480], "7": [100, 80]}).encode(),
+        }
+        yield Target(
+            f"COCO Entities, {mode}",
+            {**files, **store},
+            lambda path, mode=mode: _read_source(path, mode=mode, features=path / "store"),
+            stable=frozenset(store),
+        )
+    release = {
+        "42": {
+            "a dog near a man": {
+                "det_sequences": ["dog", "dog", None, "man", "man"],
+                "noun_chunks": [["a dog", "dog"], ["a man", "man"]],
+                "detections": {"dog": [[0, [1.0, 2.0, 50.5, 60.0]]], "man": [[1, [5, 5, 90, 90]], [3, [7, 5, 95, 90]]]},
+                "split": "train",
+            }
+        }
+    }
+    yield Target(
+        "COCO Entities, release file", {"coco_entities_release.json": json.dumps(release).encode()}, _read_source
+    )
+    yield _coco_caption_files(entities, store)
+    yield from _flickr30k(karpathy)
+    yield Target("sct prepare", {"train.jsonl": _grounded_jsonl()}, _prepare, num_examples=0.02, is_slow=True)
+    yield Target("COCO layout", {"train.parquet": _parquet()}, _read_source, {".parquet": binary.mutate_parquet})
+
+
+def _read_source(path: Path, *, mode: str = "paper", features: Path | None = None, splits: Path | None = None) -> None:
+    """Read all images twice: with the first bad input as an error, and with all of them skipped."""
+    found = path if (path / "Sentences").is_dir() else min(path.glob("*.*"), key=lambda file: file.name)
+    options = SourceOptions(mode=mode, features=features, splits=splits)  # type: ignore[arg-type]
+    for skip in (True, False):
+        images = list(open_source(found, options).read(ReadErrors(skip=skip), SkipCounts()))
+        _build_table(images)
+
+
+def _build_table(images: list[AnnotatedImage]) -> None:
+    for image in images:
+        try:
+            build_table([image])
+        except InputError:  # a caption that spaCy would ground
+            continue
+
+
+def _prepare(path: Path) -> None:
+    prepare(path / "train.jsonl", path / "out", PrepareConfig(skip_bad=True, workers=1))
+    _use_dataset(path / "out")
+
+
+def _grounded_jsonl() -> bytes:
+    mention = {"phrase": "A boy", "span": [0, 2], "boxes": [[120.3, 22.8, 280.2, 134.9], [1, 2, 3, 4]]}
+    lines = [
+        {
+            "image": "a.jpg",
+            "width": 336,
+            "height": 249,
+            "captions": [
+                {"text": "A boy slides into a pool.", "mentions": [mention]},
+                {"text": "A boy .", "mentions": None},
+            ],
+            "regions": [{"box": [120, 22, 280, 134], "class": "person", "score": 0.9}],
+        },
+        {"image": "b.jpg", "width": 10, "height": 9.5, "captions": [{"text": "A dog .", "mentions": []}]},
+    ]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def _coco_caption_files(entities: object, store: dict[str, bytes]) -> Target:
+    """The folder of splits that the authors publish."""
+
+    def captions(image_id: int, *texts: str) -> bytes:
+        images = [{"id": image_id, "file_name": f"{image_id}.jpg", "width": 640, "height": 480}]
+        annotations = [
+            {"id": image_id * 10 + number, "image_id": image_id, "caption": text} for number, text in enumerate(texts)
+        ]
+        return json.dumps({"images": images, "annotations": annotations}).encode()
+
+    def ids(*numbers: int) -> bytes:
+        buffer = io.BytesIO()
+        np.save(buffer, np.array(numbers, np.int64))
+        return buffer.getvalue()
+
+    files = {
+        "splits/captions_train2014.json": captions(42, "A dog near a man.", "A man walks his dog."),
+        "splits/captions_val2014.json": captions(7, "A dog."),
+        "splits/coco_train_ids.npy": ids(420, 421),
+        "splits/coco_restval_ids.npy": ids(),
+        "splits/coco_dev_ids.npy": ids(70),
+        "splits/coco_test_ids.npy": ids(),
+        "coco_entities.json": json.dumps(entities).encode(),
+    }
+    return Target(
+        "COCO caption files",
+        {**files, **store},
+        lambda path: _read_source(path, features=path / "store", splits=path / "splits"),
+        {".npy": binary.mutate_npy},
+        stable=frozenset({*store, "splits/coco_restval_ids.npy", "splits/coco_test_ids.npy"}),
+    )
+
+
+def _flickr30k(karpathy: bytes) -> Iterator[Target]:
+    boxes = [("1", 11, 21, 30, 60), ("2", 50, 10, 59, 19)]
+    objects = "\n".join(
+        f"<object>\n<name>{chain}</name>\n<bndbox><xmin>{x1}</xmin>\n<ymin>{y1}</ymin><xmax>{x2}</xmax>\n"
+        f"<ymax>{y2}</ymax></bndbox></object>"
+        for chain, x1, y1, x2, y2 in boxes
+    )
+    scene = "<object><name>3</name><scene>1</scene><nobox>0</nobox></object>"
+    size = "<size><width>100</width><height>80</height><depth>3</depth></size>"
+    annotations = f"<annotation>\n<filename>42.jpg</filename>\n{size}\n{objects}\n{scene}</annotation>"
+    sentences = "[/EN#1/people A man] in [/EN#2/clothing/other a hat] on [/EN#3/scene the street] .\nA man .\n"
+    images = json.loads(karpathy)["images"]
+    for image in images:
+        del image["cocoid"]
+    files = {
+        "Sentences/42.txt": sentences.encode(),
+        "Annotations/42.xml": annotations.encode(),
+        "dataset_flickr30k.json": json.dumps({"images": images[:1]}).encode(),
+    }
+    for mode in ("paper", "reference"):
+        yield Target(f"Flickr30k Entities, {mode}", files, lambda path, mode=mode: _read_source(path, mode=mode))
+
+
+def _parquet() -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rows = [
+        {"image_id": 1, "captions": ["A dog.", "A man"], "classes": [0, 16], "boxes": [[0.5, 0.5, 0.5, 1.0]] * 2},
+        {"image_id": 2, "captions": ["A cat."], "classes": [15], "boxes": [[0.25, 0.25, 0.5, 0.25]]},
+    ]
+    buffer = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
+# Region stores -------------------------------------------------------------------------------------------------------
+
+
+def _region_stores(folder: Path) -> Iterator[Target]:
+    arrays = dict.fromkeys((".f16", ".f32", ".u16", ".u64"), binary.mutate_array)
+    yield Target("region store", read_folder(folder / "store"), _use_store, arrays)
+    _make_store(folder / "unfinished", ["1", "2"], finish=False)
+    yield Target(
+        "unfinished region store",
+        read_folder(folder / "unfinished"),
+        _resume_store,
+        {JOURNAL: binary.mutate_journal, **arrays},
+    )
+    yield Target(
+        "HDF5 detections",
+        {"detections.h5": _hdf5(folder), "classes.txt": b"Dog, hound\nman\n"},
+        _convert_hdf5,
+        {".h5": binary.mutate_hdf5},
+    )
+
+
+def _make_store(folder: Path, image_ids: list[str], *, finish: bool = True) -> None:
+    rng = np.random.default_rng(1)
+    with RegionStoreWriter(folder, feature_size=3, class_names=CLASSES, source="fuzz", expected=2) as writer:
+        for image_id in image_ids:
+            corners = rng.uniform(0, 50, (4, 2))
+            writer.append(
+                image_id,
+                features=rng.normal(size=(4, 3)),
+                boxes=np.hstack([corners, corners + 10]),
+                classes=np.array([0, 1, 1, 65535]),
+                scores=rng.random(4),
+                width=640,
+                height=480,
+            )
+        if finish:
+            writer.finish()
+
+
+def _use_store(path: Path) -> None:
+    store = RegionStore.open(path)
+    for image_id in store.ids:
+        store.regions(image_id)
+    store.gather(store.ids, out=store.new_buffer(len(store)))
+
+
+def _resume_store(path: Path) -> None:
+    with RegionStoreWriter(path, feature_size=3, class_names=CLASSES, source="fuzz", expected=2) as writer:
+        if len(writer) == 2:
+            writer.finish()
+            _use_store(path)
+
+
+def _hdf5(folder: Path) -> bytes:
+    import h5py
+
+    rng = np.random.default_rng(1)
+    with h5py.File(folder / "detections.h5", "w") as file:
+        for image_id in ("10", "11"):
+            corners = rng.uniform(0, 50, (4, 2)).astype(np.float32)
+            file[f"{image_id}_features"] = rng.normal(size=(4, 3)).astype(np.float32)
+            file[f"{image_id}_boxes"] = np.hstack([corners, corners + 10])
+            file[f"{image_id}_cls_prob"] = rng.dirichlet(np.ones(3), 4).astype(np.float32)
+    return (folder / "detections.h5").read_bytes()
+
+
+def _convert_hdf5(path: Path) -> None:
+    out = path / "out"
+    try:
+        convert_hdf5(path / "detections.h5", out, class_names=read_class_names(path / "classes.txt"))
+    except InputError:
+        assert not out.exists(), "a refused conversion left files behind"
+        raise
+    _use_store(out)
+
+
+# Dataset folders, predictions and what metrics read ------------------------------------------------------------------
+
+
+def _use_dataset(path: Path) -> None:
+    dataset = Dataset.open(path)
+    for image in dataset:
+        dataset.image_path(image)
+    table = dataset.table
+    compute_statistics(table)
+    region_of_member(table)
+    for caption in range(len(table.columns["auto_grounded"])):
+        caption_text(table, caption)
+    for split in table.splits:
+        make_examples(table, split, dataset.vocabulary.with_min_count(1))
+        for control in ("sequence", "set", "none"):
+            make_samples(table, split, control)
+
+
+def _metrics(folder: Path) -> Iterator[Target]:
+    lines = [
+        {
+            "image": "a.jpg",
+            "control": [[[20, 30, 200, 310]], [[1, 2, 3.5, 4], [5, 6, 7, 8]]],
+            "prediction": "a boy runs with a dog",
+            "references": ["A boy is running.", "the dog runs"],
+        },
+        {"image": "b.jpg", "control": None, "predictions": ["a cat", "the <unk> cat"], "references": ["A cat sits ."]},
+        {"image": "b.jpg", "predictions": ["a cat", "a dog"], "references": ["A cat sits ."]},
+    ]
+    nouns = NounTable.from_vectors(["boy", "cat", "dog"], np.eye(3) + 0.1, "three numbers")
+    nouns.save(folder / "nouns.safetensors")
+    frequencies = DocumentFrequencies.from_captions(["a dog runs", "a cat runs", "the dog"])
+    frequencies.save(folder / "frequencies.safetensors")
+    files = {
+        "predictions.jsonl": b"".join(json.dumps(line).encode() + b"\n" for line in lines),
+        "nouns.safetensors": (folder / "nouns.safetensors").read_bytes(),
+        "frequencies.safetensors": (folder / "frequencies.safetensors").read_bytes(),
+    }
+    yield Target("sct score", files, _score)
+    ParseCache(folder / "parses.sqlite").put({"a dog": '[["dog"]]', "a cat": "[]"})
+    yield _results(folder)
+    yield Target("SPICE cache", {"parses.sqlite": (folder / "parses.sqlite").read_bytes()}, _use_spice_cache)
+
+
+def _results(folder: Path) -> Target:
+    """The file that ``sct caption --out`` writes and resumes."""
+    with open_results(folder / "captions.jsonl", _SETTINGS) as results:
+        for name in ("a.jpg", "b.jpg"):
+            results.write({"image": name, "caption": "a dog"})
+    names = ("captions.jsonl", "captions.jsonl.settings.json")
+    return Target("sct caption --out", {name: (folder / name).read_bytes() for name in names}, _resume_results)
+
+
+def _resume_results(path: Path) -> None:
+    with open_results(path / "captions.jsonl", _SETTINGS) as results:
+        for file in results.remaining([Path("a.jpg"), Path("c.jpg")]):
+            results.write({"image": str(file), "caption": "a cat"})
+
+
+def _score(path: Path) -> None:
+    score_predictions(
+        read_predictions(path / "predictions.jsonl"),
+        ("B4", "R", "C", "NW", "IoU"),
+        nouns=_lexicon(path / "nouns.safetensors"),
+        frequencies=DocumentFrequencies.load(path / "frequencies.safetensors"),
+        diversity=True,
+    )
+
+
+def _lexicon(path: Path) -> object:
+    from sct.evaluation.scoring import NounLexicon
+
+    return NounLexicon.load(path)
+
+
+def _use_spice_cache(path: Path) -> None:
+    cache = ParseCache(path / "parses.sqlite")
+    cache.get(["a dog", "a cat", "a bird"])
+    cache.put({"a bird": "[]"})
+    assert "a bird" in cache.get(["a bird"])
+
+
+# Images and controls -------------------------------------------------------------------------------------------------
+
+
+def _images() -> Iterator[Target]:
+    pixels = np.random.default_rng(1).integers(0, 255, (20, 30, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    files = {}
+    for suffix, options in (
+        ("jpg", {"exif": exif}),
+        ("png", {}),
+        ("webp", {"exif": exif}),
+        ("gif", {}),
+        ("bmp", {}),
+        ("tiff", {}),
+    ):
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, {"jpg": "JPEG"}.get(suffix, suffix), **options)
+        files[f"image.{suffix}"] = buffer.getvalue()
+    mutators = {".png": binary.mutate_png, ".jpg": binary.mutate_photo, ".webp": binary.mutate_photo}
+    for name, content in files.items():
+        yield Target(name, {name: content}, lambda path, name=name: load_image(path / name), mutators, num_examples=0.5)
+    controls = {"a.jpg": [[20, 30, 200, 310], [[0, 0, 9, 9], [9, 0, 18.5, 9]]], "b.jpg": [[1, 2, 3, 4]]}
+    yield Target(
+        "controls",
+        {"many.json": json.dumps(controls).encode(), "one.json": json.dumps(controls["a.jpg"]).encode()},
+        _read_controls,
+    )
+
+
+def _read_controls(path: Path) -> None:
+    read_controls(path / "many.json", [Path("a.jpg"), Path("b.jpg")])
+    read_controls(path / "one.json", [Path("a.jpg")], ordered=False)
