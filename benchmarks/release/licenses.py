@@ -78,8 +78,8 @@ def _closure(package: str, extra: str) -> Iterator[str]:
     seen: set[str] = set()
     pending = [(package, extra)]
     while pending:
-        name, wanted = pending.pop()
-        for requirement in _requirements(name, wanted):
+        name, group = pending.pop()
+        for requirement in _requirements(name, group):
             dependency = canonicalize_name(requirement.name)
             if dependency not in seen:
                 seen.add(dependency)
