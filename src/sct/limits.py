@@ -18,6 +18,10 @@ MAX_HDF5_CHUNK_BYTES = 64 << 20
 """Size of one chunk of an HDF5 dataset after decompression."""
 MAX_MEGAPIXELS = 150
 """Pixels of an image, in millions; a small file can claim more than there is memory for."""
+MAX_DRAWN_BOXES = 200
+"""Boxes of a drawing: of more, the first are drawn, with a warning."""
+MAX_DRAWING_HEIGHT = 16_000
+"""Height in pixels of the captions below a drawing."""
 MAX_COORDINATE = 1 << 24
 """Corner of a box, in pixels: larger float32 values skip pixels."""
 MAX_BOX_OVERHANG = 8
@@ -29,13 +33,13 @@ MAX_RECORD_BYTES = 1 << 20
 MAX_NAME_CHARACTERS = 4096
 """Length of an image id or file name in a source."""
 MAX_CAPTION_CHARACTERS = 10_000
-"""Length of a caption in a source: some 2,000 words."""
+"""Length of a caption in a source or to be scored: some 2,000 words."""
 MAX_WORD_CHARACTERS = 1000
 """Length of a word of a caption in a source, between spaces."""
 MAX_CHUNKS = 254
 """Noun chunks of a caption: datasets store their index in one byte."""
 MAX_CAPTIONS_PER_IMAGE = 1000
-"""Captions of an image in a source."""
+"""Captions of an image in a source; generated captions, or references, of an image to be scored."""
 MAX_REGIONS_PER_IMAGE = 10_000
 """Regions of an image in a source."""
 MAX_ROW_GROUP_VALUES = 1 << 26
@@ -46,6 +50,8 @@ MAX_LAYERS = 256
 """Layers of a transformer, and heads of one layer."""
 MAX_WEIGHTS = 1 << 30
 """Weights of one network; the paper's captioner has 60 million."""
+MAX_VOCABULARY_BYTES = 64 << 20
+"""Size of a vocabulary file."""
 MAX_VOCABULARY_SIZE = 1 << 20
 """Words of a captioner, and classes of an object detector."""
 MAX_CHECKPOINT_BYTES = 16 << 30
@@ -72,6 +78,10 @@ MAX_SAMPLES = 1000
 """Captions sampled per example in self-critical training, and repetitions of an example in an epoch."""
 MAX_EPOCHS = 1_000_000
 """Epochs of a training run."""
+MAX_SEED = (1 << 32) - 1
+"""Seed of a training run."""
+MAX_SETTING_LENGTH = 4096
+"""Characters of a text in a recipe."""
 MAX_ITERATIONS = 10_000
 """Iterations of the Sinkhorn operator."""
 MAX_THREADS = 1024

@@ -22,7 +22,7 @@ from sct.storage import reading
 from sct.storage.artifacts import sha256_file
 from sct.storage.atomic import atomic_write
 from sct.training.captioner.config import CaptionerRecipe
-from sct.training.config import Recipe, flatten_config, format_override, read_toml
+from sct.training.config import Recipe, flatten_config, format_override
 from sct.training.run_dir import BEST, RECIPE, RunDir
 from sct.training.sorter.config import SorterRecipe
 
@@ -97,7 +97,7 @@ class RunRecord:
             for path in sorted((folder / EVALUATION).glob("*"))
             if path.is_dir()
         }
-        recipe = read_toml(folder / RECIPE) if (folder / RECIPE).exists() else {}
+        recipe = reading.read_toml(folder / RECIPE, "the recipe of a run") if (folder / RECIPE).exists() else {}
         return cls(recipe, read_json(folder / REPORT), evaluations)
 
 
@@ -220,7 +220,7 @@ class RunPaths:
     def recipe(self, run: PlannedRun) -> Mapping[str, Any]:
         """Resolved recipe of a run that was started, otherwise empty."""
         path = self.path(run) / RECIPE
-        return read_toml(path) if path.exists() else self.recorded(run).recipe
+        return reading.read_toml(path, "a recipe") if path.exists() else self.recorded(run).recipe
 
     def missing_chains(self, runs: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
         """Runs to train for the given ones, in chains: each run of a chain starts from the previous one.

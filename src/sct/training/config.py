@@ -9,13 +9,14 @@ import difflib
 import hashlib
 import json
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import MAX_SETTING_LENGTH
+from sct.storage.reading import read_toml
 from sct.storage.toml import TomlValue, dump_toml
 
 TomlContent = dict[str, Any]
@@ -55,7 +56,7 @@ class Recipe(Config):
     @classmethod
     def load(cls: type[RecipeT], path: Path, overrides: Sequence[str] = ()) -> RecipeT:
         """Read a recipe file and apply ``key=value`` overrides; unknown keys and conflicting values fail."""
-        return cls.from_toml(read_toml(path), path, overrides)
+        return cls.from_toml(read_toml(path, "a recipe"), path, overrides)
 
     @classmethod
     def from_toml(cls: type[RecipeT], content: TomlContent, path: Path, overrides: Sequence[str] = ()) -> RecipeT:
@@ -103,18 +104,6 @@ def default_out(path: Path) -> str:
     return "/".join(("runs", *below))
 
 
-def read_toml(path: Path) -> TomlContent:
-    """Parse a TOML file without checking its keys."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path} does not exist: name a recipe file") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder: name a recipe file") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not TOML ({error}): correct that line") from error
-
-
 def apply_overrides(content: TomlContent, overrides: Sequence[str], kind: type[Config]) -> TomlContent:
     """Replace values by ``key=value`` overrides, of which the last one wins.
 
@@ -125,13 +114,13 @@ def apply_overrides(content: TomlContent, overrides: Sequence[str], kind: type[C
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals:
-            raise InputError(f"got {override!r}, expected key=value, such as {next(iter(types))}=...")
+            raise InputError(f"got {format_value(override)}, expected key=value, such as {next(iter(types))}=...")
         if key not in types:
             raise InputError(_unknown_key(key, kind))
         *table, name = key.split(".")
         target = changed.setdefault(table[0], {}) if table else changed
         if not isinstance(target, dict):
-            raise InputError(f"{table[0]} is {target!r}: expected a table")
+            raise InputError(f"{table[0]} is {format_value(target)}: expected a table")
         target[name] = _parse_value(value, types[key], key)
     return changed
 
@@ -151,7 +140,7 @@ def check_types(config: Config, table: str = "") -> None:
             continue
         value = getattr(config, field.name)
         if not _has_type(value, field.type):
-            raise InputError(f"{_dotted(table, key_of(field))} is {value!r}: expected {_describe_type(field.type)}")
+            raise InputError(_wrong_type(_dotted(table, key_of(field)), value, field.type))
 
 
 def check_at_least(key: str, value: float, minimum: int, because: str = "") -> None:
@@ -213,10 +202,10 @@ def _build(kind: type[ConfigT], content: Mapping[str, Any], root: type[Config], 
         expected: Any = by_key[key].type
         if _is_table(expected):
             if not isinstance(value, dict):
-                raise InputError(f"{key} is {value!r}: expected a table, [{key}]")
+                raise InputError(f"{key} is {format_value(value)}: expected a table, [{key}]")
             values[name] = _build(expected, value, root, key)
         elif not _has_type(value, expected):
-            raise InputError(f"{_dotted(table, key)} is {value!r}: expected {_describe_type(expected)}")
+            raise InputError(_wrong_type(_dotted(table, key), value, expected))
         else:
             values[name] = float(value) if expected is float else value
     return kind(**values)
@@ -253,9 +242,9 @@ def _unknown_key(key: str, kind: type[Config]) -> str:
         return f"{key} is a table: name one of its settings, such as {inner}=..."
     # The same name in another table is a better suggestion than a similar spelling.
     same_name = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]]
-    nearest = same_name or difflib.get_close_matches(key, [*known, *tables], n=1, cutoff=0.5)
+    nearest = same_name or difflib.get_close_matches(key[:MAX_SETTING_LENGTH], [*known, *tables], n=1, cutoff=0.5)
     suggestion = f"did you mean {' or '.join(nearest)}?" if nearest else f"expected one of {', '.join(known)}"
-    return f"unknown setting {key!r}: {suggestion}"
+    return f"unknown setting {format_value(key)}: {suggestion}"
 
 
 def _has_type(value: object, kind: Any) -> bool:
@@ -268,14 +257,20 @@ def _has_type(value: object, kind: Any) -> bool:
         return kind in (int, float) and -(2**63) <= value < 2**63
     if isinstance(value, float):
         return kind is float and math.isfinite(value)
-    return isinstance(value, str) and kind is str
+    return isinstance(value, str) and kind is str and len(value) <= MAX_SETTING_LENGTH and "\0" not in value
+
+
+def _wrong_type(key: str, value: object, kind: Any) -> str:
+    return f"{key} is {format_value(value)}: expected {_describe_type(kind)}"
 
 
 def _describe_type(kind: Any) -> str:
     if get_origin(kind) is Literal:
         *others, last = (repr(choice) for choice in get_args(kind))
         return f"{', '.join(others)} or {last}" if others else last
-    return {str: "a string", int: "an integer", float: "a number", bool: "true or false"}[kind]
+    if kind is str:
+        return f"a string of at most {MAX_SETTING_LENGTH:,} characters"
+    return {int: "an integer", float: "a number", bool: "true or false"}[kind]
 
 
 def _parse_value(text: str, kind: Any, key: str) -> TomlValue:
@@ -286,5 +281,5 @@ def _parse_value(text: str, kind: Any, key: str) -> TomlValue:
         elif kind in (int, float):
             value = kind(text)
     except (ValueError, KeyError):
-        raise InputError(f"{key} is {text!r}: expected {_describe_type(kind)}") from None
+        raise InputError(_wrong_type(key, text, kind)) from None
     return value

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.storage.reading import read_toml
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.captioner.trainer import CaptionerReport, train_captioner
-from sct.training.config import Recipe, read_toml
+from sct.training.config import Recipe
 from sct.training.metric_logger import OnProgress
 from sct.training.recipe_files import find_recipe
 from sct.training.sorter.config import SorterRecipe
@@ -35,10 +36,10 @@ TASKS = {
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe of any task, also a shipped one (``find_recipe``); without ``task`` it is a captioner's."""
     path = find_recipe(path)
-    content = read_toml(path)
+    content = read_toml(path, "a recipe")
     task = content.get("task", "captioner")
-    if task not in TASKS:
-        raise InputError(f"{path}: task is {task!r}: expected {', '.join(TASKS)}")
+    if not isinstance(task, str) or task not in TASKS:
+        raise InputError(f"{path}: task is {format_value(task)}: expected {', '.join(TASKS)}")
     return TASKS[task].recipe.from_toml(content, path, overrides)
 
 

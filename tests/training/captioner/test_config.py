@@ -133,7 +133,13 @@ def test_reference_recipes_are_the_authors_settings():
         pytest.param("[out]\nx = 1", "out is {'x': 1}: expected a string", id="table for a string"),
         pytest.param("max_seconds = inf", "max_seconds is inf: expected a number", id="infinity"),
         pytest.param("max_seconds = nan", "max_seconds is nan: expected a number", id="NaN"),
-        pytest.param("seed = 99999999999999999999", "seed is 99999999999999999999: expected", id="beyond 64 bits"),
+        pytest.param("seed = 99999999999999999999", "seed is an integer of 67 bits: expected", id="beyond 64 bits"),
+        pytest.param(f"seed = 0x{'f' * 5000}", "seed is an integer of 20,000 bits", id="beyond any text"),
+        pytest.param("seed = [1, 2]", "seed is [1, 2]: expected an integer", id="list"),
+        pytest.param(f"seed = {'[' * 9999}", "is nested too deeply", id="deep list"),
+        pytest.param(f"{'a.' * 9999}b = 1", "unknown setting 'a'", id="deep tables"),
+        pytest.param(f"out = '{'x' * 99999}'", "xx...xx", id="long text"),
+        pytest.param('out = "a\\u0000b"', "out is 'a\\x00b': expected a string", id="null character"),
         pytest.param("out = 1979-05-27", "out is datetime.date(1979, 5, 27): expected a string", id="date"),
         pytest.param(
             "[objective]\nstage = 'words'",
@@ -143,7 +149,7 @@ def test_reference_recipes_are_the_authors_settings():
         pytest.param(
             "[objective]\nshuffle = 1", "objective.shuffle is 1: expected true or false", id="number for a bool"
         ),
-        pytest.param("batch_size = ", "is not TOML", id="invalid TOML"),
+        pytest.param("batch_size = ", "is not valid TOML", id="invalid TOML"),
     ],
 )
 def test_rejects_invalid_files(write, text, message):
@@ -176,7 +182,7 @@ def test_rejects_invalid_overrides(write, override, message):
     [
         pytest.param("nowhere.toml", "nowhere.toml does not exist", id="missing"),
         pytest.param(".", "is a folder", id="folder"),
-        pytest.param("latin.toml", "is not TOML", id="not UTF-8"),
+        pytest.param("latin.toml", "is not UTF-8", id="not UTF-8"),
     ],
 )
 def test_rejects_unreadable_files(tmp_path, path, message):
@@ -207,16 +213,18 @@ def test_rejects_unreadable_files(tmp_path, path, message):
         pytest.param(["objective.teachers=a,,b"], "which has an empty name", id="teacher without a name"),
         pytest.param(["objective.teacher_weight=-0.1"], "weight is -0.1: expected a number from 0 to 1", id="below 0"),
         pytest.param(["objective.teacher_weight=1.1"], "weight is 1.1: expected a number from 0 to 1", id="above 1"),
-        pytest.param(["objective.num_samples=0"], "objective.num_samples is 0: expected 1 or more", id="no samples"),
+        pytest.param(
+            ["objective.num_samples=0"], "got objective.num_samples 0, expected an integer from 1", id="no samples"
+        ),
         pytest.param(["batch_size=100", "device.devices=3"], "expected a multiple", id="batch not divisible"),
-        pytest.param(["batch_size=0"], "batch_size is 0", id="empty batch"),
-        pytest.param(["seed=-1"], "seed is -1", id="negative seed"),
-        pytest.param(["max_epochs=0"], "max_epochs is 0", id="no epochs"),
+        pytest.param(["batch_size=0"], "got batch_size 0", id="empty batch"),
+        pytest.param(["seed=-1"], "got seed -1", id="negative seed"),
+        pytest.param(["max_epochs=0"], "got max_epochs 0", id="no epochs"),
         pytest.param(["max_seconds=-1"], "max_seconds is -1.0", id="negative time"),
         pytest.param(
             ["validate_every=0"], "validate_every is 0.0: expected a number above 0", id="no validation interval"
         ),
-        pytest.param(["val_beam_size=0"], "val_beam_size is 0: expected 1 or more", id="empty beam"),
+        pytest.param(["val_beam_size=0"], "got val_beam_size 0, expected an integer from 1", id="empty beam"),
         pytest.param(["optimizer.learning_rate=0"], "learning_rate is 0.0", id="zero learning rate"),
         pytest.param(["optimizer.decay=1.1"], "decay is 1.1", id="growing decay"),
         pytest.param(["optimizer.decay=0"], "decay is 0.0", id="zero decay"),
@@ -226,11 +234,21 @@ def test_rejects_unreadable_files(tmp_path, path, message):
             "label_smoothing is 0.1, but the stage 'cider' has no labels to smooth",
             id="label smoothing in a self-critical stage",
         ),
-        pytest.param(["model.hidden_size=0"], "model.hidden_size is 0", id="empty layer"),
+        pytest.param(["model.hidden_size=0"], "got model.hidden_size 0", id="empty layer"),
         pytest.param(
             ["examples.max_length=2"], "max_length is 2: expected 3 or more, for BOS", id="no room for a word"
         ),
-        pytest.param(["device.nodes=0"], "device.nodes is 0", id="no nodes"),
+        pytest.param(["device.nodes=0"], "got device.nodes 0", id="no nodes"),
+        pytest.param([f"model.hidden_size={2**62}"], "expected an integer from 1 to 65,536", id="endless layer"),
+        pytest.param([f"batch_size={10**9}"], "got batch_size 1000000000, expected an integer", id="endless batch"),
+        pytest.param([f"val_beam_size={10**12}"], "got val_beam_size 1000000000000", id="endless beam"),
+        pytest.param([f"examples.max_length={10**9}"], "got examples.max_length 1000000000", id="endless captions"),
+        pytest.param([f"examples.max_slots={10**9}"], "got examples.max_slots 1000000000", id="endless controls"),
+        pytest.param([f"max_epochs={2**62}"], "got max_epochs 4611686018427387904", id="endless run"),
+        pytest.param([f"seed={2**62}"], "got seed 4611686018427387904", id="seed that overflows"),
+        pytest.param(["device.devices=100000"], "got device.devices 100000", id="process bomb"),
+        pytest.param(["validate_every=1e308"], "expected a number above 0 and at most", id="validation past the end"),
+        pytest.param(["optimizer.decay_every=1e-300"], "expected 0 or 0.001 or more", id="decay that overflows"),
     ],
 )
 def test_rejects_conflicting_values(write, overrides, message):
@@ -255,21 +273,21 @@ print(json.dumps(found))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [
-        "data is 3: expected a string",
+        "data is 3: expected a string of at most 4,096 characters",
         "objective.stage is 'all': expected 'cross_entropy', 'cider' or 'cider_and_nw'",
         "model.mode is None: expected 'paper' or 'reference'",
     ]
 
 
-texts = st.text(st.characters(codec="utf-8"), min_size=1)
-sizes = st.integers(1, 2**40)
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=4096)
+sizes = st.integers(1, 1000)
 rates = st.floats(1e-300, 1.0)
 recipes = st.builds(
     CaptionerRecipe,
     data=texts,
     out=texts,
     start=texts,
-    seed=st.integers(0, 2**63 - 1),
+    seed=st.integers(0, 2**32 - 1),
     max_seconds=st.floats(0, allow_infinity=False) | st.integers(0, 100),
     model=st.builds(ModelConfig, hidden_size=sizes, image_in_language_lstm=st.booleans()),
     examples=st.builds(ExamplesConfig, features=texts, storage=st.sampled_from(["auto", "device", "host"])),

@@ -120,7 +120,7 @@ def test_sorter_is_added_to_a_bundle(data, tmp_path):
         pytest.param({"holdout": 1.0}, "expected a fraction between 0 and 1", id="everything held out"),
         pytest.param({"learning_rate": 0.0}, "learning_rate is 0.0", id="zero learning rate"),
         pytest.param({"decay": 0.0}, "decay is 0.0", id="zero decay"),
-        pytest.param({"max_sets": 1}, "max_sets is 1: expected 2 or more", id="single set"),
+        pytest.param({"max_sets": 1}, "got max_sets 1, expected an integer from 2", id="single set"),
         pytest.param({"device": "abacus"}, "expected cpu or cuda", id="unknown device"),
         pytest.param({"data": ""}, "data is empty", id="no data"),
     ],

@@ -71,7 +71,7 @@ def test_rejects_a_directory_with_a_run(painted: Path, tmp_path: Path) -> None:
         ({"learning_rate": 0.0}, "learning_rate is 0.0"),
         ({"heads": 0}, "heads is 0"),
         ({"heads": 5}, "width is 48 and heads is 5"),
-        ({"image_size": 28}, "image_size is 28: expected 42 or more"),
+        ({"image_size": 28}, "got image_size 28, expected an integer from 42"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0"),
         ({"min_class_count": 1000}, "lower min_class_count"),
     ],

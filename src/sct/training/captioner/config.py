@@ -8,10 +8,24 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from sct.errors import InputError
+from sct.limits import (
+    MAX_BATCH_SIZE,
+    MAX_BEAM_SIZE,
+    MAX_DEVICES,
+    MAX_EPOCHS,
+    MAX_LAYER_SIZE,
+    MAX_LENGTH,
+    MAX_NODES,
+    MAX_REGION_SETS,
+    MAX_SAMPLES,
+    MAX_SEED,
+    check_integer,
+)
 from sct.models.config import Mode, Variant
 from sct.training.config import Config, Recipe, check_at_least, check_positive, check_types
 
 TrainingStage = Literal["cross_entropy", "cider", "cider_and_nw"]
+_MIN_DECAY_EVERY = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +58,9 @@ class ModelConfig(Config):
     def __post_init__(self) -> None:
         """Check the values."""
         check_types(self, "model")
-        for name in ("word_size", "hidden_size", "attention_size", "feature_size", "min_count"):
-            check_at_least(f"model.{name}", getattr(self, name), 1)
+        for name in ("word_size", "hidden_size", "attention_size", "feature_size"):
+            check_integer(f"model.{name}", getattr(self, name), 1, MAX_LAYER_SIZE)
+        check_at_least("model.min_count", self.min_count, 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,9 +95,10 @@ class ExamplesConfig(Config):
         """Check the values."""
         check_types(self, "examples")
         check_at_least("examples.max_length", self.max_length, 3, "BOS, a word and EOS")
-        check_at_least("examples.max_slots", self.max_slots, 1)
-        check_at_least("examples.max_members", self.max_members, 1)
-        check_at_least("examples.human_oversampling", self.human_oversampling, 1)
+        check_integer("examples.max_length", self.max_length, 3, MAX_LENGTH)
+        check_integer("examples.max_slots", self.max_slots, 1, MAX_REGION_SETS)
+        check_integer("examples.max_members", self.max_members, 1, MAX_REGION_SETS)
+        check_integer("examples.human_oversampling", self.human_oversampling, 1, MAX_SAMPLES)
         if not 0 <= self.feature_dropout < 1:
             raise InputError(f"examples.feature_dropout is {self.feature_dropout}: expected 0 or more and below 1")
         if self.feature_dropout and not self.augment:
@@ -112,7 +128,8 @@ class OptimizerConfig(Config):
         check_positive("optimizer.learning_rate", self.learning_rate)
         if not 0 < self.decay <= 1:
             raise InputError(f"optimizer.decay is {self.decay}: expected a number above 0 and at most 1")
-        check_at_least("optimizer.decay_every", self.decay_every, 0)
+        if self.decay_every and self.decay_every < _MIN_DECAY_EVERY:
+            raise InputError(f"optimizer.decay_every is {self.decay_every}: expected 0 or {_MIN_DECAY_EVERY} or more")
         check_at_least("optimizer.clip_norm", self.clip_norm, 0)
         if not 0 <= self.label_smoothing < 1:
             raise InputError(f"optimizer.label_smoothing is {self.label_smoothing}: expected 0 or more and below 1")
@@ -161,7 +178,7 @@ class ObjectiveConfig(Config):
         check_at_least("objective.shift_weight", self.shift_weight, 0)
         check_at_least("objective.noun_weight", self.noun_weight, 0)
         check_at_least("objective.repeated_bigram_penalty", self.repeated_bigram_penalty, 0)
-        check_at_least("objective.num_samples", self.num_samples, 1)
+        check_integer("objective.num_samples", self.num_samples, 1, MAX_SAMPLES)
         if self.baseline == "leave_one_out" and self.num_samples < 2:
             raise InputError(
                 "objective.baseline is 'leave_one_out' and objective.num_samples is 1: "
@@ -217,8 +234,8 @@ class DeviceConfig(Config):
     def __post_init__(self) -> None:
         """Check the values."""
         check_types(self, "device")
-        check_at_least("device.devices", self.devices, 1)
-        check_at_least("device.nodes", self.nodes, 1)
+        check_integer("device.devices", self.devices, 1, MAX_DEVICES)
+        check_integer("device.nodes", self.nodes, 1, MAX_NODES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,12 +292,17 @@ class CaptionerRecipe(Recipe):
     def __post_init__(self) -> None:
         """Check the values and their combinations."""
         Recipe.__post_init__(self)
-        for name in ("seed", "max_steps", "max_seconds", "patience"):
+        for name in ("max_steps", "max_seconds", "patience"):
             check_at_least(name, getattr(self, name), 0)
-        for name in ("max_epochs", "batch_size", "val_beam_size"):
-            check_at_least(name, getattr(self, name), 1)
-        for name in ("validate_every", "checkpoint_every_seconds"):
-            check_positive(name, getattr(self, name))
+        check_integer("seed", self.seed, 0, MAX_SEED)
+        check_integer("max_epochs", self.max_epochs, 1, MAX_EPOCHS)
+        check_integer("batch_size", self.batch_size, 1, MAX_BATCH_SIZE)
+        check_integer("val_beam_size", self.val_beam_size, 1, MAX_BEAM_SIZE)
+        check_positive("checkpoint_every_seconds", self.checkpoint_every_seconds)
+        if not 0 < self.validate_every <= MAX_EPOCHS:
+            raise InputError(
+                f"validate_every is {self.validate_every}: expected a number above 0 and at most {MAX_EPOCHS:,}"
+            )
         if self.objective.is_self_critical and not self.start:
             raise InputError(
                 f"the stage {self.objective.stage!r} needs a trained captioner: "

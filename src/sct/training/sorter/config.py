@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import MAX_BATCH_SIZE, MAX_EPOCHS, MAX_REGION_SETS, MAX_SEED, check_integer
 from sct.training.config import Recipe, check_at_least, check_positive
 
 SorterKind = Literal["sinkhorn", "pointer", "svm_rank", "class_order", "detection_probability"]
@@ -51,12 +52,18 @@ class SorterRecipe(Recipe):
     def __post_init__(self) -> None:
         """Check the values."""
         Recipe.__post_init__(self)
-        for name, minimum in (("seed", 0), ("max_sets", 2), ("max_epochs", 1), ("patience", 0), ("batch_size", 1)):
-            check_at_least(name, getattr(self, name), minimum)
+        for name, minimum, maximum in (
+            ("seed", 0, MAX_SEED),
+            ("max_sets", 2, MAX_REGION_SETS),
+            ("max_epochs", 1, MAX_EPOCHS),
+            ("batch_size", 1, MAX_BATCH_SIZE),
+        ):
+            check_integer(name, getattr(self, name), minimum, maximum)
+        check_at_least("patience", self.patience, 0)
         if not 0 < self.holdout < 1:
             raise InputError(f"holdout is {self.holdout}: expected a fraction between 0 and 1, such as 0.1")
         check_positive("learning_rate", self.learning_rate)
         if not 0 < self.decay <= 1:
             raise InputError(f"decay is {self.decay}: expected a number above 0 and at most 1")
         if self.device.split(":")[0] not in ("cpu", "cuda"):
-            raise InputError(f"device is {self.device!r}: expected cpu or cuda")
+            raise InputError(f"device is {format_value(self.device)}: expected cpu or cuda")

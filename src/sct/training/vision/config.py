@@ -4,6 +4,16 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from sct.errors import InputError
+from sct.limits import (
+    MAX_BATCH_SIZE,
+    MAX_EPOCHS,
+    MAX_IMAGE_SIDE,
+    MAX_LAYER_SIZE,
+    MAX_LAYERS,
+    MAX_SEED,
+    MAX_WEIGHTS,
+    check_integer,
+)
 from sct.training.config import Recipe, check_at_least, check_positive
 
 MIN_IMAGE_SIZE = 42
@@ -62,15 +72,29 @@ class VisionRecipe(Recipe):
     def __post_init__(self) -> None:
         """Check the values and their combinations."""
         Recipe.__post_init__(self)
-        sizes = ("image_size", "feature_size", "width", "heads", "depth", "epochs", "batch_size")
-        for name in (*sizes, "min_class_count", "min_word_count", "validate_every"):
+        for name in ("min_class_count", "min_word_count", "validate_every"):
             check_at_least(name, getattr(self, name), 1)
-        check_at_least("seed", self.seed, 0)
         check_at_least("weight_decay", self.weight_decay, 0)
-        check_at_least("image_size", self.image_size, MIN_IMAGE_SIZE, "a few patches each way")
+        for name, minimum, maximum in (
+            ("seed", 0, MAX_SEED),
+            ("image_size", MIN_IMAGE_SIZE, MAX_IMAGE_SIDE),
+            ("feature_size", 1, MAX_LAYER_SIZE),
+            ("width", 1, MAX_LAYER_SIZE),
+            ("heads", 1, MAX_LAYERS),
+            ("depth", 1, MAX_LAYERS),
+            ("epochs", 1, MAX_EPOCHS),
+            ("batch_size", 1, MAX_BATCH_SIZE),
+        ):
+            check_integer(name, getattr(self, name), minimum, maximum)
+        if 12 * self.depth * self.width**2 > MAX_WEIGHTS:  # of the blocks, nearly all of its weights
+            raise InputError(
+                f"width is {self.width} and depth is {self.depth}: expected at most {MAX_WEIGHTS:,} weights, lower them"
+            )
         if self.width % self.heads:
             raise InputError(f"width is {self.width} and heads is {self.heads}: expected a multiple of heads")
-        for name in ("learning_rate", "backbone_learning_rate", "layer_decay"):
+        for name in ("learning_rate", "backbone_learning_rate"):
             check_positive(name, getattr(self, name))
+        if not 0 < self.layer_decay <= 1:
+            raise InputError(f"layer_decay is {self.layer_decay}: expected a number above 0 and at most 1")
         if not 0 <= self.drop_path < 1:
             raise InputError(f"drop_path is {self.drop_path}: expected 0 or more and below 1")
