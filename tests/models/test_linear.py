@@ -35,9 +35,9 @@ def relative_error(found: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | N
 
 @pytest.mark.parametrize("bias", [None, randn(5)], ids=["no bias", "bias"])
 @pytest.mark.parametrize("num_rows", [0, 1, 4])
-def test_dense_linear_is_exact(bias, num_rows):
+def test_dense_linear(bias, num_rows):
     weight, rows = randn(5, 8), randn(num_rows, 8, seed=1)
-    assert torch.equal(dense_linear(weight, bias)(rows), functional.linear(rows, weight, bias))
+    torch.testing.assert_close(dense_linear(weight, bias)(rows), functional.linear(rows, weight, bias))
 
 
 def test_dense_linear_copies_its_weight():

@@ -44,10 +44,32 @@ class LinearBackend:
 
 def dense_linear(weight: Tensor, bias: Tensor | None = None, /, *, bounded: bool = False) -> Linear:  # noqa: ARG001
     """Linear layer with a copy of the weight, in its own precision."""
-    num_outputs, weight, bias = len(weight), weight.clone().contiguous(), None if bias is None else bias.clone()
+    num_outputs, weight, bias = len(weight), weight.detach(), None if bias is None else bias.detach().clone()
+    if weight.device.type == "cpu" and weight.dtype == torch.float32 and torch.backends.mkldnn.is_available():
+        return _packed_linear(weight, bias)
+    weight = weight.clone().contiguous()
     if weight.is_cuda:
         weight, bias = pad_to_multiple(weight, bias)
     return lambda rows: functional.linear(rows, weight, bias)[:, :num_outputs]
+
+
+_PACKED_ROWS = 5
+"""Rows that a packed weight is laid out for, those of a beam; also the faster layout for hundreds."""
+
+
+def _packed_linear(weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None) -> Linear:
+    """Linear layer with a weight in the blocked layout of oneDNN.
+
+    ``functional.linear`` calls MKL, which reads the weight as it is: with five rows that takes 2.5 times as long.
+    """
+    # Operators of torch.compile, which packs the weights of frozen graphs with them.
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _PACKED_ROWS)
+
+    def multiply(rows: Tensor) -> Tensor:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
+        return product
+
+    return multiply
 
 
 def padded_linear(
