@@ -3,7 +3,8 @@ import os
 
 import pytest
 
-from sct.storage.atomic import atomic_write
+from sct.errors import InputError
+from sct.storage.atomic import atomic_write, lock_folder
 
 
 def test_a_file_is_replaced_at_the_end(tmp_path):
@@ -30,3 +31,16 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path, code, monkeypat
 def test_other_errors_are_kept(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none.*a\.txt\.part"), atomic_write(tmp_path / "none" / "a.txt"):
         pass
+
+
+def test_a_locked_folder_is_removed_again_if_nothing_was_written(tmp_path):
+    def fail(folder):
+        with lock_folder(folder):
+            raise InputError("no")
+
+    with pytest.raises(InputError, match="no"):
+        fail(tmp_path / "a" / "b")
+    assert not list(tmp_path.iterdir())
+    with lock_folder(tmp_path / "a"), pytest.raises(InputError, match="another process"), lock_folder(tmp_path / "a"):
+        pass
+    assert (tmp_path / "a").is_dir(), "the folder of another process stays"

@@ -1,6 +1,5 @@
 """``sct evaluate``: caption a dataset under control and score the captions."""
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from sct.cli.options import AllowDownloadOption
+from sct.cli.printing import print_json, print_line
 from sct.cli.progress import progress_bar
 from sct.cli.score import MetricsOption, VectorsOption
 from sct.errors import InputError
@@ -17,11 +17,18 @@ from sct.errors import InputError
 def evaluate_command(
     bundle: Annotated[Path, typer.Argument(help='Bundle folder, or "default".')],
     data: Annotated[
-        Path, typer.Argument(help="Folder written by sct prepare, or a grounded JSONL file with images/ beside it.")
+        Path,
+        typer.Argument(
+            help="Folder written by sct prepare, a grounded JSONL file, or plain captions: COCO's captions_*.json, "
+            "Karpathy's dataset_*.json, JSONL without mentions."
+        ),
     ],
     control: Annotated[
         Literal["sequence", "set", "none"] | None,
-        typer.Option(help="Region sets in order of mention, as a set that a sorter orders, or the whole image."),
+        typer.Option(
+            help="Region sets in order of mention, as a set that a sorter orders, or the whole image. Plain captions "
+            "have none."
+        ),
     ] = None,
     split: Annotated[
         str | None, typer.Option(help="Split of the dataset; default: val, or the only split of a JSONL file.")
@@ -39,6 +46,7 @@ def evaluate_command(
     length_penalty: Annotated[
         float | None, typer.Option(min=0, help="Rank captions by log_prob / length ** PENALTY; default: the bundle's.")
     ] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the images; default: images beside the file.")] = None,
     features: Annotated[Path | None, typer.Option(help="Region store that the dataset was prepared with.")] = None,
     sorter: Annotated[
         Path | None, typer.Option(help="Sorter folder written by sct train, instead of the bundle's sorter.")
@@ -52,16 +60,22 @@ def evaluate_command(
     """Caption a split by the paper's protocol and score the captions.
 
     A sample is an image with a control; its references are all captions that share both. Predictions are written before
-    they are scored. Of a grounded JSONL file only human-grounded captions are used if the bundle encodes images.
+    they are scored. Of a grounded JSONL file only human-grounded captions are used if the bundle encodes images. For
+    plain captions, images are captioned as by sct caption, and NW and IoU are missing.
     """
     from sct.captioner.captioner import load  # noqa: PLC0415
     from sct.cli.score_table import parse_metrics, print_missing, print_result  # noqa: PLC0415
     from sct.evaluation.config import EvaluationConfig  # noqa: PLC0415
-    from sct.evaluation.evaluate import check_sorter, evaluate, load_data  # noqa: PLC0415
+    from sct.evaluation.evaluate import caption_and_score, check_sorter, load_data  # noqa: PLC0415
+    from sct.evaluation.plain_captions import evaluate_plain, read_plain_captions  # noqa: PLC0415
     from sct.evaluation.scoring import NounLexicon  # noqa: PLC0415
     from sct.sorting import load_sorter  # noqa: PLC0415
+    from sct.storage.atomic import lock_folder  # noqa: PLC0415
 
-    if control is None and oracle is None:
+    plain = None
+    if oracle is None and control in (None, "none"):
+        plain = read_plain_captions(data, split, images)
+    if control is None and oracle is None and plain is None:
         raise InputError("got neither --control nor --oracle: give --control sequence, set or none")
     if sorter is not None and control != "set":
         raise InputError("got --sorter without --control set, which it is for: add --control set, or leave it out")
@@ -73,34 +87,48 @@ def evaluate_command(
         batch_size=batch_size,
         length_penalty=length_penalty,
     )
-    protocols = {} if control is None else {f"control: {control}": config}
-    if oracle is not None:
-        protocols[f"{oracle} captions per image"] = replace(config, num_captions=oracle)
     captioner = load(bundle, device=device, allow_download=allow_download)
-    nouns = NounLexicon.load(vectors)
     chosen = captioner.sorter if sorter is None else load_sorter(sorter)
     check_sorter(config, chosen)
-    folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{control or 'oracle'}"
-    loaded = load_data(
-        captioner,
-        data,
-        folder,
-        features=features,
-        nouns=nouns,
-        with_proposals=control == "none",
-        progress=progress_bar,
-    )
-    results = {
-        title: evaluate(captioner, loaded, folder, each, sorter=chosen, nouns=nouns, progress=progress_bar)
-        for title, each in protocols.items()
-    }
+    name = "plain" if plain is not None else control or "oracle"
+    folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{name}"
+    with lock_folder(folder):
+        if plain is not None:
+            title = "no control: regions are detected"
+            results = {title: evaluate_plain(captioner, plain, folder, config, progress=progress_bar)}
+            used_split = plain.split
+        else:
+            protocols = {} if control is None else {f"control: {control}": config}
+            if oracle is not None:
+                protocols[f"{oracle} captions per image"] = replace(config, num_captions=oracle)
+            nouns = NounLexicon.load(vectors)
+            loaded = load_data(
+                captioner,
+                data,
+                folder,
+                features=features,
+                nouns=nouns,
+                with_proposals=control == "none",
+                image_folder=images,
+                progress=progress_bar,
+            )
+            results = {
+                title: caption_and_score(
+                    captioner, loaded, folder, each, sorter=chosen, nouns=nouns, progress=progress_bar
+                )
+                for title, each in protocols.items()
+            }
+            used_split = split or loaded.default_split
     for title, result in results.items():
         print_missing(result)
         if (num_truncated := result.num_truncated_controls) and chosen is not None:
             reason = f"were cut to their first {chosen.max_sets} region sets, the most that the sorter orders"
             print(f"sct: {num_truncated:,} of {len(result.predictions):,} controls {reason}", file=sys.stderr)
         if not as_json:
-            print_result(f"{bundle.name} on {data.name}, {split or loaded.default_split}, {title}", result)
+            print_result(f"{bundle.name} on {data.name}, {used_split}, {title}", result)
     scores = [result.as_dict() for result in results.values()]
     # Scores under control take precedence over those of the oracle.
-    print(json.dumps({**scores[-1], **scores[0]}) if as_json else f"predictions and scores are in {folder}")
+    if as_json:
+        print_json({**scores[-1], **scores[0]})
+    else:
+        print_line(f"predictions and scores are in {folder}")

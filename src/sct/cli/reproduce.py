@@ -58,6 +58,7 @@ def reproduce_command(
     from sct.reproduction.plan import ReproductionConfig, require_folder  # noqa: PLC0415
     from sct.reproduction.published import find_table  # noqa: PLC0415
     from sct.reproduction.report import write_report  # noqa: PLC0415
+    from sct.storage.atomic import lock_folder  # noqa: PLC0415
     from sct.training.recipe_files import find_recipe_folder  # noqa: PLC0415
 
     published = find_table(table)
@@ -78,8 +79,9 @@ def reproduce_command(
     )
     folder = out or Path("reproduction") / published.name
     require_folder(folder, "--out")
-    result = reproduce(published, config, lambda line: print(f"sct: {line}", file=sys.stderr, flush=True))
-    text = write_report(result, folder, config.command(published, out))
+    with lock_folder(folder):
+        result = reproduce(published, config, lambda line: print(f"sct: {line}", file=sys.stderr, flush=True))
+        text = write_report(result, folder, config.command(published, out))
     print(f"sct: written to {folder}", file=sys.stderr)
     print(json.dumps(result.as_dict()) if as_json else text)
     if result.failures():

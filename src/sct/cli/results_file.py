@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from sct.cli.printing import format_json
 from sct.errors import InputError, format_value
 from sct.storage.artifacts import ArtifactFormat
-from sct.storage.atomic import atomic_write, lock
+from sct.storage.atomic import atomic_write, lock, name_file_in_errors
 from sct.storage.reading import Line, parse_json, read_json, read_lines
 
 RESULTS_FORMAT = ArtifactFormat("sct results", "give another --out")
@@ -31,12 +31,9 @@ class ResultsFile:
     def write(self, record: Mapping[str, Any]) -> None:
         """Append the line of an image."""
         line = memoryview(f"{format_json(record)}\n".encode())
-        try:
+        with name_file_in_errors(self.path):
             while line:
                 line = line[self._file.write(line) :]
-        except OSError as error:
-            error.filename = str(self.path)
-            raise
 
 
 @contextmanager

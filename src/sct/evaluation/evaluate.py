@@ -29,6 +29,7 @@ from sct.evaluation.scoring import EvaluationResult, NounLexicon, score_and_save
 from sct.language.reference_tokenizer import caption_key, clean_caption, drop_punctuation
 from sct.regions.store import RegionStore
 from sct.sorting.sorter import ControlSorter
+from sct.storage.atomic import lock_folder
 
 ORACLE_PREFIX = "oracle_"
 """Prefix of the files of the diversity protocol."""
@@ -58,18 +59,39 @@ def evaluate(
     """Caption a split by the paper's protocol, write predictions to ``out``, score them and write the scores.
 
     ``captioner`` may be a bundle folder, and ``data`` a path for ``load_data``, with ``features``. ``sorter`` replaces
-    that of the bundle.
+    that of the bundle. Only one process at a time may write to ``out``.
     """
     config = config or EvaluationConfig()
     captioner = captioner if isinstance(captioner, Captioner) else load(captioner)
     sorter = sorter or captioner.sorter
     check_sorter(config, sorter)
     out = Path(out)
-    if not isinstance(data, EncodedDataset):
-        with_proposals = config.num_captions is None and config.control == "none"
-        data = load_data(
-            captioner, Path(data), out, features=features, nouns=nouns, with_proposals=with_proposals, progress=progress
-        )
+    with lock_folder(out):
+        if not isinstance(data, EncodedDataset):
+            with_proposals = config.num_captions is None and config.control == "none"
+            data = load_data(
+                captioner,
+                Path(data),
+                out,
+                features=features,
+                nouns=nouns,
+                with_proposals=with_proposals,
+                progress=progress,
+            )
+        return caption_and_score(captioner, data, out, config, sorter=sorter, nouns=nouns, progress=progress)
+
+
+def caption_and_score(
+    captioner: Captioner,
+    data: EncodedDataset,
+    out: Path,
+    config: EvaluationConfig,
+    *,
+    sorter: ControlSorter | None,
+    nouns: NounLexicon | None = None,
+    progress: ProgressBar = no_progress,
+) -> EvaluationResult:
+    """Run one protocol; the caller has locked ``out``."""
     config = config.resolve(captioner, data.default_split)
     sample_sorter = None if sorter is None else DatasetSorter(sorter, data.detected, data.features)
     evaluator = Evaluator(captioner, data.dataset, data.features, config, sample_sorter)
@@ -99,17 +121,28 @@ def load_data(
     features: Path | None = None,
     nouns: NounLexicon | None = None,
     with_proposals: bool = False,
+    image_folder: Path | None = None,
     progress: ProgressBar = no_progress,
 ) -> EncodedDataset:
     """Load a prepared dataset folder, or a grounded JSONL file, with the region features that the captioner expects.
 
     A captioner with a vision encoder encodes the images of a JSONL file, ``with_proposals`` or only human boxes, unless
-    ``features``, a region store, is given. Otherwise the file is prepared into ``out``/dataset.
+    ``features``, a region store, is given. Otherwise the file is prepared into ``out``/dataset. ``image_folder`` is by
+    default ``images`` beside the file.
     """
     is_jsonl = path.is_file() and path.suffix == ".jsonl"
     if is_jsonl and captioner.vision is not None and features is None:
         with progress("images") as report:
-            return encode_dataset(captioner.vision, path, nouns=nouns, with_proposals=with_proposals, progress=report)
+            return encode_dataset(
+                captioner.vision,
+                path,
+                nouns=nouns,
+                with_proposals=with_proposals,
+                image_folder=image_folder,
+                progress=report,
+            )
+    if image_folder is not None:
+        raise InputError("got --images for region features that are not read from images: leave it out")
     if is_jsonl:
         with progress("images") as report:
             prepare(path, out / "dataset", PrepareConfig(overwrite=True), report)

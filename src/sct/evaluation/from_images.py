@@ -54,17 +54,18 @@ def encode_dataset(
     *,
     nouns: NounLexicon | None = None,
     with_proposals: bool = False,
+    image_folder: Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> EncodedDataset:
     """Encode every image of a grounded JSONL file and extract features of all boxes of its captions.
 
-    The images are in ``images/`` beside the file. ``with_proposals`` adds proposals of the encoder to the regions, for
-    captions without a control.
+    The images are in ``image_folder``, by default ``images/`` beside the file. ``with_proposals`` adds proposals of the
+    encoder to the regions, for captions without a control.
     """
     annotated = _read_human_grounded(path)
-    folder = path.parent / "images"
+    folder = path.parent / "images" if image_folder is None else image_folder
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder, expected the images of {path.name} there")
+        raise InputError(f"{folder} is not a folder, expected the images of {path.name} there: give it with --images")
     detected: list[AnnotatedImage] = []
     human: list[AnnotatedImage] = []
     image_features: list[np.ndarray] = []
@@ -108,7 +109,10 @@ def _read_human_grounded(path: Path) -> list[AnnotatedImage]:
         raise InputError(errors.messages[0])
     grounded = [replace(image, captions=tuple(each for each in image.captions if each.chunks)) for image in images]
     if not any(image.captions for image in grounded):
-        raise InputError(f"{path} has no caption with mentions, expected human-grounded captions")
+        raise InputError(
+            f"{path} has no caption with mentions, expected human-grounded captions: leave --control out, or give "
+            "--control none, to evaluate plain captions"
+        )
     return [image for image in grounded if image.captions]
 
 
@@ -145,7 +149,7 @@ def _name_regions(images: Sequence[AnnotatedImage]) -> list[AnnotatedImage]:
         grounder = Grounder(NounChunker())
     except InputError:
         return list(images)
-    return list(grounder.ground(images))
+    return list(grounder.ground(images, ReadErrors()))
 
 
 def _find_nouns(table: Table, nouns: NounLexicon) -> NounTable | None:

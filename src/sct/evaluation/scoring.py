@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -156,9 +156,12 @@ def score_and_save(
     dataset: Dataset | None = None,
     prefix: str = "",
     nouns: NounLexicon | None = None,
+    absent: Mapping[str, str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> EvaluationResult:
     """Write predictions.jsonl, score the predictions, and write scores.json; ``prefix`` precedes both names.
+
+    Metrics of ``absent`` are not computed: their scores are None, for the given reason.
 
     The predictions are on disk before the first metric runs, so that a failing metric does not lose them.
     """
@@ -166,9 +169,17 @@ def score_and_save(
     scores = out / f"{prefix}{SCORES}"
     scores.unlink(missing_ok=True)  # of earlier predictions
     write_predictions(out / f"{prefix}{PREDICTIONS}", predictions)
+    absent = absent or {}
+    metrics = [name for name in config.metrics if name not in absent]
     result = score_predictions(
-        predictions, config.metrics, dataset=dataset, nouns=nouns, reference=config.reference, progress=progress
+        predictions, metrics, dataset=dataset, nouns=nouns, reference=config.reference, progress=progress
     )
+    if absent:
+        result = replace(
+            result,
+            scores={name: result.scores.get(name) for name in config.metrics},
+            unavailable={**result.unavailable, **absent},
+        )
     content = {**result.as_dict(), "unavailable": dict(result.unavailable), "config": asdict(config)}
     with atomic_write(scores) as file:
         file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))

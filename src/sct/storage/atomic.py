@@ -4,7 +4,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -45,6 +45,28 @@ def name_file_in_errors(path: Path) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and lock it for one process; after an error, a new folder that is still empty is removed.
+
+    The folder itself is locked, so that no lock file is left behind.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: expected a folder to write to")
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY) if sys.platform != "win32" else os.open(os.devnull, os.O_RDONLY)
+    try:
+        lock(descriptor, folder)
+        yield
+        created = []
+    finally:
+        for path in created:
+            with suppress(OSError):  # not empty
+                path.rmdir()
+        os.close(descriptor)
+
+
 def fsync_dir(path: Path) -> None:
     """Flush the entries of a folder to disk."""
     if sys.platform != "win32":
@@ -55,8 +77,8 @@ def fsync_dir(path: Path) -> None:
             os.close(descriptor)
 
 
-def lock(file: IO[bytes], folder: Path) -> None:
-    """Lock ``folder`` by an open file until it is closed; the system releases the lock of a dead process."""
+def lock(file: IO[bytes] | int, folder: Path) -> None:
+    """Lock ``folder`` by an open file or its descriptor until it is closed, also by the end of the process."""
     if sys.platform != "win32":
         import fcntl  # noqa: PLC0415
 

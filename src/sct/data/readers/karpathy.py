@@ -160,6 +160,23 @@ def _caption_ids(path: Path) -> list[int]:
     return ids
 
 
+def read_coco_captions(path: Path) -> list[SplitImage]:
+    """Read COCO's captions_*.json as images of the val split; those without captions are left out."""
+    content = _CocoCaptions.read(path)
+    captions: dict[int, list[str]] = {}
+    for caption in content.captions.values():
+        if caption.image_id not in content.records:
+            raise InputError(f"{path}: image {caption.image_id} of a caption is not among the 'images'")
+        captions.setdefault(caption.image_id, []).append(caption.text)
+    return [
+        SplitImage(
+            image_id=str(image_id), split="val", file=record.file, captions=tuple(captions[image_id]), size=record.size
+        )
+        for image_id, record in content.records.items()
+        if image_id in captions
+    ]
+
+
 class _CocoCaption(NamedTuple):
     image_id: int
     text: str

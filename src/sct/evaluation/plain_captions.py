@@ -1,0 +1,99 @@
+"""Evaluation against plain captions, without mentions: images are captioned as for a user who selects no regions.
+
+References are all captions of an image. NW and IoU compare captions of one control, which there is not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sct.captioner.captioner import Captioner
+from sct.captioner.requests import IMAGE_BATCH_SIZE, ImageRequest
+from sct.data.prepare import ProgressCallback
+from sct.data.readers.errors import ReadErrors
+from sct.data.readers.grounded_jsonl import read_grounded_jsonl
+from sct.data.readers.karpathy import SPLITS, read_coco_captions, read_karpathy
+from sct.errors import InputError
+from sct.evaluation.config import DEFAULT_SPLIT, EvaluationConfig, ProgressBar
+from sct.evaluation.predictions import Prediction
+from sct.evaluation.scoring import EvaluationResult, score_and_save
+
+CONTROL_METRICS = ("NW", "IoU")
+_NO_CONTROL = "it compares captions of one control, and these captions have no mentions: give a grounded file"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionedImage:
+    """An image file with its reference captions."""
+
+    name: str
+    """As the source names it."""
+    file: Path
+    captions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCaptions:
+    """Images with captions but no controls."""
+
+    images: tuple[CaptionedImage, ...]
+    split: str
+
+
+def read_plain_captions(path: Path, split: str | None = None, image_folder: Path | None = None) -> PlainCaptions | None:
+    """Read COCO's captions_*.json, a split of Karpathy's dataset_*.json, or grounded JSONL without any mention.
+
+    Returns None for grounded JSONL with mentions, and for a folder. The images are in ``image_folder``, by default
+    ``images`` beside the file.
+    """
+    if path.is_dir() or path.suffix not in (".json", ".jsonl"):
+        return None
+    folder = path.parent / "images" if image_folder is None else image_folder
+    if path.suffix == ".jsonl":
+        stem = path.stem if path.stem in SPLITS else "train"
+        grounded = list(read_grounded_jsonl({stem: path}, ReadErrors()))
+        if any(caption.chunks for image in grounded for caption in image.captions):
+            return None
+        found = {image.image_id: (image.file or image.image_id, [c.text for c in image.captions]) for image in grounded}
+        split = SPLITS[stem]
+    elif path.name.startswith("captions_"):
+        found = {image.file: (image.file, list(image.captions)) for image in read_coco_captions(path)}
+        split = split or DEFAULT_SPLIT
+    else:
+        split = split or DEFAULT_SPLIT
+        karpathy = read_karpathy(path, errors=ReadErrors()).values()
+        found = {image.file: (image.file, list(image.captions)) for image in karpathy if image.split == split}
+    images = [CaptionedImage(name, folder / file, tuple(texts)) for name, (file, texts) in found.items() if texts]
+    if not images:
+        raise InputError(f"{path} has no image with a caption in split {split!r}: expected at least one")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder, expected the images of {path.name} there: give it with --images")
+    return PlainCaptions(tuple(images), split)
+
+
+def evaluate_plain(
+    captioner: Captioner, data: PlainCaptions, out: Path, config: EvaluationConfig, *, progress: ProgressBar
+) -> EvaluationResult:
+    """Caption every image, write predictions to ``out``, score them and write the scores; NW and IoU are None."""
+    absent = {name: _NO_CONTROL for name in CONTROL_METRICS if name in config.metrics}
+    if len(absent) == len(config.metrics):
+        raise InputError(f"got metrics {', '.join(config.metrics)}, expected one that needs no control, such as C")
+    config = replace(config, control="none").resolve(captioner, data.split)
+    with progress("images") as report:
+        predictions = caption_plain(captioner, data.images, config, report)
+    with progress("metrics") as report:
+        return score_and_save(predictions, out, config, absent=absent, progress=report)
+
+
+def caption_plain(
+    captioner: Captioner, images: Sequence[CaptionedImage], config: EvaluationConfig, progress: ProgressCallback
+) -> list[Prediction]:
+    """Caption images: their regions are detected, selected and ordered as by ``sct caption``."""
+    predictions: list[Prediction] = []
+    for start in range(0, len(images), IMAGE_BATCH_SIZE):
+        batch = images[start : start + IMAGE_BATCH_SIZE]
+        found = captioner.caption_images([ImageRequest(image.file) for image in batch], config.options())
+        for image, [best, *_] in zip(batch, found, strict=True):
+            predictions.append(Prediction(image.name, None, best.text, image.captions, log_prob=best.log_prob))
+        progress(len(predictions), len(images))
+    return predictions

@@ -1,0 +1,138 @@
+"""Evaluation against captions without mentions: JSONL, COCO's and Karpathy's files."""
+
+import json
+
+import pytest
+
+from sct.captioner.captioner import load
+from sct.cli.main import run
+from sct.errors import InputError
+from sct.evaluation.config import PLAIN_SEARCH
+from sct.evaluation.plain_captions import read_plain_captions
+from sct.storage.atomic import lock_folder
+from tests.color_vision import ColorVision
+from tests.factories import make_bundle, make_image_files
+
+CAPTIONS = {"a.png": ["A red dog.", "the man"], "b.png": ["a blue dog"], "c.png": []}
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return make_bundle(tmp_path_factory.mktemp("plain") / "bundle")
+
+
+@pytest.fixture(autouse=True)
+def color_vision(monkeypatch):
+    monkeypatch.setattr("sct.captioner.bundle.load_vision", ColorVision.load)
+
+
+def write_jsonl(folder):
+    lines = [
+        {"image": name, "width": 40, "height": 20, "captions": [{"text": text, "mentions": None} for text in texts]}
+        for name, texts in CAPTIONS.items()
+    ]
+    (folder / "val.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder / "val.jsonl"
+
+
+def write_coco(folder):
+    images = [{"id": n, "file_name": name, "width": 40, "height": 20} for n, name in enumerate(CAPTIONS)]
+    annotations = [
+        {"id": 10 * n + k, "image_id": n, "caption": text}
+        for n, texts in enumerate(CAPTIONS.values())
+        for k, text in enumerate(texts)
+    ]
+    (folder / "captions_val2017.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+    return folder / "captions_val2017.json"
+
+
+def write_karpathy(folder):
+    images = [
+        {"filename": name, "cocoid": n, "split": "val", "sentences": [{"raw": text} for text in texts]}
+        for n, (name, texts) in enumerate(CAPTIONS.items())
+    ]
+    (folder / "dataset_coco.json").write_text(json.dumps({"images": images}))
+    return folder / "dataset_coco.json"
+
+
+@pytest.mark.parametrize("write", [write_jsonl, write_coco, write_karpathy])
+@pytest.mark.parametrize("control", [[], ["--control", "none"]], ids=["no option", "none"])
+def test_captions_are_those_of_sct_caption(bundle, write, control, tmp_path, capsys):
+    images = make_image_files(tmp_path / "images")
+    arguments = ["evaluate", str(bundle), str(write(tmp_path)), *control, "--out", str(tmp_path / "out"), "--json"]
+    assert run([*arguments, "--metrics", "B4,R,C,NW,IoU"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["NW"], found["IoU"], found["groups"]) == (None, None, 2)
+    assert found["R"] >= 0
+    assert "NW is missing: it compares captions of one control" in err
+    lines = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
+    assert [(line["image"], line["references"], line["control"]) for line in lines] == [
+        ("a.png", CAPTIONS["a.png"], None),
+        ("b.png", CAPTIONS["b.png"], None),
+    ]
+    captioner = load(bundle)
+    assert [line["prediction"] for line in lines] == [
+        captioner.caption(images / name, options=PLAIN_SEARCH).text for name in ("a.png", "b.png")
+    ]
+    saved = json.loads((tmp_path / "out" / "scores.json").read_text())
+    assert (saved["config"]["split"], saved["config"]["control"], saved["NW"]) == ("val", "none", None)
+    assert "one control" in saved["unavailable"]["NW"]
+
+
+def test_table_and_default_folder(bundle, tmp_path, capsys, monkeypatch):
+    make_image_files(tmp_path / "photos")
+    monkeypatch.chdir(tmp_path)
+    command = ["evaluate", str(bundle), str(write_coco(tmp_path)), "--images", "photos", "--metrics", "R,NW"]
+    assert run(command) == 0
+    out = capsys.readouterr().out
+    assert "bundle on captions_val2017.json, val, no control: regions are detected" in out
+    assert (tmp_path / "evaluation" / "bundle-captions_val2017-plain" / "scores.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["--metrics", "NW,IoU"], "expected one that needs no control, such as C", id="only NW and IoU"),
+        pytest.param(["--control", "sequence"], "has no caption with mentions", id="sequence"),
+        pytest.param(["--images", "nowhere"], "nowhere is not a folder", id="no images"),
+    ],
+)
+def test_refusals_leave_nothing(bundle, arguments, message, tmp_path, capsys):
+    make_image_files(tmp_path / "images")
+    file = write_jsonl(tmp_path)
+    assert run(["evaluate", str(bundle), str(file), *arguments, "--out", str(tmp_path / "new" / "out")]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"images", "val.jsonl"}
+
+
+def test_grounded_files_and_folders_are_not_plain(tmp_path):
+    caption = {"text": "a dog", "mentions": [{"span": [0, 2], "boxes": [[0, 0, 9, 9]]}]}
+    line = {"image": "a.png", "width": 40, "height": 20, "captions": [caption, {"text": "a dog", "mentions": None}]}
+    (tmp_path / "train.jsonl").write_text(json.dumps(line))
+    assert read_plain_captions(tmp_path / "train.jsonl") is None
+    assert read_plain_captions(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["captions_val2017.json", "dataset_coco.json", "val.jsonl"])
+@pytest.mark.parametrize("content", ["", "[", "{}", "[1]", '{"images": 3}', "[" * 100_000, "\ud800", "\xff\xfe"])
+def test_malformed_files(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content.encode("utf-8", "surrogatepass"))
+    with pytest.raises(InputError):
+        read_plain_captions(tmp_path / name)
+
+
+def test_two_evaluations_into_one_folder(bundle, tmp_path, capsys):
+    make_image_files(tmp_path / "images")
+    with lock_folder(tmp_path / "out"):
+        assert run(["evaluate", str(bundle), str(write_jsonl(tmp_path)), "--out", str(tmp_path / "out")]) == 2
+    assert "out is being written by another process: wait for it, or stop it" in capsys.readouterr().err
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_file_as_output_folder(bundle, tmp_path, capsys):
+    make_image_files(tmp_path / "images")
+    assert run(["evaluate", str(bundle), str(write_jsonl(tmp_path)), "--out", str(tmp_path / "val.jsonl")]) == 2
+    assert "val.jsonl is a file: expected a folder to write to" in capsys.readouterr().err
