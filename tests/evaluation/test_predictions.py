@@ -1,6 +1,7 @@
 """Predictions JSONL: round trip, and errors that name lines."""
 
 import json
+import os
 
 import pytest
 
@@ -24,9 +25,15 @@ def without(name):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        pytest.param("{", "got invalid JSON", id="invalid JSON"),
+        pytest.param("{", "it is not valid JSON", id="invalid JSON"),
+        pytest.param("[" * 100_000, "it is nested too deeply", id="deep"),
+        pytest.param(json.dumps(LINE | {"prediction": 7}).replace("7", "[" * 400 + "]" * 400), "got [[[[", id="nested"),
+        pytest.param(json.dumps(LINE)[:-1] + ', "x": ' + "9" * 5000 + "}", "it is not valid JSON", id="huge number"),
+        pytest.param("null", "got a JSON NoneType", id="null"),
+        pytest.param(LINE | {"image": 3}, "image: got 3, expected a string", id="image is a number"),
+        pytest.param(LINE | {"prediction": 3}, "prediction: got 3, expected a string", id="prediction is a number"),
         pytest.param("[1]", "got a JSON list, expected an object", id="not an object"),
-        pytest.param("\xff", "got invalid JSON", id="not UTF-8"),
+        pytest.param("\xff", "it is not UTF-8", id="not UTF-8"),
         pytest.param(without("image"), "'image' is missing", id="no image"),
         pytest.param(without("prediction"), "'prediction' is missing", id="no prediction"),
         pytest.param(without("references"), "'references' is missing", id="no references"),
@@ -69,7 +76,7 @@ def test_invalid_line_is_named(tmp_path, line, message):
 def test_all_invalid_lines_are_listed(tmp_path, num_invalid, ending):
     path = tmp_path / "predictions.jsonl"
     path.write_text("\n".join([json.dumps(LINE), *["{"] * num_invalid, json.dumps(LINE)]))
-    with pytest.raises(InputError, match=", line 2: got invalid JSON") as failed:
+    with pytest.raises(InputError, match=", line 2: it is not valid JSON") as failed:
         read_predictions(path)
     assert str(failed.value).endswith(ending)
 
@@ -80,6 +87,10 @@ def test_all_invalid_lines_are_listed(tmp_path, num_invalid, ending):
         pytest.param(lambda path: path.write_text("\n"), "is empty", id="empty"),
         pytest.param(lambda _: None, "does not exist", id="missing"),
         pytest.param(lambda path: path.mkdir(), "is a folder", id="folder"),
+        pytest.param(os.mkfifo, "is a pipe or a device", id="pipe"),
+        pytest.param(lambda path: path.symlink_to("/dev/zero"), "is a pipe or a device", id="device"),
+        pytest.param(lambda path: path.write_text(json.dumps(LINE), "utf-16"), "line 1: it is not UTF-8", id="UTF-16"),
+        pytest.param(lambda path: path.write_text(" " * (17 << 20)), "bytes: expected a predictions", id="huge line"),
     ],
 )
 def test_file_without_predictions_is_rejected(tmp_path, make, message):

@@ -16,7 +16,9 @@ from sct.captioner.grounded_caption import GroundedChunk
 from sct.errors import InputError
 from sct.regions import Box
 from sct.storage.atomic import atomic_write
+from sct.storage.reading import parse_json, read_byte_lines
 
+_EXPECTED_FILE = "a predictions file with one JSON object per line"
 _EXPECTED = "expected an object with image, control, prediction, references"
 
 Boxes = tuple[tuple[tuple[float, ...], ...], ...]
@@ -80,28 +82,26 @@ def read_predictions(path: Path) -> list[Prediction]:
 
     Empty lines and unknown keys are ignored.
     """
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, expected a predictions file with one JSON object per line")
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist, expected a predictions file with one JSON object per line") from None
     predictions: list[Prediction] = []
-    errors: dict[int, InputError] = {}
-    for number, line in enumerate(lines, start=1):
+    first_error: tuple[int, InputError] | None = None
+    others: list[int] = []
+    num_others = 0
+    for number, line in enumerate(read_byte_lines(path, _EXPECTED_FILE), start=1):
         if line.strip():
             try:
                 predictions.append(parse_prediction(line))
             except InputError as error:
-                errors[number] = error
-    if errors:
-        first, *others = errors
-        listed = ", ".join(map(str, others[:_MAX_LISTED_LINES]))
-        more = f" and {len(others) - _MAX_LISTED_LINES:,} more" if len(others) > _MAX_LISTED_LINES else ""
-        also = f" (also invalid: {listed}{more})" if others else ""
-        raise InputError(f"{path}, line {first}: {errors[first]}{also}") from errors[first]
+                if first_error is None:
+                    first_error = number, error
+                else:
+                    num_others += 1
+                    others += [number] if num_others <= _MAX_LISTED_LINES else []
+    if first_error is not None:
+        more = f" and {num_others - len(others):,} more" if num_others > len(others) else ""
+        also = f" (also invalid: {', '.join(map(str, others))}{more})" if others else ""
+        raise InputError(f"{path}, line {first_error[0]}: {first_error[1]}{also}") from first_error[1]
     if not predictions:
-        raise InputError(f"{path} is empty, expected one JSON object per line")
+        raise InputError(f"{path} is empty: expected {_EXPECTED_FILE}")
     return predictions
 
 
@@ -112,9 +112,9 @@ def parse_prediction(line: bytes) -> Prediction:
     ('A boy .',)
     """
     try:
-        content = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"got invalid JSON ({error}), {_EXPECTED}") from error
+        content = parse_json(line.rstrip(b"\r\n"), "it")
+    except InputError as error:
+        raise InputError(f"{error}: {_EXPECTED}") from error
     if not isinstance(content, dict):
         raise InputError(f"got a JSON {type(content).__name__}, {_EXPECTED}")
     several = _texts(content, "predictions") if "predictions" in content else ()
@@ -193,5 +193,8 @@ def _box(value: object) -> tuple[float, ...]:
 
 
 def _short(value: object) -> str:
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "deeply nested values"
     return text if len(text) <= 60 else f"{text[:57]}..."
