@@ -321,3 +321,9 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     growth = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     # Features alone take 82 MB as they are and 41 MB in half precision: neither may be held in memory.
     assert growth < 25e6
+
+
+def test_boxes_in_half_precision_are_accepted(tmp_path):
+    half = {**detections(1, 3), "boxes": np.array([[1, 2, 30, 40]] * 3, np.float16)}
+    convert_hdf5(write_hdf5(tmp_path / "a.hdf5", {"1": half}), tmp_path / "out", class_names=CLASSES)
+    assert RegionStore.open(tmp_path / "out").image("1").boxes.tolist() == [[1, 2, 30, 40]] * 3

@@ -133,7 +133,7 @@ class RegionStoreWriter:
             classes = np.full(num_regions, NO_CLASS)
         if scores is None:
             scores = np.full(num_regions, np.nan)
-        if boxes.shape != (num_regions, 4) or not (np.abs(boxes) <= MAX_COORDINATE).all():
+        if boxes.shape != (num_regions, 4) or not (np.abs(boxes) <= np.float64(MAX_COORDINATE)).all():
             raise InputError(
                 f"boxes of image {image_id!r} are {boxes.shape}, or not all finite and below {MAX_COORDINATE:,}: "
                 f"expected ({num_regions}, 4), a box for each row of features"
