@@ -34,7 +34,7 @@ def run_case(target: Target, random: Random, folder: Path) -> bool:
     except target.errors:
         return False
     except BaseException as error:
-        error.add_note(f"{target.name}: damaged {name}, {len(files[name]):,} bytes: {files[name][:1000]!r}")
+        error.add_note(f"{target.name}: damaged {name}, {len(files[name]):,} bytes: {files[name][:300]!r}")
         raise
     return True
 

@@ -172,7 +172,8 @@ def _use_recipe(recipe: Recipe) -> None:
 
 def _run_dir(folder: Path) -> Target:
     recipe = make_recipe(Path("data"), Path("out"))
-    state = TrainState(step=3, epoch=1, best_score=0.5, metrics_bytes=60, best_bundle="step-3", last_bundle="step-3")
+    bundle = "step-00000003"
+    state = TrainState(step=3, epoch=1, best_score=0.5, metrics_bytes=60, best_bundle=bundle, last_bundle=bundle)
     with RunDir.create(folder / "run", recipe) as run_dir:
         run_dir.write_bundle(3, lambda path: path.mkdir(parents=True))
         run_dir.save_checkpoint({"model.weight": torch.arange(6.0).reshape(2, 3)}, state)
