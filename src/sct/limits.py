@@ -50,6 +50,10 @@ MAX_LAYERS = 256
 """Layers of a transformer, and heads of one layer."""
 MAX_WEIGHTS = 1 << 30
 """Weights of one network; the paper's captioner has 60 million."""
+MAX_WORD_VECTORS = 1 << 23
+"""Words of a file of word vectors; GloVe 840B has 2.2 million."""
+MAX_WORD_VECTOR_BYTES = 8 << 30
+"""Memory of the vectors of such a file."""
 MAX_VOCABULARY_BYTES = 64 << 20
 """Size of a vocabulary file."""
 MAX_VOCABULARY_SIZE = 1 << 20

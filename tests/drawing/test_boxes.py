@@ -4,6 +4,7 @@ from PIL import Image, ImageChops
 
 from sct.drawing.boxes import LabeledBox, draw_boxes
 from sct.drawing.palette import PALETTE, PAPER
+from sct.limits import MAX_DRAWN_BOXES
 from sct.regions import Box
 
 RED, BLUE, GREEN = PALETTE[:3]
@@ -89,3 +90,10 @@ def test_boxes_outside_the_image_are_clipped():
     drawn = draw_boxes(scene(), [LabeledBox(Box(-50, -50, 400, 100), RED, "1")])
     assert RED in colors_in(drawn, (140, 98, 160, 103))
     assert RED in colors_in(drawn, (140, 0, 160, 6))
+
+
+def test_of_very_many_boxes_the_first_are_drawn(caplog):
+    first, later = LabeledBox(Box(10, 10, 90, 90), RED, ""), LabeledBox(Box(30, 30, 60, 60), BLUE, "")
+    boxes = [first] * MAX_DRAWN_BOXES + [later]
+    assert draw_boxes(scene(), boxes) == draw_boxes(scene(), boxes[:-1])
+    assert caplog.messages == ["drawing the first 200 of 201 boxes"]

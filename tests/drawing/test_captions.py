@@ -2,10 +2,11 @@ import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from sct import Control, GroundedCaption, InputError, Region, RegionSet
 from sct.captioner.grounded_caption import CaptionWord, GroundedChunk
-from sct.drawing.captions import TitledCaption, draw_caption, draw_captions
+from sct.drawing.captions import TitledCaption, draw_caption, draw_captions, save_drawing
 from sct.drawing.palette import CANVAS, INK, PALETTE, UNGROUNDED
 from sct.regions import Box
 from sct.regions.images import load_image
@@ -142,3 +143,10 @@ def test_each_panel_shows_its_own_control():
     left, right = (0, 0, sheet.width // 2, sheet.height), (sheet.width // 2, 0, *sheet.size)
     assert GREEN not in colors_in(sheet, left)
     assert GREEN in colors_in(sheet, right)
+
+
+def test_a_drawing_that_cannot_be_written_names_its_file(tmp_path):
+    drawing = Image.new("RGB", (20_000, 1))
+    with pytest.raises(InputError, match=r"wide\.webp cannot be written .*: expected \.png"):
+        save_drawing(drawing, tmp_path / "wide.webp")
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@ import pytest
 
 from sct.drawing.palette import INK, PALETTE, PAPER
 from sct.drawing.text import Paragraph, TextSpan, draw_paragraphs
+from sct.errors import InputError
 
 RED, BLUE = PALETTE[:2]
 
@@ -77,3 +78,16 @@ def test_titles_and_paragraphs_increase_the_height():
     two = draw_paragraphs([paragraph, paragraph], 200).height
     assert one < titled < long_title
     assert one < two
+
+
+@pytest.mark.parametrize(
+    "text", ["\0", "\x1b[31mred", "\u202egod", "\ud800", "\U0001f600", "\u05d0\u05d1", "a\u0301" * 500]
+)
+def test_odd_characters_are_drawn(text):
+    assert draw_paragraphs([Paragraph((TextSpan(f"a {text}", RED, "1"),), text)], 100).width == 100
+
+
+def test_captions_without_end_are_refused():
+    paragraphs = [Paragraph((TextSpan("a dog " * 1000),))] * 100
+    with pytest.raises(InputError, match="got 100 captions that take more than 16,000 pixels in a drawing"):
+        draw_paragraphs(paragraphs, 640)

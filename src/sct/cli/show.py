@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sct.cli.printing import print_line
 from sct.data.dataset import Dataset
 from sct.drawing.captions import save_drawing
 from sct.drawing.dataset import draw_image, format_dataset_caption
@@ -25,4 +26,4 @@ def show_command(
     console = Console(soft_wrap=True, highlight=False)
     for caption in record.captions:
         console.print(format_dataset_caption(record, caption))
-    console.print(out)
+    print_line(out)

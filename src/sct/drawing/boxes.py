@@ -1,12 +1,16 @@
 """Antialiased boxes with labels on an image."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
 from sct.drawing.palette import INK, PAPER, Color
+from sct.limits import MAX_DRAWN_BOXES
 from sct.regions import Box
+
+logger = logging.getLogger(__name__)
 
 _SUPERSAMPLING = 3
 
@@ -73,6 +77,9 @@ def draw_boxes(scene: Image.Image, boxes: Sequence[LabeledBox]) -> Image.Image:
     Lines have a white and a dark border, so that they stand out on any image. Large boxes are drawn first; where sides
     of two boxes coincide, one moves inwards. Labels avoid each other if there is room.
     """
+    if len(boxes) > MAX_DRAWN_BOXES:
+        logger.warning("drawing the first %s of %s boxes", MAX_DRAWN_BOXES, f"{len(boxes):,}")
+        boxes = boxes[:MAX_DRAWN_BOXES]
     layer = SupersampledLayer(scene.size)
     placed: list[tuple[LabeledBox, Box]] = []
     for each in sorted(boxes, key=lambda each: -each.box.area):

@@ -13,6 +13,7 @@ from sct.drawing.palette import CANVAS, PAPER, UNGROUNDED, set_color
 from sct.drawing.text import Paragraph, TextSpan, draw_paragraphs
 from sct.errors import InputError
 from sct.regions.images import LoadedImage
+from sct.storage.atomic import name_file_in_errors
 
 _LONG_SIDES = (720, 600, 480)
 """Long side in pixels of an image drawn in one, two or more columns."""
@@ -56,7 +57,13 @@ def save_drawing(drawing: Image.Image, path: Path) -> None:
     if Image.registered_extensions().get(path.suffix.lower()) not in Image.SAVE:
         raise InputError(f"got {path}, whose extension is no image format, expected .png, .jpg or the like")
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.save(path)
+    with name_file_in_errors(path):
+        try:
+            drawing.save(path)
+        except (OSError, ValueError) as error:
+            if getattr(error, "errno", None) is not None:  # of the system, such as a full disk
+                raise
+            raise InputError(f"{path} cannot be written ({error}): expected .png, .jpg or the like") from error
 
 
 def drawing_paths(out: Path, files: Sequence[Path]) -> dict[Path, Path]:

@@ -1,5 +1,6 @@
 """Captions as wrapped text; noun chunks are white on the colour of their region set."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -7,6 +8,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from sct.drawing.boxes import SupersampledLayer
 from sct.drawing.palette import INK, LIGHT_INK, PAPER, Color
+from sct.errors import InputError
+from sct.limits import MAX_DRAWING_HEIGHT
 
 Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
@@ -64,6 +67,11 @@ def draw_paragraphs(paragraphs: Sequence[Paragraph], width: int) -> Image.Image:
         for line in _wrap(paragraph.spans, font, small, width - 2 * _MARGIN):
             runs.extend(run._replace(x=run.x + _MARGIN, y=y) for run in line)
             y += _LINE_HEIGHT
+            if y > MAX_DRAWING_HEIGHT:
+                raise InputError(
+                    f"got {len(paragraphs):,} captions that take more than {MAX_DRAWING_HEIGHT:,} pixels in a drawing: "
+                    "expected fewer or shorter ones"
+                )
     layer = SupersampledLayer((width, round(y + _MARGIN)))
     for run in runs:
         if run.color is not None:
@@ -128,7 +136,5 @@ def _count_fitting(words: Sequence[str], font: Font, width: float) -> int:
 
 def _split_word(word: str, font: Font, width: float) -> tuple[str, str]:
     """Split a word so that its first part, at least one letter, fits into a width."""
-    end = len(word) - 1
-    while end > 1 and font.getlength(word[:end]) > width:
-        end -= 1
+    end = max(1, bisect_right(range(1, len(word)), width, key=lambda end: font.getlength(word[:end])))
     return word[:end], word[end:]
