@@ -1,6 +1,7 @@
 """Preparation of the tiny corpus: complete, killed, resumed and rejected."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from sct.data import shards
 from sct.data.dataset import MANIFEST, TABLE, VOCABULARY, Dataset
 from sct.data.prepare import SHARDS, PrepareConfig, _shard_folder, prepare
+from sct.data.shards import IMAGES_PER_SHARD
 from sct.data.sources import SourceOptions
 from sct.errors import InputError
 from sct.language.vocabulary import Vocabulary
@@ -165,9 +167,74 @@ def test_a_failing_run_keeps_the_old_dataset(tmp_path, complete):
     out, source = tmp_path / "tiny", tmp_path / "train.jsonl"
     shutil.copytree(complete, out)
     source.write_text("{broken")
-    with pytest.raises(InputError, match="invalid JSON"):
+    with pytest.raises(InputError, match="not valid JSON"):
         prepare(source, out, PrepareConfig(overwrite=True))
     assert read_files(out) == read_files(complete)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_first_run_that_is_refused_leaves_nothing(tmp_path, monkeypatch, existing, workers):
+    monkeypatch.setattr(shards, "IMAGES_PER_SHARD", 1)
+    source, out = tmp_path / "train.jsonl", tmp_path / "new" / "out"
+    source.write_text("{broken\n" * 3)
+    if existing:
+        out.mkdir(parents=True)
+    with pytest.raises(InputError, match="line 1 is not valid JSON"):
+        prepare(source, out, PrepareConfig(workers=workers))
+    assert sorted(path.name for path in tmp_path.rglob("*")) == (["new", "out"] if existing else []) + ["train.jsonl"]
+
+
+def test_a_source_without_an_image_leaves_nothing(tmp_path):
+    (tmp_path / "train.jsonl").write_text("\n")
+    with pytest.raises(InputError, match="has no usable image"):
+        prepare(tmp_path / "train.jsonl", tmp_path / "out", PrepareConfig())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_refused_because_of_another_one_leaves_that_alone(tmp_path):
+    out = tmp_path / "tiny"
+    with _shard_folder(out, "some fingerprint", overwrite=False) as folder:
+        with pytest.raises(InputError, match="written by another process"):
+            prepare(TINY, out, PrepareConfig())
+        assert sorted(path.name for path in folder.iterdir()) == ["fingerprint.json", "lock"]
+
+
+@pytest.mark.parametrize("num_shards", [1, 3])
+def test_a_caption_of_255_noun_chunks_is_an_error_or_skipped(tmp_path, monkeypatch, num_shards):
+    monkeypatch.setattr(shards, "IMAGES_PER_SHARD", 3 // num_shards)
+    texts = {"a.jpg": "a dog", "b.jpg": "a dog , " * 255, "c.jpg": "a cat"}
+    lines = [
+        json.dumps({"image": name, "width": 9, "height": 9, "captions": [{"text": "A boy"}, {"text": text}]})
+        for name, text in texts.items()
+    ]
+    source = tmp_path / "train.jsonl"
+    source.write_text("\n".join(lines))
+    with pytest.raises(InputError, match=r"image b\.jpg: caption 'a dog.*' has \d+ noun chunks: expected at most 254"):
+        prepare(source, tmp_path / "out", PrepareConfig(workers=1))
+    result = prepare(source, tmp_path / "out", PrepareConfig(workers=1, skip_bad=True))
+    assert (result.manifest.num_images, result.manifest.num_captions) == (3, 5)
+    assert result.manifest.skipped == {"unreadable_inputs": 1}
+    assert len(result.read_errors) == 1
+    assert "image b.jpg" in result.read_errors[0]
+
+
+@pytest.mark.parametrize("delay", [0.0, 1.0])
+def test_ctrl_c_in_a_terminal_is_one_line(tmp_path, delay):
+    """The terminal sends SIGINT to every process of the group; workers are starting or working."""
+    image = (TINY / "train.jsonl").read_text().splitlines()[0]
+    lines = [image.replace('.jpg"', f'{number}.jpg"', 1) for number in range(IMAGES_PER_SHARD + 1)]
+    (tmp_path / "train.jsonl").write_text("\n".join(lines))
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "sct", "prepare", str(tmp_path / "train.jsonl"), str(out), "--workers", "2"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while child.poll() is None and not (out / SHARDS / "fingerprint.json").exists():
+        time.sleep(0.01)
+    time.sleep(delay)
+    os.killpg(child.pid, signal.SIGINT)
+    output = child.communicate()
+    assert output == ("", "sct: interrupted\n")
+    assert child.returncode == 130
 
 
 def test_concurrent_runs_are_an_error(tmp_path):
@@ -204,7 +271,7 @@ def test_a_run_is_not_resumed_on_changed_files(tmp_path, changed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "IMAGES_PER_SHARD", 2)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        with pytest.raises(InputError, match="invalid JSON"):
+        with pytest.raises(InputError, match="not valid JSON"):
             prepare(source, out, settings)
         if changed == "the source":
             source.write_text((TINY / "train.jsonl").read_text())
@@ -254,7 +321,7 @@ def test_skipped_lines_are_counted(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     (source / "train.jsonl").write_text((TINY / "train.jsonl").read_text() + "{broken\n")
-    with pytest.raises(InputError, match=r"train\.jsonl, line 9: invalid JSON"):
+    with pytest.raises(InputError, match=r"train\.jsonl, line 9 is not valid JSON"):
         prepare(source, tmp_path / "strict", PrepareConfig())
     result = prepare(source, tmp_path / "lenient", PrepareConfig(skip_bad=True))
     assert result.manifest.num_images == 8
@@ -278,12 +345,26 @@ def test_without_a_minimum_similarity_more_chunks_are_associated(tmp_path):
     assert unassociated[0] < unassociated[1]
 
 
+def make_folder(path, make):
+    path.mkdir()
+    make(path / "train.jsonl")
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         pytest.param(lambda _: None, "does not exist: expected", id="missing"),
         pytest.param(lambda path: path.mkdir(), "has no file of a known format", id="an empty folder"),
         pytest.param(lambda path: path.write_text(""), "has an unknown format", id="some file"),
+        pytest.param(os.mkfifo, "is a pipe or a device", id="a pipe"),
+        pytest.param(lambda path: path.symlink_to("/dev/zero"), "is a pipe or a device", id="a device"),
+        pytest.param(lambda path: make_folder(path, os.mkfifo), "is a pipe or a device", id="a pipe in a folder"),
+        pytest.param(
+            lambda path: make_folder(path, lambda file: file.symlink_to("/dev/zero")),
+            "is a pipe or a device",
+            id="a device in a folder",
+        ),
+        pytest.param(lambda path: make_folder(path, Path.mkdir), "is a folder", id="a folder in a folder"),
     ],
 )
 def test_an_unknown_source_is_rejected_before_anything_is_written(tmp_path, make, message):
@@ -304,9 +385,7 @@ def test_an_empty_source_is_an_error(tmp_path):
     [
         pytest.param({"format": "other"}, "got format 'other', expected 'sct dataset'", id="foreign"),
         pytest.param({"version": 99}, "got version 99 of 'sct dataset', this sct reads version 3", id="newer version"),
-        pytest.param(
-            {"num_images": 12}, "it has 11 images and .* dataset.json says 12", id="another table"
-        ),
+        pytest.param({"num_images": 12}, "it has 11 images and .* dataset.json says 12", id="another table"),
         pytest.param({"colour": "red"}, "is damaged", id="unknown field"),
     ],
 )
@@ -323,9 +402,7 @@ def test_a_vocabulary_of_another_dataset_is_an_error(tmp_path, complete):
     out = tmp_path / "tiny"
     shutil.copytree(complete, out)
     Vocabulary.from_counts({"dog": 9}).save(out / VOCABULARY)
-    with pytest.raises(
-        InputError, match=r"vocabulary\.json is damaged .its checksum differs"
-    ):
+    with pytest.raises(InputError, match=r"vocabulary\.json is damaged .its checksum differs"):
         Dataset.open(out)
 
 

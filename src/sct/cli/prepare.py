@@ -1,12 +1,12 @@
 """``sct prepare``: dataset folders from any supported source, region stores from HDF5 detections."""
 
-import json
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from sct.cli.printing import print_json, print_line, print_message
 from sct.cli.progress import progress_bar
 from sct.data.records import ReaderMode
 
@@ -23,7 +23,12 @@ def prepare_command(
         float | None, typer.Option(help="Flickr30k Entities: minimum IoU of a human box and its detection.")
     ] = None,
     images: Annotated[Path | None, typer.Option(help="Folder of the images, for sct show.")] = None,
-    vectors: Annotated[Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d.")] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d: a GloVe or word2vec file.")
+    ] = None,
+    spacy_model: Annotated[
+        str | None, typer.Option(help="spaCy pipeline, a name or folder; default: en_core_web_sm.")
+    ] = None,
     min_similarity: Annotated[
         float | None, typer.Option(help="Minimum cosine similarity of noun and class; -1: none, as in the paper.")
     ] = None,
@@ -39,7 +44,9 @@ def prepare_command(
     """
     from sct.data.prepare import PrepareConfig, prepare  # noqa: PLC0415
     from sct.data.sources import SourceOptions  # noqa: PLC0415
+    from sct.language.noun_chunks import select_spacy_model  # noqa: PLC0415
 
+    select_spacy_model(spacy_model)
     config = PrepareConfig(
         source=SourceOptions(mode=mode, splits=splits, features=features, min_iou=min_iou, image_folder=images),
         vectors=vectors,
@@ -52,14 +59,17 @@ def prepare_command(
     with progress_bar("images") as progress:
         result = prepare(source, out, config, progress)
     for message in result.read_errors:
-        print(f"skipped: {message}", file=sys.stderr)
+        print_message(f"skipped: {message}")
     report = {"out": str(out), **result.report()}
-    print(json.dumps(report) if as_json else _summary(report))
+    if as_json:
+        print_json(report)
+    else:
+        for line in _summary(report):
+            print_line(line)
 
 
-def _summary(report: dict[str, Any]) -> str:
+def _summary(report: dict[str, Any]) -> Iterator[str]:
     captions = f", {report['num_captions']:,} captions" if "num_captions" in report else ""
-    skipped = "".join(
-        f"\n  skipped: {count:,} {name.replace('_', ' ')}" for name, count in report.get("skipped", {}).items()
-    )
-    return f"{report['out']}: {report['source']}, {report['num_images']:,} images{captions}{skipped}"
+    yield f"{report['out']}: {report['source']}, {report['num_images']:,} images{captions}"
+    for name, count in report.get("skipped", {}).items():
+        yield f"  skipped: {count:,} {name.replace('_', ' ')}"

@@ -5,9 +5,10 @@ A file of detections in HDF5 becomes a region store instead.
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -107,19 +108,31 @@ def _prepare_dataset(
     errors, skipped = ReadErrors(skip=config.skip_bad), SkipCounts()
     images = source.read(errors, skipped)
     with _shard_folder(out, _fingerprint(source, config, grounding), overwrite=config.overwrite) as folder:
-        num_done = 0
-        files = []
-        for shard in build_shards(images, folder, grounding, num_images=source.num_images, workers=config.workers):
-            files.append(shard.file)
-            num_done += shard.num_images
-            if progress is not None:
-                progress(num_done, source.num_images)
+        num_images = num_captions = 0
+        files, messages = [], []
+        with closing(
+            build_shards(
+                images,
+                folder,
+                grounding,
+                num_images=source.num_images,
+                workers=config.workers,
+                skip_bad=config.skip_bad,
+            )
+        ) as shards:
+            for shard in shards:
+                files.append(shard.file)
+                messages += shard.read_errors
+                num_images += shard.num_images
+                num_captions += shard.num_captions
+                if progress is not None:
+                    progress(num_images, source.num_images)
         if not files:
             raise InputError(f"{source_path} has no usable image: expected at least one with captions")
         # The authors also count words of validation captions; the vocabulary should not depend on held-out captions.
         counted_splits = ("train", "val") if is_reference else ("train",)
         table, vocabulary = merge_tables(map(load_table, files), counted_splits=counted_splits)
-        unreadable = {"unreadable_inputs": len(errors.messages)} if errors.messages else {}
+        num_unreadable = len(errors.messages) + num_captions - len(table.columns["auto_grounded"])
         manifest = Manifest(
             source=source.kind,
             mode=config.source.mode,
@@ -129,12 +142,12 @@ def _prepare_dataset(
             else None,
             num_images=len(table.image_ids),
             num_captions=len(table.columns["auto_grounded"]),
-            skipped={**skipped.counts(), **unreadable},
+            skipped={**skipped.counts(), **({"unreadable_inputs": num_unreadable} if num_unreadable else {})},
         )
         nouns = build_noun_table(table, load_vectors(config.vectors))
         write_dataset(out, table, vocabulary, manifest, nouns, word_tags(table, "train", vocabulary))
         shutil.rmtree(folder)
-    return PrepareResult(source.kind, manifest.num_images, manifest, tuple(errors.messages))
+    return PrepareResult(source.kind, manifest.num_images, manifest, (*errors.messages, *messages))
 
 
 def _fingerprint(source: Source, config: PrepareConfig, grounding: GrounderConfig | None) -> str:
@@ -158,31 +171,51 @@ def _hash_stats(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
         stat = path.stat()
-        digest.update(f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}\n".encode())
+        digest.update(os.fsencode(f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}\n"))
     return digest.hexdigest()
 
 
 @contextmanager
 def _shard_folder(out: Path, fingerprint: str, *, overwrite: bool) -> Iterator[Path]:
-    """Create or reuse the folder of shards and lock it; raise if ``out`` has other content."""
+    """Create or reuse the folder of shards and lock it; raise if ``out`` has other content.
+
+    A run that fails before its first shard leaves nothing behind.
+    """
     _check_output(out, overwrite=overwrite)
     folder = out / SHARDS
+    created = [path for path in (out, *out.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("ab") as held:
         lock(held, out)
-        fingerprint_file = folder / "fingerprint.json"
-        finished = sorted(folder.glob("*.safetensors"))
-        is_same = fingerprint_file.exists() and fingerprint_file.read_text(encoding="utf-8") == fingerprint
-        if finished and not is_same:
-            if not overwrite:
-                raise InputError(
-                    f"{out} has an unfinished dataset of another source or configuration: start over with --overwrite"
-                )
-            for shard in finished:
-                shard.unlink()
-        with atomic_write(fingerprint_file) as file:
-            file.write(fingerprint.encode("utf-8"))
-        yield folder
+        with _removed_on_failure(folder, created):
+            fingerprint_file = folder / "fingerprint.json"
+            finished = sorted(folder.glob("*.safetensors"))
+            is_same = fingerprint_file.exists() and fingerprint_file.read_bytes() == fingerprint.encode("utf-8")
+            if finished and not is_same:
+                if not overwrite:
+                    raise InputError(
+                        f"{out} has an unfinished dataset of another source or configuration: "
+                        "start over with --overwrite"
+                    )
+                for shard in finished:
+                    shard.unlink()
+            with atomic_write(fingerprint_file) as file:
+                file.write(fingerprint.encode("utf-8"))
+            yield folder
+
+
+@contextmanager
+def _removed_on_failure(folder: Path, created: Sequence[Path]) -> Iterator[None]:
+    """Remove a folder of shards that has none, and the folders ``created`` for it."""
+    try:
+        yield
+    except BaseException:
+        if not list(folder.glob("*.safetensors")):
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # not empty
+                for path in created:
+                    path.rmdir()
+        raise
 
 
 def _check_output(out: Path, *, overwrite: bool) -> None:

@@ -1,17 +1,20 @@
 """Ground images and write them as table shards, in several processes; existing shards are reused."""
 
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 
 from sct.data.grounding.grounder import Grounder, GrounderConfig
+from sct.data.readers.errors import ReadErrors
 from sct.data.records import AnnotatedImage
 from sct.data.table import build_table
 from sct.data.table_file import save_table
@@ -27,6 +30,10 @@ class Shard:
 
     file: Path
     num_images: int
+    num_captions: int
+    """Captions handed to the grounder; the shard lacks those that it could not ground."""
+    read_errors: Sequence[str] = ()
+    """Captions that could not be grounded; empty for a shard of an earlier run."""
 
 
 def build_shards(
@@ -36,26 +43,31 @@ def build_shards(
     *,
     num_images: int | None,
     workers: int | None,
+    skip_bad: bool = False,
 ) -> Iterator[Shard]:
     """Ground images, unless ``grounding`` is None, and write them as shards; yield the shards in order."""
     workers = workers or os.cpu_count() or 1
-    jobs = _jobs(images, folder)
+    jobs = _jobs(images, folder, skip_bad)
     if workers == 1 or (num_images is not None and num_images <= IMAGES_PER_SHARD):
         _init_worker(grounding)
         for job in jobs:
-            if not job.file.exists():
-                _build_shard(job)
-            yield Shard(job.file, len(job.images))
+            yield job.finish([] if job.file.exists() else _build_shard(job))
         return
-    pending: deque[tuple[_Job, Future[None] | None]] = deque()
+    pending: deque[tuple[_Job, Future[list[str]] | None]] = deque()
+    others = set(active_children())
     with ProcessPoolExecutor(workers, get_context("spawn"), _init_worker, (grounding, True)) as pool:
         try:
             for job in jobs:
-                pending.append((job, None if job.file.exists() else pool.submit(_build_shard, job)))
+                with _deferred_interrupts():
+                    pending.append((job, None if job.file.exists() else pool.submit(_build_shard, job)))
                 if len(pending) > 2 * workers:
                     yield _wait_for(*pending.popleft())
             while pending:
                 yield _wait_for(*pending.popleft())
+        except (KeyboardInterrupt, GeneratorExit):
+            for process in set(active_children()) - others:
+                process.terminate()
+            raise
         except BrokenProcessPool as error:
             raise InputError(
                 "a worker process was killed, possibly out of memory: run the same command again to resume, "
@@ -65,23 +77,38 @@ def build_shards(
             pool.shutdown(cancel_futures=True)
 
 
+@contextmanager
+def _deferred_interrupts() -> Iterator[None]:
+    """Defer Ctrl-C and start processes that ignore it: the terminal sends it to them, too, but this one stops them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
     images: tuple[AnnotatedImage, ...]
     file: Path
+    skip_bad: bool
+
+    def finish(self, read_errors: Sequence[str]) -> Shard:
+        return Shard(self.file, len(self.images), sum(len(image.captions) for image in self.images), read_errors)
 
 
-def _jobs(images: Iterator[AnnotatedImage], folder: Path) -> Iterator[_Job]:
+def _jobs(images: Iterator[AnnotatedImage], folder: Path, skip_bad: bool) -> Iterator[_Job]:
     number = 0
     while batch := tuple(islice(images, IMAGES_PER_SHARD)):
-        yield _Job(batch, folder / f"{number:06}.safetensors")
+        yield _Job(batch, folder / f"{number:06}.safetensors", skip_bad)
         number += 1
 
 
-def _wait_for(job: _Job, future: Future[None] | None) -> Shard:
-    if future is not None:
-        future.result()
-    return Shard(job.file, len(job.images))
+def _wait_for(job: _Job, future: Future[list[str]] | None) -> Shard:
+    return job.finish([] if future is None else future.result())
 
 
 _grounder: Grounder | None = None
@@ -101,6 +128,9 @@ def _exit_after(wait: Callable[[], None]) -> None:
     os._exit(1)
 
 
-def _build_shard(job: _Job) -> None:
-    images: Sequence[AnnotatedImage] = job.images if _grounder is None else list(_grounder.ground(job.images))
+def _build_shard(job: _Job) -> list[str]:
+    """Write a shard; return what could not be grounded."""
+    errors = ReadErrors(skip=job.skip_bad)
+    images: Sequence[AnnotatedImage] = job.images if _grounder is None else list(_grounder.ground(job.images, errors))
     save_table(build_table(images), job.file)
+    return errors.messages

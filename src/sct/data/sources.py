@@ -1,6 +1,5 @@
 """Detection of a source's format, and its reader."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,12 @@ from sct.data.readers.coco_entities import read_coco_entities
 from sct.data.readers.coco_layout import count_rows, read_coco_layout
 from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.flickr30k_entities import read_flickr30k_entities
-from sct.data.readers.grounded_jsonl import read_grounded_jsonl
+from sct.data.readers.grounded_jsonl import EXPECTED, read_grounded_jsonl
 from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage, ReaderMode
 from sct.errors import InputError
 from sct.regions.store import RegionStore
+from sct.storage.reading import parse_json, read_byte_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +55,8 @@ def open_source(path: Path, options: SourceOptions) -> Source:
     """Detect the format of a source and return its reader."""
     if not path.exists():
         raise InputError(f"{path} does not exist: expected {SUPPORTED}")
+    if not path.is_dir() and not path.is_file():
+        raise InputError(f"{path} is a pipe or a device: expected {SUPPORTED}")
     if path.is_dir() and (path / "Sentences").is_dir():
         return _flickr30k_entities(path, options)
     if path.is_file() and path.suffix == ".json":
@@ -167,10 +169,9 @@ def _scan(files: Iterable[Path]) -> tuple[list[str], int]:
     classes: set[str] = set()
     num_images = 0
     for path in files:
-        with path.open("rb") as lines:
-            for line in lines:
-                num_images += bool(line.strip())
-                classes.update(_class_names(line))
+        for line in read_byte_lines(path, EXPECTED):
+            num_images += bool(line.strip())
+            classes.update(_class_names(line))
     return sorted(classes), num_images
 
 
@@ -178,9 +179,10 @@ def _class_names(line: bytes) -> Iterator[str]:
     if b'"regions"' not in line:
         return
     try:
-        regions = json.loads(line)["regions"]
-    except (ValueError, KeyError, TypeError):
+        content = parse_json(line, "the line")
+    except InputError:
         return
+    regions = content.get("regions") if isinstance(content, dict) else None
     for region in regions if isinstance(regions, list) else ():
         if isinstance(region, dict) and isinstance(region.get("class"), str):
             yield region["class"]

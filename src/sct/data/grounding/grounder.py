@@ -7,6 +7,7 @@ from pathlib import Path
 from sct.data.coco_classes import CLASS_OF_NOUN, COCO_NAMES
 from sct.data.grounding.class_index import ClassIndex
 from sct.data.grounding.transfer import TRANSFER_SIMILARITY, Anchor, Transfer
+from sct.data.readers.errors import ReadErrors
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
 from sct.language.noun_chunks import NounChunk, NounChunker, label_words, parser_version
@@ -27,15 +28,24 @@ class Grounder:
     transfer: Transfer | None = None
     class_index: ClassIndex | None = None
 
-    def ground(self, images: Sequence[AnnotatedImage]) -> Iterator[AnnotatedImage]:
-        """Ground a batch of images; all captions are parsed in one batch."""
+    def ground(self, images: Sequence[AnnotatedImage], errors: ReadErrors | None = None) -> Iterator[AnnotatedImage]:
+        """Ground a batch of images; all captions are parsed in one batch.
+
+        A caption with too many noun chunks is reported to ``errors``, by default raised.
+        """
+        errors = ReadErrors() if errors is None else errors
         parsed = self.chunker.chunks(
             caption.text for image in images if _needs_parsing(image) for caption in image.captions
         )
         for image in images:
-            yield self._ground_image(image, [next(parsed) for _ in image.captions]) if _needs_parsing(image) else image
+            if _needs_parsing(image):
+                yield self._ground_image(image, [next(parsed) for _ in image.captions], errors)
+            else:
+                yield image
 
-    def _ground_image(self, image: AnnotatedImage, parsed: Sequence[Sequence[NounChunk]]) -> AnnotatedImage:
+    def _ground_image(
+        self, image: AnnotatedImage, parsed: Sequence[Sequence[NounChunk]], errors: ReadErrors
+    ) -> AnnotatedImage:
         anchors = [
             Anchor(mention, chunk.regions)
             for caption, noun_chunks in zip(image.captions, parsed, strict=True)
@@ -46,12 +56,16 @@ class Grounder:
             if region.class_name is not None:
                 regions_of_class.setdefault(region.class_name, []).append(index)
         lemmas = (anchor.chunk.lemma for anchor in anchors)
-        captions = [
-            self._ground_caption(caption, noun_chunks, anchors, regions_of_class)
-            if caption.chunks is None
-            else replace(caption, chunks=tuple(_name_chunk(chunk, next(lemmas)) for chunk in caption.chunks))
-            for caption, noun_chunks in zip(image.captions, parsed, strict=True)
-        ]
+        captions = []
+        for caption, noun_chunks in zip(image.captions, parsed, strict=True):
+            if caption.chunks is not None:
+                named = tuple(_name_chunk(chunk, next(lemmas)) for chunk in caption.chunks)
+                captions.append(replace(caption, chunks=named))
+                continue
+            try:
+                captions.append(self._ground_caption(caption, noun_chunks, anchors, regions_of_class))
+            except InputError as error:
+                errors.report(f"image {image.image_id}", str(error))
         return replace(image, regions=_name_regions(image.regions, anchors), captions=tuple(captions))
 
     def _ground_caption(
