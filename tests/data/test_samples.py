@@ -49,6 +49,7 @@ def grouped(control, *captions):
         pytest.param([], [], [], id="no captions"),
         pytest.param([caption()], [], [], id="no chunk"),
         pytest.param([caption(DOG, Chunk(None, ()))], [], [], id="a chunk without a region"),
+        pytest.param([caption(DOG, CAT, labels=(0, 1) * 128)], [], [], id="256 mentions of two chunks"),
         pytest.param([caption(DOG)], [(((0,),), (0,))], [(((0,),), (0,))], id="one"),
         pytest.param(
             [caption(DOG, CAT), caption(CAT, DOG), caption(DOG, CAT)],

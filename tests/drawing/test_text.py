@@ -81,7 +81,7 @@ def test_titles_and_paragraphs_increase_the_height():
 
 
 @pytest.mark.parametrize(
-    "text", ["\0", "\x1b[31mred", "\u202egod", "\ud800", "\U0001f600", "\u05d0\u05d1", "a\u0301" * 500]
+    "text", ["\0", "\x1b[31mred", "\u202egod", "\ud800", "\U0001f600", "\u05d0\u05d1", "a\u0301" * 50]
 )
 def test_odd_characters_are_drawn(text):
     assert draw_paragraphs([Paragraph((TextSpan(f"a {text}", RED, "1"),), text)], 100).width == 100

@@ -10,6 +10,7 @@ from sct.data.index import Mentions, find_mentions, image_of_caption, split_inde
 from sct.data.statistics import select_captions
 from sct.data.table import Table
 from sct.errors import InputError
+from sct.limits import MAX_CHUNKS
 from sct.regions.records import NO_CLASS
 
 ControlKind = Literal["sequence", "set", "none"]
@@ -140,11 +141,12 @@ class _IndexedSets(NamedTuple):
 
 
 def _mentions_with_regions(table: Table, split: str, *, human_only: bool) -> Mentions:
-    """Return the mentions of captions of a split whose chunks all have a region."""
+    """Return the mentions of captions of a split whose chunks all have a region, and that have not absurdly many."""
     mentions, num_captions = find_mentions(table), len(table.columns["auto_grounded"])
     kept: Bool[np.ndarray, " captions"] = np.zeros(num_captions, dtype=np.bool_)
     kept[select_captions(table, split)] = True
     kept[mentions.caption[np.diff(table.columns["member_offsets"])[mentions.chunk] == 0]] = False
+    kept &= np.bincount(mentions.caption, minlength=num_captions) <= MAX_CHUNKS
     if human_only:
         kept &= ~table.columns["auto_grounded"]
     is_kept = kept[mentions.caption]
