@@ -2,7 +2,10 @@ import pytest
 
 from sct.data.coco_classes import COCO_NAMES
 from sct.data.grounding.grounder import GrounderConfig
+from sct.data.readers.errors import ReadErrors
 from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.errors import InputError
+from sct.language.noun_chunks import NounChunker
 from sct.language.tokenizer import tokenize
 from sct.regions import Box, Region
 
@@ -91,3 +94,23 @@ def test_an_empty_caption_has_no_chunks(grounder):
         ]
     )
     assert found.captions[0].chunks == ()
+
+
+def test_long_captions_are_parsed_alone(grounder, monkeypatch):
+    batches = []
+    monkeypatch.setattr(
+        NounChunker, "chunks", lambda _, texts: batches.append(len(list(texts))) or iter([[]] * len(list(texts)))
+    )
+    short, long = [plain("a dog")] * 300, [plain("a dog " * 500)] * 60
+    list(grounder.ground([image(*short), image(*long)]))
+    assert batches == [256, *[1] * 104]
+
+
+def test_a_caption_of_too_many_chunks_is_an_error_or_dropped(grounder):
+    images = [image(plain("a dog , " * 255), plain("a cat"))]
+    with pytest.raises(InputError, match=r"image 1: caption 'a dog.*' has \d+ noun chunks: expected at most 254"):
+        list(grounder.ground(images))
+    errors = ReadErrors(skip=True)
+    [found] = grounder.ground(images, errors)
+    assert [caption.text for caption in found.captions] == ["a cat"]
+    assert len(errors.messages) == 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from sct.data.coco_classes import CLASS_OF_NOUN, COCO_NAMES
@@ -14,6 +15,9 @@ from sct.language.noun_chunks import NounChunk, NounChunker, label_words, parser
 from sct.language.tokenizer import tokenize_with_spans
 from sct.language.word_vectors import DEFAULT_VECTORS, load_vectors
 from sct.regions import Region
+
+_BATCH_TEXTS = 256
+_BATCH_CHARACTERS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +38,19 @@ class Grounder:
         A caption with too many noun chunks is reported to ``errors``, by default raised.
         """
         errors = ReadErrors() if errors is None else errors
-        parsed = self.chunker.chunks(
-            caption.text for image in images if _needs_parsing(image) for caption in image.captions
-        )
+        parsed = self._parse(caption.text for image in images if _needs_parsing(image) for caption in image.captions)
         for image in images:
             if _needs_parsing(image):
                 yield self._ground_image(image, [next(parsed) for _ in image.captions], errors)
             else:
                 yield image
+
+    def _parse(self, texts: Iterator[str]) -> Iterator[list[NounChunk]]:
+        """Parse texts in batches, long ones alone: the parser needs 40 MB for one of 10,000 characters."""
+        while batch := list(islice(texts, _BATCH_TEXTS)):
+            size = len(batch) if sum(map(len, batch)) <= _BATCH_CHARACTERS else 1
+            for start in range(0, len(batch), size):
+                yield from self.chunker.chunks(batch[start : start + size])
 
     def _ground_image(
         self, image: AnnotatedImage, parsed: Sequence[Sequence[NounChunk]], errors: ReadErrors
