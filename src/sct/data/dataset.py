@@ -71,7 +71,7 @@ class Dataset:
         manifest = _parse_manifest(content, folder / MANIFEST)
         # In a thread: the checksums of a large dataset take as long as the rest.
         with ThreadPoolExecutor(1) as pool:
-            checksums = pool.submit(_check_files, folder, content.get("files"))
+            checksums = pool.submit(_check_files, folder, content["files"])
             try:
                 return cls._load(folder, manifest, content["files"])
             finally:

@@ -113,10 +113,10 @@ def read_store_manifest(folder: Path) -> StoreManifest:
     if not isinstance(content, dict):
         raise FORMAT.damaged(path, f"it holds a {type(content).__name__}")
     FORMAT.check_header(content, path)
-    counts = [content.get(name) for name in StoreManifest._fields]
-    if not all(map(is_count, counts)) or not 1 <= content["feature_size"] <= MAX_LAYER_SIZE:
+    counts = {name: content[name] for name in StoreManifest._fields if is_count(content.get(name))}
+    if len(counts) < len(StoreManifest._fields) or not 1 <= content["feature_size"] <= MAX_LAYER_SIZE:
         raise FORMAT.damaged(path, "counts are missing or out of range")
-    manifest, sizes = StoreManifest(*counts), content.get("bytes")
+    manifest, sizes = StoreManifest(**counts), content.get("bytes")
     expected = array_bytes(manifest.images, manifest.regions, manifest.feature_size)
     if not isinstance(sizes, dict) or sizes.keys() != {*expected, *NAMES} or not sizes.items() >= expected.items():
         raise FORMAT.damaged(path, "counts and byte sizes disagree")
