@@ -79,7 +79,8 @@ MAX_REGION_SETS = 1000
 MAX_BATCH_SIZE = 1 << 14
 """Examples of a training or evaluation batch."""
 MAX_SAMPLES = 1000
-"""Captions sampled per example in self-critical training, and repetitions of an example in an epoch."""
+"""Captions sampled per example in self-critical training, generated per image by ``--oracle``, and repetitions of an
+example in an epoch."""
 MAX_EPOCHS = 1_000_000
 """Epochs of a training run."""
 MAX_SEED = (1 << 32) - 1

@@ -17,6 +17,7 @@ from sct.cli.options import (
     ResultsOption,
 )
 from sct.cli.printing import print_line
+from sct.limits import MAX_DETECTIONS
 
 if TYPE_CHECKING:
     from sct.cli.image_batches import ImageJob
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def detect_command(
     images: ImagesArgument,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of regions per image.")] = 30,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_DETECTIONS, help="Maximum number of regions per image.")] = 30,
     model: ModelOption = Path("default"),
     allow_download: AllowDownloadOption = False,
     device: DeviceOption = "cpu",

@@ -77,6 +77,8 @@ def evaluate_command(
         plain = read_plain_captions(data, split, images)
     if control is None and oracle is None and plain is None:
         raise InputError("got neither --control nor --oracle: give --control sequence, set or none")
+    if plain is not None and (features is not None or vectors is not None):
+        raise InputError("got --features or --vectors for plain captions, which need none: leave it out")
     if sorter is not None and control != "set":
         raise InputError("got --sorter without --control set, which it is for: add --control set, or leave it out")
     config = EvaluationConfig(

@@ -121,10 +121,13 @@ def list_image_files(paths: Iterable[Path], errors: ErrorReporter, *, recursive:
             continue
         try:
             inside = [file for folder in (_walk(path, errors) if recursive else [path]) for file in list_folder(folder)]
-            if not recursive and (num_skipped := sum(map(_is_subfolder, path.iterdir()))):
-                print_message(f"{path}: subfolders are skipped ({num_skipped:,}): --recursive includes them")
+            num_skipped = 0 if recursive else sum(map(_is_subfolder, path.iterdir()))
+            hint = f"subfolders are skipped ({num_skipped:,}): --recursive includes them"
             if not inside:
-                raise no_image_error(path)
+                error = no_image_error(path)
+                raise InputError(f"{error}; {hint}") if num_skipped else error
+            if num_skipped:
+                print_message(f"{path}: {hint}")
         except InputError as error:
             errors.report(error)
         else:

@@ -9,6 +9,7 @@ import typer
 from sct.cli.printing import print_json, print_line, print_message
 from sct.cli.progress import progress_bar
 from sct.data.records import ReaderMode
+from sct.limits import MAX_THREADS
 
 
 def prepare_command(
@@ -35,7 +36,9 @@ def prepare_command(
     classes: Annotated[Path | None, typer.Option(help="HDF5 only: class names of the detector, one per line.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable inputs and report them.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the dataset in OUT.")] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; default: one per core.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=MAX_THREADS, help="Number of processes; default: one per core.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Prepare a dataset from grounded JSONL, COCO layout, COCO Entities or Flickr30k Entities.

@@ -42,6 +42,8 @@ def open_results(path: Path, settings: Mapping[str, Any]) -> Iterator[ResultsFil
 
     The settings are in ``PATH.settings.json``. A last line that was cut off by a kill or a full disk is removed.
     """
+    if not path.name:
+        raise InputError(f"--out {path} is a folder: expected {_EXPECTED}")
     record = path.with_name(f"{path.name}.settings.json")
     if not path.parent.is_dir():
         raise InputError(f"--out {path}: folder {path.parent} does not exist: create it first")

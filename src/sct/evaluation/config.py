@@ -9,6 +9,7 @@ from sct.captioner.requests import CaptionOptions
 from sct.data.prepare import ProgressCallback
 from sct.data.samples import ControlKind
 from sct.errors import InputError
+from sct.limits import MAX_BATCH_SIZE, MAX_SAMPLES, check_integer
 from sct.metrics.report import TABLE_METRICS, check_metrics
 
 DEFAULT_SPLIT = "val"
@@ -45,10 +46,9 @@ class EvaluationConfig:
             raise InputError(
                 f"got length_penalty {self.length_penalty} with reference, expected 0: the authors' search has none"
             )
-        if self.batch_size < 1:
-            raise InputError(f"got batch_size {self.batch_size}, expected at least 1")
-        if self.num_captions is not None and self.num_captions < 1:
-            raise InputError(f"got num_captions {self.num_captions}, expected at least 1")
+        check_integer("batch_size", self.batch_size, 1, MAX_BATCH_SIZE)
+        if self.num_captions is not None:
+            check_integer("num_captions", self.num_captions, 1, MAX_SAMPLES)
 
     def options(self) -> CaptionOptions:
         """Search options: the paper's search, without constraints."""

@@ -55,12 +55,12 @@ def read_plain_captions(path: Path, split: str | None = None, image_folder: Path
         if any(caption.chunks for image in grounded for caption in image.captions):
             return None
         found = {image.image_id: (image.file or image.image_id, [c.text for c in image.captions]) for image in grounded}
-        split = SPLITS[stem]
+        split = _check_split(path, split, SPLITS[stem])
     elif path.name.startswith("captions_"):
         found = {image.file: (image.file, list(image.captions)) for image in read_coco_captions(path)}
-        split = split or DEFAULT_SPLIT
+        split = _check_split(path, split, DEFAULT_SPLIT)
     else:
-        split = split or DEFAULT_SPLIT
+        split = DEFAULT_SPLIT if split is None else split
         karpathy = read_karpathy(path, errors=ReadErrors()).values()
         found = {image.file: (image.file, list(image.captions)) for image in karpathy if image.split == split}
     images = [CaptionedImage(name, folder / file, tuple(texts)) for name, (file, texts) in found.items() if texts]
@@ -69,6 +69,12 @@ def read_plain_captions(path: Path, split: str | None = None, image_folder: Path
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder, expected the images of {path.name} there: give it with --images")
     return PlainCaptions(tuple(images), split)
+
+
+def _check_split(path: Path, split: str | None, own: str) -> str:
+    if split not in (None, own):
+        raise InputError(f"got split {split!r}, but {path} has {own!r} only: leave --split out")
+    return own
 
 
 def evaluate_plain(
