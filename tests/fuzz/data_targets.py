@@ -376,17 +376,13 @@ def _images() -> Iterator[Target]:
     pixels = np.random.default_rng(1).integers(0, 255, (20, 30, 3), np.uint8)
     exif = Image.Exif()
     exif[0x0112] = 6
+    formats = {"jpg": "JPEG", "jp2": "JPEG2000"} | {
+        name: name for name in ("png", "webp", "gif", "bmp", "tiff", "ppm", "avif")
+    }
     files = {}
-    for suffix, options in (
-        ("jpg", {"exif": exif}),
-        ("png", {}),
-        ("webp", {"exif": exif}),
-        ("gif", {}),
-        ("bmp", {}),
-        ("tiff", {}),
-    ):
+    for suffix, name in formats.items():
         buffer = io.BytesIO()
-        Image.fromarray(pixels).save(buffer, {"jpg": "JPEG"}.get(suffix, suffix), **options)
+        Image.fromarray(pixels).save(buffer, name, **({"exif": exif} if suffix in ("jpg", "webp") else {}))
         files[f"image.{suffix}"] = buffer.getvalue()
     mutators = {".png": binary.mutate_png, ".jpg": binary.mutate_photo, ".webp": binary.mutate_photo}
     for name, content in files.items():

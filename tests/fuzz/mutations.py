@@ -7,7 +7,7 @@ import json
 import re
 import struct
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from random import Random
 from typing import Any
@@ -74,16 +74,18 @@ def mutate_bytes(random: Random, content: bytes) -> bytes:
 
 
 def mutate_value(random: Random, value: Any, hostile: Sequence[Any] = HOSTILE_VALUES + _JSON_ONLY) -> Any:
-    """Replace, remove, repeat, rename or swap one value inside a parsed document."""
-    places = list(_places(value))
-    if not places or random.random() < 0.05:
-        return random.choice(hostile)
-    path = random.choice(places)
-    return _replace(random, value, path, hostile)
+    """Replace, remove, repeat, rename or swap one or two values inside a parsed document."""
+    for _ in range(random.choice((1, 1, 1, 2))):
+        places = list(_places(value))
+        if not places or random.random() < 0.05:
+            return random.choice(hostile)
+        value = _replace(random, value, random.choice(places), hostile)
+    return value
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> Any:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths of all values inside a value; not inside ``Pairs``."""
+    items = value.items() if type(value) is dict else enumerate(value) if type(value) is list else ()
     for key, item in items:
         yield (*path, key)
         yield from _places(item, (*path, key))
