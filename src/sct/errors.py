@@ -11,6 +11,19 @@ class InputError(ValueError):
     """
 
 
+def missing_extra(what: str, extra: str, error: Exception | None = None, *, instead: str = "") -> InputError:
+    """Error for a package that is not installed, with the command that installs the extra it belongs to.
+
+    >>> missing_extra("SVM Rank", "train")
+    InputError("SVM Rank needs the extra 'train': pip install 'show-control-and-tell[train]'")
+    """
+    reason = f" ({error})" if error else ""
+    alternative = f", or {instead}" if instead else ""
+    return InputError(
+        f"{what} needs the extra {extra!r}{reason}: pip install 'show-control-and-tell[{extra}]'{alternative}"
+    )
+
+
 def format_value(value: object) -> str:
     """Format somebody's value for a message: its repr, cut where it is long.
 

@@ -72,6 +72,53 @@ def test_errors_are_one_line(arguments, overrides, message, capsys):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        pytest.param(["data=nowhere"], "nowhere does not exist", id="no dataset"),
+        pytest.param(["from=nowhere"], "nowhere does not exist", id="no bundle"),
+        pytest.param(["model.init_language_from=nowhere"], "nowhere does not exist", id="no language weights"),
+        pytest.param(["examples.vision=nowhere"], "nowhere does not exist", id="no vision encoder"),
+        pytest.param(["examples.features=nowhere"], "nowhere", id="no region store"),
+        pytest.param(["device.accelerator=abacus"], "device.accelerator=abacus", id="no such device"),
+        pytest.param(["device.strategy=luck"], "device.strategy=luck cannot be used here", id="no such strategy"),
+        pytest.param(["model.hidden_size=60000"], "weights, expected at most", id="no such memory"),
+    ],
+)
+def test_a_refused_run_leaves_nothing_behind(arguments, overrides, message, tmp_path, capsys):
+    nested = tmp_path / "a" / "b"
+    assert run([*arguments, f"out={nested}", *overrides]) == 2
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "notes.txt").touch()
+    assert run([*arguments, f"out={tmp_path / 'a'}", *overrides]) == 2
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["notes.txt"]
+    err = capsys.readouterr().err
+    assert err.count("sct: ") == 2
+    assert message in err
+
+
+@pytest.mark.parametrize("task", ["sorter", "vision"])
+def test_a_refused_run_of_any_task_leaves_nothing_behind(task, tmp_path, capsys):
+    (tmp_path / "mine.toml").write_text(f'task = "{task}"\ndata = "nowhere"\nout = "{tmp_path}/run"\n')
+    assert run(["train", str(tmp_path / "mine.toml")]) == 2
+    assert not (tmp_path / "run").exists()
+    assert "nowhere does not exist" in capsys.readouterr().err
+
+
+def test_without_the_extra_the_error_says_what_to_install(arguments, tmp_path):
+    """In a subprocess: lightning_fabric is imported by now."""
+    code = (
+        "import sys; sys.modules['lightning_fabric'] = None; from sct.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "training a captioner needs the extra 'train'" in done.stderr
+    assert "pip install 'show-control-and-tell[train]'" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_missing_recipe(capsys):
     assert run(["train", "nowhere.toml"]) == 2
     assert capsys.readouterr().err.startswith("sct: nowhere.toml does not exist")

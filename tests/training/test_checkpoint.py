@@ -206,3 +206,25 @@ def test_rejects_unknown_counters(saved, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(InputError, match="mood"):
         load_checkpoint(saved, "cafe")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("step", -1, id="negative"),
+        pytest.param("step", 10**30, id="too large"),
+        pytest.param("step", True, id="a boolean"),
+        pytest.param("seconds", None, id="no time"),
+        pytest.param("best_score", "1", id="text as a number"),
+        pytest.param("best_bundle", ["step-00000001"], id="a list as a name"),
+        pytest.param("last_bundle", "../other", id="a path as a name"),
+        pytest.param("last_bundle", "..", id="the folder above"),
+    ],
+)
+def test_rejects_counters_of_another_type(saved, monkeypatch, name, value):
+    real = json.dumps
+    monkeypatch.setattr(json, "dumps", lambda found, **_: real({**found, name: value} if "step" in found else found))
+    save_checkpoint(saved, {}, STATE, "cafe")
+    monkeypatch.undo()
+    with pytest.raises(InputError, match=f"is damaged .{name} is "):
+        load_checkpoint(saved, "cafe")

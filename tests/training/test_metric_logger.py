@@ -105,7 +105,7 @@ def test_incomplete_last_line_is_skipped_and_bad_lines_rejected(tmp_path):
     (tmp_path / METRICS_FILE).write_text('{"step": 1}\n{"st')
     assert list(read_metrics(tmp_path)) == [{"step": 1}]
     (tmp_path / METRICS_FILE).write_text('{"step": 1}\nstep 2\n')
-    with pytest.raises(InputError, match=r"metrics\.jsonl, line 2: not JSON"):
+    with pytest.raises(InputError, match=r"metrics\.jsonl, line 2 is not valid JSON"):
         list(read_metrics(tmp_path))
 
 

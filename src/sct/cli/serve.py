@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from sct.cli.options import AllowDownloadOption
-from sct.errors import InputError
+from sct.errors import InputError, missing_extra
 
 
 def serve_command(
@@ -44,7 +44,7 @@ def serve_command(
     try:
         from sct.serving.server import StudioServer, allowed_hosts, is_loopback, listen  # noqa: PLC0415
     except ImportError as error:
-        raise InputError(f"cannot import the server ({error}): pip install 'show-control-and-tell[serve]'") from error
+        raise missing_extra("the server", "serve", error) from error
     from sct.serving.config import MEGABYTE, ServerConfig  # noqa: PLC0415
 
     is_private = is_loopback(host)

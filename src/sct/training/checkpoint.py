@@ -12,14 +12,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
 from sct.storage.artifacts import ArtifactFormat
 from sct.storage.atomic import atomic_write
+from sct.storage.reading import parse_json
 
 FORMAT = ArtifactFormat("sct checkpoint", "restore an earlier copy of the file, or remove the run and train again")
 
@@ -35,6 +34,7 @@ _DTYPE_CODES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+_MAX_NUMBER = 2**63
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,13 +117,7 @@ def load_checkpoint(path: Path, fingerprint: str | None = None) -> Checkpoint:
     """Read a checkpoint; a damaged one, another version or another recipe's raises. No ``fingerprint``: any recipe."""
     if not path.is_file():
         raise InputError(f"{path} does not exist: expected a checkpoint written by sct train")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-        FORMAT.check_header(metadata, path)
-        tensors = safetensors.torch.load_file(path)
-    except SafetensorError as error:
-        raise FORMAT.damaged(path, error) from error
+    metadata, tensors = FORMAT.load_tensors(path, "pt")
     if metadata.get("checksum") != _checksum(tensors, metadata.get("state", "")):
         raise FORMAT.damaged(path, "its checksum differs")
     if fingerprint is not None and metadata.get("recipe") != fingerprint:
@@ -131,16 +125,28 @@ def load_checkpoint(path: Path, fingerprint: str | None = None) -> Checkpoint:
             f"{path} belongs to another recipe (got {metadata.get('recipe')}, expected {fingerprint}): "
             "resume with the recipe.toml beside it, or start a new run with out=DIR"
         )
-    return Checkpoint(_parse_state(metadata["state"], path), tensors)
+    return Checkpoint(_parse_state(metadata.get("state", ""), path), tensors)
 
 
 def _parse_state(text: str, path: Path) -> TrainState:
-    values = json.loads(text)
+    values = parse_json(text, path)
     names = {field.name for field in fields(TrainState)}
     # The checksum matches, so another release with the same format version wrote it.
-    if values.keys() != names:
+    if not isinstance(values, dict) or values.keys() != names:
         raise FORMAT.damaged(path, f"got the counters {sorted(values)}, expected {sorted(names)}")
+    for name, value in values.items():
+        if not _is_valid(name, value):
+            raise FORMAT.damaged(path, f"{name} is {format_value(value)}")
     return TrainState(**values)
+
+
+def _is_valid(name: str, value: object) -> bool:
+    """Whether a counter has the type of its field; a bundle is named by one part of a path."""
+    if name in ("best_bundle", "last_bundle"):
+        return value == "" or (isinstance(value, str) and value != ".." and value == Path(value).name)
+    if name in ("best_score", "seconds"):
+        return (value is None and name == "best_score") or (type(value) in (int, float) and abs(value) < _MAX_NUMBER)
+    return type(value) is int and 0 <= value < _MAX_NUMBER
 
 
 def _by_element_size(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import torch
 import torch.distributed
 from jaxtyping import Bool, Float
-from lightning_fabric import Fabric
 from torch import Tensor
 
+from sct.errors import InputError, missing_extra
 from sct.training.loss import masked_mean
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,28 @@ class Interrupts:
         self._previous = {}
 
 
-def launch(fabric: Fabric) -> None:
+def make_fabric(*, accelerator: str, devices: int, nodes: int, strategy: str, precision: TrainingPrecision) -> Any:
+    """Lightning Fabric for devices and processes."""
+    try:
+        from lightning_fabric import Fabric  # noqa: PLC0415
+    except ImportError as error:
+        raise missing_extra("training a captioner", "train", error) from error
+    try:
+        return Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            strategy=strategy,
+            precision="bf16-mixed" if precision == "bf16-mixed" else "32-true",
+        )
+    except (ImportError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"device.accelerator={accelerator} device.strategy={strategy} cannot be used here "
+            f"({' '.join(str(error).split())[:300]}): expected what this machine has, such as device.accelerator=auto"
+        ) from error
+
+
+def launch(fabric: Any) -> None:
     """Launch Fabric's processes, and destroy the process group when Python exits.
 
     Without that, gloo's threads may abort at exit. Destroying it earlier would break the next training run in the same
@@ -120,7 +141,8 @@ class ProcessGroup:
     Fabric's own reduction synchronises with the device on each call, which is too slow for a training step.
     """
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: Any) -> None:
+        """Use the ranks of a launched Lightning Fabric."""
         self._world_size, self._device = fabric.world_size, fabric.device
 
     def all_reduce_mean(self, values: Tensor) -> Tensor:

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from sct.errors import InputError
+from sct.errors import InputError, missing_extra
+from sct.storage.reading import parse_json
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -89,10 +90,7 @@ def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.endswith(b"\n"):
-                try:
-                    yield json.loads(line)
-                except ValueError as error:
-                    raise InputError(f"{path}, line {number}: not JSON ({error}): correct or remove it") from error
+                yield parse_json(line, f"{path}, line {number}")
 
 
 def _open_truncated(path: Path, length: int) -> BinaryIO:
@@ -113,7 +111,7 @@ def _summary_writer(folder: Path, step: int) -> "SummaryWriter | None":
     try:
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
     except ImportError as error:
-        logger.warning("no TensorBoard files (%s): pip install 'show-control-and-tell[train]' to get them", error)
+        logger.warning("%s", missing_extra("writing TensorBoard files", "train", error))
         return None
     # TensorBoard drops earlier events from purge_step on.
     return SummaryWriter(str(folder), purge_step=step + 1 if step else None)

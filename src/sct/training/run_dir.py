@@ -17,10 +17,11 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from torch import Tensor
 
@@ -28,7 +29,7 @@ from sct.errors import InputError
 from sct.storage.atomic import atomic_write, fsync_dir, lock
 from sct.training.checkpoint import Checkpoint, TrainState, load_checkpoint, save_checkpoint
 from sct.training.config import Recipe, flatten_config, format_override
-from sct.training.metric_logger import METRICS_FILE, MetricLogger
+from sct.training.metric_logger import METRICS_FILE, TENSORBOARD, MetricLogger
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +55,17 @@ class RunDir:
     In distributed training only rank 0 ``writes``; the others read.
     """
 
-    def __init__(self, path: Path, recipe: Recipe, lock_file: BinaryIO | None, checkpoint: Checkpoint | None) -> None:
-        """Use ``create`` or ``resume`` instead."""
+    def __init__(
+        self,
+        path: Path,
+        recipe: Recipe,
+        lock_file: BinaryIO | None,
+        checkpoint: Checkpoint | None,
+        *,
+        existing: "_Existing | None" = None,
+    ) -> None:
+        """Use ``create`` or ``resume`` instead; ``existing`` is what a new run found."""
+        self._existing = existing
         self.path = path
         self.checkpoint = checkpoint
         """Checkpoint to resume from, if any."""
@@ -66,10 +76,12 @@ class RunDir:
     def create(cls, path: Path, recipe: Recipe, *, writes: bool = True, outputs: Sequence[str] = ()) -> "RunDir":
         """Start a run; raises if the directory holds one already, shown also by any of the files ``outputs``.
 
-        A run that failed before it logged anything, for example because of a misspelt dataset, is overwritten.
+        A run that was killed before it logged anything is overwritten. One that fails so early, for example because of
+        a misspelt dataset, leaves nothing behind.
         """
         if not writes:
             return cls(path, recipe, None, None)
+        existing = _Existing.find(path)
         lock_file = _lock(path)
         try:
             found = [
@@ -82,9 +94,10 @@ class RunDir:
                 )
             _write_recipe(path, recipe)
         except BaseException:
+            existing.restore(path)
             lock_file.close()
             raise
-        return cls(path, recipe, lock_file, None)
+        return cls(path, recipe, lock_file, None, existing=existing)
 
     @classmethod
     def resume(cls, path: Path, recipe: Recipe, *, writes: bool = True) -> "RunDir":
@@ -182,8 +195,42 @@ class RunDir:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close; a new run that failed before it logged anything is removed."""
+        if error is not None and self._existing is not None and not _is_started(self.path):
+            self._existing.restore(self.path)
         self.close()
+
+
+class _Existing(NamedTuple):
+    """What there was before a new run."""
+
+    folder: Path
+    """The run directory or, where there was none, the nearest folder above it."""
+    names: frozenset[str]
+    """Files in the run directory."""
+
+    @classmethod
+    def find(cls, path: Path) -> "_Existing":
+        folder = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+        is_run_dir = folder == path and path.is_dir()
+        return cls(folder.absolute(), frozenset(child.name for child in path.iterdir()) if is_run_dir else frozenset())
+
+    def restore(self, path: Path) -> None:
+        """Remove what a run that never started has written, and the folders made for it."""
+        for name in {LOCK, RECIPE, METRICS_FILE} - self.names:
+            (path / name).unlink(missing_ok=True)
+        if TENSORBOARD not in self.names:
+            shutil.rmtree(path / TENSORBOARD, ignore_errors=True)
+        with suppress(OSError):  # not empty: somebody else's file
+            for folder in (path.absolute(), *path.absolute().parents):
+                if folder == self.folder:
+                    break
+                folder.rmdir()
+
+
+def _is_started(path: Path) -> bool:
+    """Whether a run has written anything worth keeping."""
+    return any(_has_content(path / name) for name in (CHECKPOINT, METRICS_FILE, BUNDLES))
 
 
 def _exists(path: Path) -> bool:

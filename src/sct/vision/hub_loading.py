@@ -11,7 +11,7 @@ from typing import Any
 from safetensors import SafetensorError
 from torch import nn
 
-from sct.errors import InputError, format_value
+from sct.errors import InputError, format_value, missing_extra
 
 _LOADING_ERRORS = (ImportError, OSError, RuntimeError, SafetensorError, ValueError)
 """What transformers raises for names that do not exist and for models that it cannot read."""
@@ -79,10 +79,7 @@ def _import_transformers() -> Any:
     try:
         return import_module("transformers")
     except ImportError as error:
-        raise InputError(
-            f"models of the Hugging Face Hub need transformers, which cannot be imported ({error}): "
-            "pip install 'show-control-and-tell[hub]'"
-        ) from error
+        raise missing_extra("a model of the Hugging Face Hub", "hub", error) from error
 
 
 def _commit(config: Any, revision: str | None) -> str | None:

@@ -112,6 +112,23 @@ def test_resumed_run_equals_an_uninterrupted_one(data, pretrained, tmp_path, cha
     assert_same(read_tensors(tmp_path / "whole"), read_tensors(tmp_path / "parts"))
 
 
+def test_logged_losses_of_a_resumed_run_cover_whole_intervals(data, tmp_path, monkeypatch):
+    """A run that stops between two log lines goes on with the losses since the first."""
+    monkeypatch.setattr("sct.training.captioner.trainer._LOG_EVERY_SECONDS", float("inf"))
+    recipe = make_recipe(data, tmp_path / "whole", max_steps=9, max_epochs=99)
+    train_captioner(recipe)
+    in_parts = replace(recipe, out=str(tmp_path / "parts"))
+    for number in range(9):  # stops after each step, most of them inside an interval
+        train_captioner(replace(in_parts, max_seconds=1e-9 if number < 8 else 0.0), resume=number > 0)
+
+    def losses(name):
+        lines = [line for line in read_metrics(tmp_path / name) if line["kind"] == "train"]
+        return [{key: line[key] for key in ("step", "loss", "words", "shifts")} for line in lines]
+
+    assert len(losses("whole")) > 1
+    assert losses("parts") == losses("whole")
+
+
 def test_resuming_a_finished_run_changes_nothing(data, tmp_path):
     recipe = make_recipe(data, tmp_path / "run")
     before = train_captioner(recipe)
@@ -177,7 +194,7 @@ def train_in_subprocess(
     path = folder / "recipe.toml"
     path.write_text(recipe.to_toml())
     code = (
-        "import atexit, os, sys, torch; from pathlib import Path; torch.set_num_threads(1)\n"
+        "import atexit, os, sys, lightning_fabric, torch; from pathlib import Path; torch.set_num_threads(1)\n"
         "from sct.training.captioner.trainer import train_captioner\n"
         "from sct.training.captioner.config import CaptionerRecipe\n"
         "@atexit.register\n"

@@ -13,7 +13,7 @@ from sct.data.coco_classes import COCO_CLASSES
 from sct.data.readers.errors import ClippedBoxes, ReadErrors
 from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage, Caption, check_caption_length
-from sct.errors import InputError, format_value
+from sct.errors import InputError, format_value, missing_extra
 from sct.language.tokenizer import tokenize
 from sct.limits import (
     MAX_CAPTIONS_PER_IMAGE,
@@ -68,7 +68,7 @@ def _open(path: Path) -> Iterator[Any]:
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
-        raise InputError("parquet files need pyarrow: pip install 'show-control-and-tell[prepare]'") from error
+        raise missing_extra("a Parquet file", "prepare", error) from error
 
     with open_file(path, "a parquet file"):
         pass  # checks that it is a regular file, without which pyarrow may wait for ever

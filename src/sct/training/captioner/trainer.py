@@ -4,9 +4,9 @@ import logging
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from sct.captioner.bundle import save_bundle
@@ -19,7 +19,15 @@ from sct.training.captioner.objectives import Objective
 from sct.training.captioner.setup import build_training
 from sct.training.checkpoint import Checkpoint
 from sct.training.cuda_graph_step import LossModule, OptimizerStep, make_adam
-from sct.training.distributed import Interrupts, ProcessGroup, TrainingPrecision, launch, resolve_precision, tf32_matmul
+from sct.training.distributed import (
+    Interrupts,
+    ProcessGroup,
+    TrainingPrecision,
+    launch,
+    make_fabric,
+    resolve_precision,
+    tf32_matmul,
+)
 from sct.training.metric_logger import MetricLogger, OnProgress, ProgressLogger, Throughput, TrainingProgress
 from sct.training.run_dir import RunDir
 
@@ -31,6 +39,8 @@ _LOG_EVERY_SECONDS = 2.0
 _STEPS_BETWEEN_SYNCS = 10
 _MODEL = "model"
 """Prefix of weights in checkpoints."""
+_LOSS_SUMS = "loss_sums"
+"""Name of the losses since the last log line in checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,12 +74,12 @@ def train_captioner(
     precision = resolve_precision(
         recipe.device.precision, recipe.device.accelerator, is_self_critical=recipe.objective.is_self_critical
     )
-    fabric = Fabric(
+    fabric = make_fabric(
         accelerator=recipe.device.accelerator,
         devices=recipe.device.devices,
-        num_nodes=recipe.device.nodes,
+        nodes=recipe.device.nodes,
         strategy=recipe.device.strategy,
-        precision="bf16-mixed" if precision == "bf16-mixed" else "32-true",
+        precision=precision,
     )
     launch(fabric)
     with (
@@ -86,7 +96,7 @@ class _CaptionerTrainer:
     def __init__(
         self,
         recipe: CaptionerRecipe,
-        fabric: Fabric,
+        fabric: Any,
         precision: TrainingPrecision,
         run_dir: RunDir,
         metrics: MetricLogger,
@@ -118,6 +128,8 @@ class _CaptionerTrainer:
             capture=on_gpu and recipe.device.cuda_graph and is_local,
             average=self._group.all_reduce_mean,
         )
+        if run_dir.checkpoint is not None and _LOSS_SUMS in run_dir.checkpoint.tensors:
+            self._step.load_sums(run_dir.checkpoint.tensors[_LOSS_SUMS])
         self._augmented_epoch = -1
         self._throughput = Throughput(recipe.batch_size)
         self._last_step = self._sampler.steps(recipe.max_epochs)
@@ -295,9 +307,15 @@ class _CaptionerTrainer:
             seconds=time.monotonic() - self._run_start,
             metrics_bytes=self._metrics.flush(),
         )
-        self._run_dir.save_checkpoint(train_tensors(self._model, self._optimizer, self._objective), self._state)
+        tensors = train_tensors(self._model, self._optimizer, self._objective)
+        self._run_dir.save_checkpoint({**tensors, **self._loss_sums()}, self._state)
         self._fabric.barrier()
         self._throughput.reset()
+
+    def _loss_sums(self) -> dict[str, Tensor]:
+        """Losses since the last log line, so that the next one covers its whole interval in a resumed run too."""
+        sums = self._step.sums()
+        return {} if sums is None else {_LOSS_SUMS: sums}
 
     def _check_same_checkpoint(self) -> None:
         """Raise if ranks found different checkpoints, as each would wait for steps of its own."""
