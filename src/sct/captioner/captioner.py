@@ -14,7 +14,7 @@ from sct.captioner.collate import collate_requests
 from sct.captioner.cuda_graph import CudaGraphSearch
 from sct.captioner.encode import as_image, encode_requests
 from sct.captioner.grounded_caption import GroundedCaption
-from sct.captioner.grounding import build_grounded_captions, trace_attention
+from sct.captioner.grounding import AttentionRecorder, build_grounded_captions, trace_attention
 from sct.captioner.ordering import restore_input_order, sort_requests
 from sct.captioner.requests import (
     IMAGE_BATCH_SIZE,
@@ -171,20 +171,25 @@ class Captioner:
         """Return the ``n_best`` captions of each control of a collated batch, best first."""
         options = options or CaptionOptions()
         batch = batch.to(self.device)
-        decoded = self.search(batch, options)
+        recorder = AttentionRecorder(self._decoder) if self._decoder.has_attention else None
+        decoded = self.search(batch, options, recorder=recorder)
         log_probs = self.log_probs(decoded, options)
         trace = None
-        if self._decoder.has_attention:
+        if recorder is not None:
             examples, n_best, _ = decoded.words.shape
             max_length = int(decoded.token_mask.sum(-1).max())
-            trace = trace_attention(
-                self._decoder,
-                batch,
-                torch.arange(examples, device=self.device).repeat_interleave(n_best),
-                decoded.words.flatten(0, 1)[:, :max_length],
-                decoded.shifts.flatten(0, 1)[:, :max_length],
-                SearchConfig().bos,
-            )
+            if recorder.num_steps:
+                assert decoded.rows is not None
+                trace = recorder.trace(decoded.rows.flatten(0, 1)[:, :max_length])
+            else:
+                trace = trace_attention(
+                    self._decoder,
+                    batch,
+                    torch.arange(examples, device=self.device).repeat_interleave(n_best),
+                    decoded.words.flatten(0, 1)[:, :max_length],
+                    decoded.shifts.flatten(0, 1)[:, :max_length],
+                    SearchConfig().bos,
+                )
         return build_grounded_captions(decoded, trace, batch, self.vocabulary, log_probs, self._nouns)
 
     @property
@@ -221,10 +226,12 @@ class Captioner:
         options: CaptionOptions | None = None,
         *,
         latents: Int[Tensor, " examples"] | None = None,
+        recorder: AttentionRecorder | None = None,
     ) -> Decoded:
         """Decode token ids only, without groundings.
 
-        ``latents`` are for models with ``has_latents``; 0 is the most likely.
+        ``latents`` are for models with ``has_latents``; 0 is the most likely. ``recorder`` sees every step, unless the
+        search is a CUDA graph.
         """
         options = options or CaptionOptions()
         batch = batch.to(self.device)
@@ -254,7 +261,7 @@ class Captioner:
         if latents is None and on_gpu and constraints is None:
             return self._cuda_graph_search(config)(batch)
         state = self._decoder.init_state(batch, None if latents is None else latents.to(self.device))
-        return beam_search(self._decoder, state, config, constraints)
+        return beam_search(recorder or self._decoder, state, config, constraints)
 
     def _require_vision(self) -> VisionEncoder:
         if self.vision is None:

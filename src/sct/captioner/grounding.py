@@ -1,6 +1,10 @@
-"""Convert decoder output to grounded captions; attention is traced by a second pass over the decoded words."""
+"""Convert decoder output to grounded captions.
+
+Attention is recorded during the search or, where that is a CUDA graph, traced by a second pass over the decoded words.
+"""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -8,7 +12,7 @@ from torch import Tensor
 
 from sct.captioner.grounded_caption import CaptionWord, GroundedCaption, ground_words, ungrounded_caption
 from sct.decoding import Decoded, SearchConfig
-from sct.decoding.interface import SHIFT
+from sct.decoding.interface import SHIFT, Step
 from sct.language.vocabulary import Vocabulary
 from sct.models.inputs import ControlBatch
 from sct.models.interface import Decoder
@@ -48,6 +52,42 @@ def trace_attention(
     return AttentionTrace(
         torch.stack(pointers, dim=1), attention[..., :-1], attention[..., -1], torch.stack(probabilities, dim=1)
     )
+
+
+class AttentionRecorder:
+    """Decoder that keeps what ``AttentionTrace`` needs of every step and row."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._pointers: list[Int[Tensor, " rows"]] = []
+        self._weights: list[Float[Tensor, "rows members_and_sentinel"]] = []
+        self._probabilities: list[Float[Tensor, " rows"]] = []
+
+    @property
+    def num_steps(self) -> int:
+        """Steps recorded so far."""
+        return len(self._pointers)
+
+    def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
+        """Step the decoder."""
+        step = self._decoder.step(tokens, shifts, state)
+        assert step.shift_log_probs is not None
+        self._pointers.append(step.state.pointer)
+        self._weights.append(step.state.attention_weights)
+        self._probabilities.append(step.shift_log_probs[:, SHIFT].exp())
+        return step
+
+    def trace(self, rows: Int[Tensor, "captions time"]) -> AttentionTrace:
+        """Collect the steps of captions from the rows that they were in."""
+
+        def collect(steps: list[Tensor]) -> Tensor:
+            used = steps[: rows.shape[1]]
+            return torch.stack([step.index_select(0, row) for step, row in zip(used, rows.T, strict=True)], dim=1)
+
+        attention = collect(self._weights).float()
+        return AttentionTrace(
+            collect(self._pointers), attention[..., :-1], attention[..., -1], collect(self._probabilities)
+        )
 
 
 def build_grounded_captions(

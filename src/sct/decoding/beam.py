@@ -51,6 +51,8 @@ class _Beam:
     shifts: Int[Tensor, "examples beams time"]
     word_log_probs: Float[Tensor, "examples beams time"]
     shift_log_probs: Float[Tensor, "examples beams time"]
+    rows: Int[Tensor, "examples beams time"]
+    """Row of each step that predicted the word."""
     scores: Float[Tensor, "examples beams"]
     """Plain sums; minus infinity marks a dead hypothesis."""
     finished: Bool[Tensor, "examples beams"]
@@ -94,7 +96,7 @@ def _empty_beam(num_examples: int, device: torch.device) -> _Beam:
     """One empty hypothesis per example."""
     empty = empty_history(num_examples, 1, device)
     zero = torch.zeros(num_examples, 1, device=device)
-    return _Beam(empty, empty, empty.float(), empty.float(), zero, zero.bool())
+    return _Beam(empty, empty, empty.float(), empty.float(), empty, zero, zero.bool())
 
 
 def _expand(
@@ -209,6 +211,7 @@ def _extend(
             shift_log_probs=append_log_probs(
                 beam.shift_log_probs, candidates.shift_log_probs.flatten(1).gather(1, chosen)
             ),
+            rows=append(beam.rows, rows.view_as(chosen)),
             scores=candidates.scores.flatten(1).gather(1, chosen),
             finished=reorder(beam.finished) | (words == config.eos),
         ),
@@ -235,4 +238,5 @@ def _rank(beam: _Beam, config: SearchConfig) -> Decoded:
         pick(beam.shift_log_probs),
         functional.pad(scores.gather(1, order), (0, missing), value=-torch.inf),
         config,
+        pick(beam.rows),
     )

@@ -32,6 +32,8 @@ class Decoded:
     """The model's own; 0 without a gate, and at EOS unless ``count_end_shift``."""
     scores: Float[Tensor, "examples n_best"]
     """Sum of both log-probabilities / length ** length_penalty, by which captions are ranked."""
+    rows: Int[Tensor, "examples n_best time"] | None = None
+    """Of a beam search: the row of each step that predicted the word; the caption moves between rows."""
 
 
 class History(NamedTuple):
@@ -70,6 +72,7 @@ def build_decoded(
     shift_log_probs: Float[Tensor, "examples beams time"],
     scores: Float[Tensor, "examples beams"],
     config: SearchConfig,
+    rows: Int[Tensor, "examples beams time"] | None = None,
 ) -> Decoded:
     """Pad to the maximum length and blank hypotheses whose score is minus infinity or NaN.
 
@@ -89,6 +92,7 @@ def build_decoded(
         word_log_probs=functional.pad(word_log_probs, (0, missing)).masked_fill(dead, 0.0),
         shift_log_probs=functional.pad(shift_log_probs, (0, missing)).masked_fill(dead, 0.0),
         scores=scores.masked_fill(~alive, -torch.inf),
+        rows=None if rows is None else functional.pad(rows, (0, missing)).masked_fill(dead, 0),
     )
 
 

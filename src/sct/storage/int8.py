@@ -41,7 +41,7 @@ def dequantize_int8(tensors: Mapping[str, Tensor], source: object = "the weights
         if scale is not None:
             if scale.shape != tensor.shape[:1] or not scale.is_floating_point():
                 raise InputError(f"{source}: {name} has {len(tensor):,} rows, expected a scale for each")
-            restored[name] = tensor.float() * scale.view(-1, *[1] * (tensor.dim() - 1))
+            restored[name] = tensor.float().mul_(scale.view(-1, *[1] * (tensor.dim() - 1)))
         elif not name.endswith(_SCALE):
             restored[name] = tensor.float() if tensor.is_floating_point() else tensor
     return restored
