@@ -1,12 +1,17 @@
-r"""Load test of the server: 50 concurrent clients against one request at a time; throughput, latency, errors, memory.
+r"""Load test of the server: throughput, latency, errors by kind and memory.
 
-    python benchmarks/speed/serving.py --model BUNDLE [--seconds 120] [--clients 50] [--controls 19] [--images N] \
-        [--json]
+    python benchmarks/speed/serving.py load [--seconds 120] [--clients 50 100] [--controls 0 10]
+    python benchmarks/speed/serving.py batching [--seconds 120] [--clients 50] [--controls 19] [--images N]
 
 Each client acts like a user of the page: it uploads a new image, requests a caption of its proposals, and then changes
 the control ``--controls`` times, each time as soon as the response arrives, a heavier load than any user makes. After a
-429 it waits as long as the response says. One request at a time is the same work by a single client against a
-server without batching (``--max-batch 1``). Server and clients share the machine, so run it on an idle one.
+429 it waits as long as the response says. Server and clients share the machine, so run it on an idle one.
+
+Each client has four images of its own, and bytes after their end make every upload new to the server. ``load`` runs
+every number of clients with every number of controls per image, each against a new server. ``batching`` compares
+clients at once with the same work by a single client against a server without batching (``--max-batch 1``).
+
+Both take ``--model BUNDLE``, ``--threads N``, ``--precision P`` and ``--json``.
 """
 
 import argparse
@@ -91,9 +96,9 @@ def read_counters(address: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-def make_image() -> bytes:
+def make_image(seed: int = 5) -> bytes:
     """Encode a random smooth image as JPEG."""
-    generator = np.random.default_rng(5)
+    generator = np.random.default_rng(seed)
     small = Image.fromarray(generator.integers(0, 255, (12, 16, 3), np.uint8))
     buffer = BytesIO()
     small.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC).save(buffer, "jpeg", quality=90)
@@ -112,10 +117,13 @@ def random_control(generator: random.Random) -> list[list[list[float]]]:
 class Client:
     """Sends requests one after the other until the time is over."""
 
-    def __init__(self, address: str, seed: int, jpeg: bytes, controls: int, images: int | None) -> None:
+    def __init__(self, address: str, seed: int, controls: int, images: int | None) -> None:
+        """``images``: number of different images of all clients; None: a new one each time."""
         self._connection = HTTPConnection(address, timeout=120)
         self._random = random.Random(seed)
-        self._jpeg, self._controls, self._images = jpeg, controls, images
+        self._controls, self._images = controls, images
+        # Few images of its own, made beforehand: drawing one takes as long as a fifth of a caption.
+        self._files = [make_image(5 if images else 1000 * (seed + 2) + number) for number in range(1 if images else 4)]
         self.responses: list[Response] = []
 
     def run(self, end: float) -> None:
@@ -123,7 +131,7 @@ class Client:
         while time.monotonic() < end:
             # Bytes after the end of a JPEG change its hash, not its pixels.
             salt = self._random.getrandbits(64) if self._images is None else self._random.randrange(self._images)
-            data = self._jpeg + salt.to_bytes(8, "big")
+            data = self._random.choice(self._files) + salt.to_bytes(8, "big")
             form = b'--x\r\nContent-Disposition: form-data; name="image"\r\n\r\n' + data + b"\r\n--x--\r\n"
             code = self._post(form, "multipart/form-data; boundary=x", end)
             for _ in range(self._controls):
@@ -155,12 +163,11 @@ class Client:
 
 def measure_load(address: str, clients: int, seconds: float, controls: int, images: int | None) -> LoadResult:
     """Run clients for some time."""
-    jpeg = make_image()
-    warmup = Client(address, -1, jpeg, 3, images)
+    warmup = Client(address, -1, 3, images)
     warmup.run(time.monotonic() + min(5.0, seconds))
+    load_clients = [Client(address, number, controls, images) for number in range(clients)]
     before = read_counters(address)
     start = time.monotonic()
-    load_clients = [Client(address, number, jpeg, controls, images) for number in range(clients)]
     threads = [threading.Thread(target=client.run, args=(start + seconds,)) for client in load_clients]
     for thread in threads:
         thread.start()
@@ -197,22 +204,51 @@ def format_result(name: str, result: LoadResult) -> str:
     memory = " ".join(f"{value:.0f}" for value in result.memory_mb)
     images = " ".join(f"{value:.0f}" for value in result.cache_mb)
     return (
-        f"{name}: {result.responses_per_second:.2f} responses/s over {result.seconds:.0f} s, {result.clients} clients\n"
-        f"  latency: median {result.median:.3f} s, 95% {result.p95:.3f} s, 99% {result.p99:.3f} s\n"
+        f"{name}: {result.responses_per_second:.2f} responses/s over {result.seconds:.0f} s\n"
+        f"  latency: p50 {result.median:.3f} s, p95 {result.p95:.3f} s, p99 {result.p99:.3f} s\n"
         f"  responses by status: {statuses}; requests per batch: {result.requests_per_batch:.1f}\n"
         f"  images encoded: {result.images_encoded}, {result.seconds_per_image:.3f} s each\n"
         f"  server memory, start to end: {memory} MB, of it the image cache: {images} MB"
     )
 
 
+def measure_batching(options: argparse.Namespace, arguments: Sequence[str]) -> dict[str, Any]:
+    """Compare clients at once with one request at a time."""
+    [clients], [controls] = options.clients or [50], options.controls or [19]
+    with run_server([*arguments, "--max-batch", "1"]) as address:
+        alone = measure_load(address, 1, options.seconds / 4, controls, options.images)
+    with run_server(arguments) as address:
+        concurrent = measure_load(address, clients, options.seconds, controls, options.images)
+    ratio = concurrent.responses_per_second / alone.responses_per_second if alone.responses_per_second else float("nan")
+    if not options.json:
+        print(format_result("one at a time, not batched", alone))
+        print(format_result("concurrent", concurrent))
+        print(f"ratio: {ratio:.2f}")
+    return {"alone": asdict(alone), "concurrent": asdict(concurrent), "ratio": ratio}
+
+
+def measure_loads(options: argparse.Namespace, arguments: Sequence[str]) -> dict[str, Any]:
+    """Run each number of clients with each number of controls per image."""
+    found = {}
+    for clients in options.clients or [50, 100]:
+        for controls in options.controls or [0, 10]:
+            with run_server(arguments) as address:
+                result = measure_load(address, clients, options.seconds, controls, options.images)
+            name = f"{controls} more controls per image" if controls else "a new image each request"
+            found[f"{clients} clients, {name}"] = asdict(result)
+            if not options.json:
+                print(format_result(f"{clients} clients, {name}", result), flush=True)
+    return found
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("mode", choices=("load", "batching"))
     parser.add_argument("--model", default="default", help="bundle folder, or default")
-    parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--alone-seconds", type=float, help="for one request at a time; default: a quarter")
-    parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--controls", type=int, default=19, help="control changes per image")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of each load")
+    parser.add_argument("--clients", type=int, nargs="+", help="default: 50 100, or 50")
+    parser.add_argument("--controls", type=int, nargs="+", help="control changes per image; default: 0 10, or 19")
     parser.add_argument("--images", type=int, help="number of different images; default: all new")
     parser.add_argument("--threads", type=int, help="CPU threads of the model")
     parser.add_argument("--precision", default="float32")
@@ -221,20 +257,11 @@ def main() -> None:
     arguments = ["--model", options.model, "--precision", options.precision]
     if options.threads is not None:
         arguments += ["--threads", str(options.threads)]
-    alone_seconds = options.seconds / 4 if options.alone_seconds is None else options.alone_seconds
-    with run_server([*arguments, "--max-batch", "1"]) as address:
-        alone = measure_load(address, 1, alone_seconds, options.controls, options.images)
-    with run_server(arguments) as address:
-        concurrent = measure_load(address, options.clients, options.seconds, options.controls, options.images)
-    ratio = concurrent.responses_per_second / alone.responses_per_second if alone.responses_per_second else float("nan")
+    if not options.json:
+        print(f"{os.cpu_count()} cores, {platform.machine()}, load before {os.getloadavg()[0]:.1f}")
+    found = (measure_loads if options.mode == "load" else measure_batching)(options, arguments)
     if options.json:
-        found: dict[str, Any] = {"alone": asdict(alone), "concurrent": asdict(concurrent), "ratio": ratio}
         print(json.dumps({**found, "cores": os.cpu_count(), "machine": platform.machine()}))
-        return
-    print(f"{os.cpu_count()} cores, {platform.machine()}, load before {os.getloadavg()[0]:.1f}")
-    print(format_result("one at a time, not batched", alone))
-    print(format_result("concurrent", concurrent))
-    print(f"ratio: {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def test_bodies_beyond_the_memory_replace_the_one_that_arrives_longest():
     assert admission._num_bytes == 0
 
 
-def test_full_queue_is_told_before_the_body_is_sent():
+def test_full_queue_is_answered_before_the_body_is_sent():
     vision = BlockingVision()
     with serve_sockets(vision, max_queue=1) as server, server.connect() as first, server.connect() as second:
         first.sendall(DETECT)

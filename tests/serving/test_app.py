@@ -10,7 +10,7 @@ from sct.regions.images import load_image
 from sct.serving.multipart import image_id
 from tests.color_vision import BLUE, GREEN, RED
 from tests.factories import make_captioner, make_vision_encoder
-from tests.serving.helpers import LEFT, RIGHT, SMALL, encode_file, open_app, photo
+from tests.serving.helpers import LEFT, RIGHT, SMALL, encode_file, open_app, photo, wait_until
 
 PHOTO = photo()
 ID = image_id(PHOTO)
@@ -250,6 +250,20 @@ def test_score(client):
     assert list(client.post("/v1/score", json={"predictions": predictions[:1]}).json()["scores"]) == ["B4", "R", "C"]
 
 
+def test_tagger_and_word_vectors_are_loaded_once(client, monkeypatch):
+    pytest.importorskip("spacy", reason="the prepare extra is not installed")
+    request = {"predictions": [{"prediction": "a dog", "references": ["a cat"]}], "metrics": ["NW", "IoU"]}
+    first = client.post("/v1/score", json=request).json()
+    assert first["unavailable"] == {}
+
+    def load_again(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr("sct.language.pos_tags.PosTagger.__init__", load_again)
+    monkeypatch.setattr("sct.language.word_vectors.WordVectors.__init__", load_again)
+    assert client.post("/v1/score", json=request).json() == first
+
+
 def test_health(client):
     response = client.get("/v1/health").json()
     assert response["status"] == "ok"
@@ -266,6 +280,30 @@ def test_health(client):
         response = no_vision.upload("/v1/caption", PHOTO)
         assert response.status_code == 422
         assert "the bundle has no vision encoder" in response.json()["error"]
+
+
+def test_health_is_degraded_while_the_model_cannot_run(monkeypatch):
+    captioner = make_captioner()
+    calls = []
+
+    def die_once(requests, options, search=captioner.caption_batch):
+        calls.append(requests)
+        if len(calls) == 1:
+            raise SystemExit
+        return search(requests, options)
+
+    monkeypatch.setattr(captioner, "caption_batch", die_once)
+    with open_app(captioner, restart_delay=60.0) as client:
+        assert client.get("/v1/health").status_code == 200
+        assert client.upload("/v1/caption", PHOTO, {"control": [[LEFT]]}).status_code == 500
+        wait_until(lambda: client.get("/v1/health").status_code == 503)
+        assert client.get("/v1/health").json()["status"] == "degraded"
+    calls.clear()
+    with open_app(captioner, restart_delay=0.0) as client:
+        assert client.upload("/v1/caption", PHOTO, {"control": [[LEFT]]}).status_code == 500
+        wait_until(lambda: client.metrics()["sct_model_restarts_total"] == 1)
+        assert client.upload("/v1/caption", PHOTO, {"control": [[LEFT]]}).status_code == 200
+        assert client.get("/v1/health").json()["status"] == "ok"
 
 
 def test_prometheus_metrics():

@@ -211,7 +211,7 @@ def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Capti
 
     @app.get(
         "/v1/metrics",
-        response_class=PlainTextResponse,
+        response_class=Response,  # without a media type, which would be that of errors too
         responses={
             **describe_responses(_COMMON_ERRORS),
             200: {"content": {"text/plain": {"example": "# TYPE sct_queue_length gauge\nsct_queue_length 0\n"}}},

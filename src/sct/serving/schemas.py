@@ -32,9 +32,8 @@ ID_EXAMPLE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 CONTROL_EXAMPLE: list[Any] = [[[20.0, 30.0, 200.0, 310.0]], [[180.0, 90.0, 330.0, 250.0], [10.0, 5.0, 40.0, 60.0]]]
 
 # JSON does not tell integers from floats: 5.0 is an integer in JSON Schema, but not for strict pydantic.
-Integer = Annotated[
-    int, BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-]
+_TO_INTEGER = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+Integer = Annotated[int, _TO_INTEGER]
 ImageId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 Coordinate = Annotated[float, Field(ge=-MAX_COORDINATE, le=MAX_COORDINATE)]
 BoxList = Annotated[
@@ -93,10 +92,8 @@ class _SearchParams(ImageParams):
         description="Rank captions by log-probability / length ** length_penalty; 0: as in the paper; null: the "
         "model's own.",
     )
-    no_repeat_ngram_size: Integer | None = Field(
+    no_repeat_ngram_size: Annotated[int, Field(ge=0, le=MAX_HTTP_LENGTH), _TO_INTEGER] | None = Field(
         None,
-        ge=0,
-        le=MAX_HTTP_LENGTH,
         description="Forbid repeating any n-gram of this size; 0: off; null: 2, or 0 for a model with the authors' "
         "search.",
     )

@@ -61,7 +61,9 @@ function bodyView([type, body], openapi) {
 
 function exampleView(example) {
   if (example === undefined) return null;
-  return h("pre", { tabindex: "0" }, typeof example === "string" ? example : JSON.stringify(example, null, 1));
+  const lists = /\[[^[\]{}]*\]/g; // lists of plain values, which fit on a line
+  const json = () => JSON.stringify(example, null, 1).replace(lists, (list) => list.replace(/\s+/g, " "));
+  return h("pre", { tabindex: "0" }, typeof example === "string" ? example : json());
 }
 
 function operationView(path, method, operation, openapi) {
@@ -97,7 +99,7 @@ function referenceView(openapi) {
     openapi.security &&
       h("p", {}, "Requests need the header ", h("code", {}, "Authorization: Bearer TOKEN"), ", except health."),
     ...operations,
-  ];
+  ].filter(Boolean);
 }
 
 const root = document.getElementById("reference");
