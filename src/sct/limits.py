@@ -31,7 +31,7 @@ MAX_RELATIVE_BOX_OVERHANG = 0.02
 MAX_RECORD_BYTES = 1 << 20
 """Size of an annotation or sentence file of one image (Flickr30k Entities)."""
 MAX_NAME_CHARACTERS = 4096
-"""Length of an image id or file name in a source."""
+"""Length of an image id, a file name or a class name."""
 MAX_CAPTION_CHARACTERS = 10_000
 """Length of a caption in a source or to be scored: some 2,000 words."""
 MAX_WORD_CHARACTERS = 1000

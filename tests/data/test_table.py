@@ -218,3 +218,13 @@ def test_damaged_bytes_are_refused_or_can_be_used(tmp_path, data):
             make_examples(table, split, merge_tables([table])[1], tail="end")
     except InputError:
         pass
+
+
+def test_too_many_classes_are_an_error():
+    regions = [Region(Box(0, 0, 9, 9), f"class {number}") for number in range(65_535)]
+    images = [
+        AnnotatedImage(image_id=str(n), split="train", width=9, height=9, regions=tuple(regions[n::8]), captions=())
+        for n in range(8)
+    ]
+    with pytest.raises(InputError, match="got 65535 classes, expected fewer than 65535"):
+        build_table(images)

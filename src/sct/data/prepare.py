@@ -128,7 +128,8 @@ def _prepare_dataset(
                 if progress is not None:
                     progress(num_images, source.num_images)
         if not files:
-            raise InputError(f"{source_path} has no usable image: expected at least one with captions")
+            reason = f" ({errors.messages[0]})" if errors.messages else ""
+            raise InputError(f"{source_path} has no usable image{reason}: expected at least one with captions")
         # The authors also count words of validation captions; the vocabulary should not depend on held-out captions.
         counted_splits = ("train", "val") if is_reference else ("train",)
         table, vocabulary = merge_tables(map(load_table, files), counted_splits=counted_splits)

@@ -10,7 +10,6 @@ from sct.limits import (
     MAX_CAPTIONS_PER_IMAGE,
     MAX_CHUNKS,
     MAX_COORDINATE,
-    MAX_NAME_CHARACTERS,
     MAX_REGIONS_PER_IMAGE,
     MAX_WORD_CHARACTERS,
 )
@@ -111,7 +110,7 @@ class AnnotatedImage:
     def __post_init__(self) -> None:
         """Check names, sizes and region indices."""
         for name in (self.image_id, self.split, *([self.file] if self.file else [])):
-            if not is_one_line(name) or len(name) > MAX_NAME_CHARACTERS or _CONTROL_CHARACTER.search(name):
+            if not is_one_line(name) or _CONTROL_CHARACTER.search(name):
                 raise InputError(f"got image id, split or file {format_value(name)}, expected a single line of text")
         if not (1 <= self.width <= MAX_COORDINATE and 1 <= self.height <= MAX_COORDINATE):
             raise InputError(

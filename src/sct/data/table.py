@@ -139,6 +139,7 @@ def build_table(images: Sequence[AnnotatedImage]) -> Table:
                 flat["chunk_class"].append(NO_CLASS if chunk.class_name is None else classes.id(chunk.class_name))
                 flat["member_region"] += chunk.regions
                 lengths["member_offsets"].append(len(chunk.regions))
+    _check_num_classes(len(classes.strings()))
     columns = {name: np.array(flat[name], dtype) for name, dtype in _SCALARS.items()}
     columns |= {name: _offsets(np.array(lengths[name], np.int64)) for name in OFFSETS}
     columns["text_bytes"] = np.frombuffer(bytes(text_bytes), np.uint8)
@@ -163,8 +164,7 @@ def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("t
     shards = list(tables)
     vocabulary = Vocabulary.from_counts(_count_words(shards, counted_splits), min_count=0)
     classes = tuple(sorted({name for shard in shards for name in shard.classes}))
-    if len(classes) >= NO_CLASS:
-        raise InputError(f"got {len(classes)} classes, expected fewer than {NO_CLASS}")
+    _check_num_classes(len(classes))
     class_ids = {name: index for index, name in enumerate(classes)}
     splits = tuple(sorted({name for shard in shards for name in shard.splits}, key=_split_order))
     remapped = []
@@ -173,7 +173,7 @@ def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("t
         remapped.append(
             {
                 **shard.columns,
-                "word_id": _remap(shard.columns["word_id"], [vocabulary.ids[word] for word in shard.words], np.uint32),
+                "word_id": _remap(shard.columns["word_id"], vocabulary.encode(shard.words), np.uint32),
                 "region_class": _remap(shard.columns["region_class"], shard_class_ids, np.uint16),
                 "chunk_class": _remap(shard.columns["chunk_class"], shard_class_ids, np.uint16),
                 "image_split": _remap(shard.columns["image_split"], [*map(splits.index, shard.splits)], np.uint8),
@@ -192,6 +192,11 @@ def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("t
         raise InputError(f"image {repeated[0]!r} is in the source {image_ids.count(repeated[0])} times: expected once")
     image_files = tuple(file for shard in shards for file in shard.image_files)
     return Table(columns, vocabulary.words, classes, splits, image_ids, image_files), vocabulary
+
+
+def _check_num_classes(num_classes: int) -> None:
+    if num_classes >= NO_CLASS:
+        raise InputError(f"got {num_classes} classes, expected fewer than {NO_CLASS}")
 
 
 class _StringIndex:

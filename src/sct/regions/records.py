@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sct.errors import InputError, format_value
-from sct.limits import MAX_BOX_OVERHANG, MAX_COORDINATE, MAX_RELATIVE_BOX_OVERHANG
+from sct.limits import MAX_BOX_OVERHANG, MAX_COORDINATE, MAX_NAME_CHARACTERS, MAX_RELATIVE_BOX_OVERHANG
 
 NO_CLASS = 65535
 """Class id, in uint16 arrays, of regions and chunks without a class."""
@@ -113,12 +113,12 @@ _LINE_BREAK_OR_SURROGATE = re.compile("[\n\ud800-\udfff]")
 
 
 def is_one_line(text: str) -> bool:
-    """Whether a name is not empty and has no line breaks and no lone surrogates.
+    """Whether a name is not empty, not too long, and has no line breaks and no lone surrogates.
 
     >>> is_one_line("hot dog"), is_one_line(""), is_one_line("hot" + chr(10) + "dog")
     (True, False, False)
     """
-    return bool(text) and not _LINE_BREAK_OR_SURROGATE.search(text)
+    return 0 < len(text) <= MAX_NAME_CHARACTERS and not _LINE_BREAK_OR_SURROGATE.search(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ def test_boxes_slightly_outside_are_clipped_with_one_warning(read, caplog):
     images = {str(number): ([GOOD], xml(box("1", 0, 1, 103, 80), box("1", 1, 1, 9, 9))) for number in (1, 2)}
     assert [image.regions[0].box for image in read(images)] == [(0, 0, 100, 80)] * 2
     (message,) = caplog.messages
-    assert message.endswith("Annotations: clipped 2 boxes that leave their image by a few pixels")
+    assert message.endswith("Annotations: boxes that left their image by a few pixels and were clipped: 2")
 
 
 def test_a_published_file_with_every_kind_of_object(read):

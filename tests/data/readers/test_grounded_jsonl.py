@@ -74,7 +74,7 @@ def test_boxes_slightly_outside_are_clipped_with_one_warning(tmp_path, caplog):
     images, _ = read(tmp_path, line(captions=captions), line(image="b.jpg", captions=captions))
     assert [region.box for region in images[0].regions] == [(0, 0, 100, 50), (0, 0, 9, 9)]
     (message,) = caplog.messages
-    assert message.endswith("train.jsonl: clipped 4 boxes that leave their image by a few pixels")
+    assert message.endswith("train.jsonl: boxes that left their image by a few pixels and were clipped: 4")
 
 
 NATURAL = [
@@ -205,6 +205,7 @@ BAD = [
     pytest.param(with_mention(boxes=["all"]), "got box 'all'", id="a box of text"),
     pytest.param(line(regions=["all"]), "expected an object with box", id="a region of text"),
     pytest.param(line(regions=[{"box": BOX}]), "got class None", id="a region without a class"),
+    pytest.param(line(regions=[{"box": BOX, "class": "dog" * 2000}]), "a name of one line", id="a long class name"),
     pytest.param(line(regions=[{"box": BOX, "class": "hot\ndog"}]), "a name of one line", id="a class of two lines"),
     pytest.param(line(regions=[{"box": BOX, "class": "dog", "score": 7}]), "score 7.0", id="a score out of range"),
 ]

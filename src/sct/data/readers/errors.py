@@ -82,5 +82,5 @@ class ClippedBoxes:
     def warn(self, path: Path) -> None:
         """Log how many boxes of a file were clipped, if any, and start over."""
         if self.count:
-            logger.warning("%s: clipped %s boxes that leave their image by a few pixels", path, f"{self.count:,}")
+            logger.warning("%s: boxes that left their image by a few pixels and were clipped: %d", path, self.count)
         self.count = 0
