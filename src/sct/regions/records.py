@@ -174,12 +174,6 @@ class Control:
         """
         return cls(tuple(RegionSet((Region(Box.from_corners(box)),)) for box in boxes), ordered=ordered)
 
-    def check_inside(self, width: float, height: float) -> None:
-        """Raise if a region exceeds the image."""
-        for region_set in self.region_sets:
-            for region in region_set.regions:
-                region.box.check_inside(width, height)
-
     def clip(self, width: float, height: float) -> "Control":
         """Control with its boxes clipped to the image, see ``Box.clip``; itself if no box leaves the image.
 
