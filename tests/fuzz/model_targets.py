@@ -271,7 +271,7 @@ def _requests() -> Iterator[Target]:
             control = params.to_control()
             params.to_options(2)
             if control is not None:
-                control.check_inside(640, 480)
+                control.clip(640, 480)
 
     for name, example in examples.items():
         yield Target(
