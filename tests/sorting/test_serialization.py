@@ -179,3 +179,11 @@ def test_mode_and_is_visual():
         "pointer",
         "svm",
     }
+
+
+def test_svm_weights_in_half_precision_are_used_in_float32(tmp_path):
+    weights = sorters()["svm"].weights.half()
+    save(tmp_path, SvmRank(weights, visual=True))
+    inputs = whole(random_table([3, 2], visual_size=3)).inputs
+    expected = SvmRank(weights.float(), visual=True).order(inputs).order
+    assert torch.equal(load_sorter(tmp_path).sorter.order(inputs).order, expected)

@@ -178,7 +178,7 @@ class SvmRank(Sorter):
     @classmethod
     def from_state(cls, state: SorterState, source: object) -> "SvmRank":
         """Rebuild from the weights."""
-        sorter = cls(state.weights["weights"], **state.config)
+        sorter = cls(state.weights["weights"].float(), **state.config)
         check_state_dict(state.weights, {"weights": (sorter.weights.numel(),)}, source)
         if not isinstance(sorter.visual, bool):
             raise InputError(f"{source}: visual is {format_value(sorter.visual)}, expected true or false")
