@@ -23,6 +23,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from sct.cli.threads import configure_threads
+
 PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
 POLICIES: dict[str, dict[str, str] | None] = {
     "spin (OpenMP's default)": {"GOMP_SPINCOUNT": "300000"},
@@ -34,17 +36,17 @@ POLICIES: dict[str, dict[str, str] | None] = {
 LOADS = ("quiet", "busy", "two at once")
 NUM_COMPETITORS = 2
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+"""Removed from the environment of every process, with ``PYTHONDONTWRITEBYTECODE``: installed packages are compiled."""
 
 
 class Worker:
     """A process with a loaded captioner that captions on request."""
 
     def __init__(self, environment: dict[str, str] | None, images: Sequence[Path], model: str) -> None:
-        clean = {name: value for name, value in os.environ.items() if name not in VARIABLES}
         arguments = ["--worker", "chosen" if environment is None else "given", "--model", model, *map(str, images)]
         self.process = subprocess.Popen(
             [sys.executable, __file__, *arguments],
-            env={**clean, **(environment or {})},
+            env={**os.environ, **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -108,10 +110,11 @@ def measure_cold(images: Sequence[Path], model: str) -> None:
     """Print the time of the whole command."""
     command = [sys.executable, "-m", "sct", "caption", "--model", model]
     cold = []
-    for number in range(5):
+    for number in range(6):
         start = time.monotonic()
         subprocess.run([*command, str(images[number % len(images)])], check=True, stdout=subprocess.DEVNULL)
         cold.append(time.monotonic() - start)
+    del cold[0]  # it compiles
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
     print(f"cold: median {statistics.median(cold):.2f} s, {min(cold):.2f} to {max(cold):.2f}, peak {peak:.2f} GB")
 
@@ -224,11 +227,7 @@ def profile_cold(images: Sequence[Path], model: str, repeats: int = 5) -> None:
 def print_laps(image: Path, model: str) -> None:
     """Print the seconds of each stage of a first caption as JSON."""
     watch = Stopwatch()
-    watch.laps["start Python"].append(time.process_time())
-    import numpy  # noqa: PLC0415, F401
-    import typer  # noqa: PLC0415, F401
-
-    watch.lap("import numpy and typer")
+    watch.laps["start Python, import numpy and typer"].append(time.process_time())
     import torch  # noqa: PLC0415, F401
 
     watch.lap("import torch")
@@ -253,9 +252,10 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="print the share of each stage")
     parser.add_argument("--worker", choices=["chosen", "given", "laps"], help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.worker != "given":
-        from sct.cli.threads import configure_threads  # noqa: PLC0415
-
+    if given.worker is None:
+        for name in (*VARIABLES, "PYTHONDONTWRITEBYTECODE"):
+            os.environ.pop(name, None)
+    elif given.worker != "given":
         configure_threads(None)
     if given.worker == "laps":
         print_laps(given.images[0], given.model)
@@ -264,6 +264,7 @@ def main() -> None:
     else:
         print(f"{os.cpu_count()} cores, {platform.machine()}, load before {os.getloadavg()[0]:.1f}", flush=True)
         if given.profile:
+            configure_threads(None)
             profile_warm(given.images, given.model)
             profile_cold(given.images, given.model)
         else:
