@@ -42,8 +42,6 @@ MAX_CAPTIONS_PER_IMAGE = 1000
 """Captions of an image in a source; generated captions, or references, of an image to be scored."""
 MAX_REGIONS_PER_IMAGE = 10_000
 """Regions of an image in a source."""
-MAX_ROW_GROUP_VALUES = 1 << 26
-"""Values of a column in a row group of a parquet file; all of COCO has 3.4 million."""
 MAX_LAYER_SIZE = 1 << 16
 """Size of a layer of a network, of a feature vector or of a word vector; in a bundle, a sorter or a recipe."""
 MAX_LAYERS = 256

@@ -99,12 +99,6 @@ def test_rows_that_a_dictionary_inflates_are_refused_without_being_built(tmp_pat
         list(read_coco_layout({"val": write(tmp_path / "val.parquet", {**ROW, "captions": ["a"] * 101})}, ReadErrors()))
 
 
-def test_a_row_group_of_too_many_values_is_refused_before_reading(tmp_path, monkeypatch):
-    monkeypatch.setattr(coco_layout, "MAX_ROW_GROUP_VALUES", 7)
-    with pytest.raises(InputError, match=r"val\.parquet has a row group with a column of 8 values: expected at most 7"):
-        count_rows({"val": write(tmp_path / "val.parquet", ROW)})
-
-
 def test_damaged_pages_are_named(tmp_path):
     path = write(tmp_path / "val.parquet", *({**ROW, "image_id": number} for number in range(50)))
     content = bytearray(path.read_bytes())

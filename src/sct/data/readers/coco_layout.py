@@ -19,7 +19,6 @@ from sct.limits import (
     MAX_CAPTIONS_PER_IMAGE,
     MAX_REGIONS_PER_IMAGE,
     MAX_RELATIVE_BOX_OVERHANG,
-    MAX_ROW_GROUP_VALUES,
 )
 from sct.regions import Box, Region
 from sct.storage.reading import open_file
@@ -63,7 +62,7 @@ def count_rows(files: Mapping[str, Path]) -> int:
 
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
-    """Open a file and check the types of its columns, ignoring bit widths, and their sizes."""
+    """Open a file and check the types of its columns, ignoring bit widths."""
     try:
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import parquet  # noqa: PLC0415
@@ -86,21 +85,9 @@ def _open(path: Path) -> Iterator[Any]:
                 found = _type_name(pa.types, file.schema_arrow.field(name).type)
                 if found != expected:
                     raise InputError(f"{path}: column {name!r} has {found}: expected {expected}")
-            _check_row_groups(file.metadata, path)
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a readable parquet file ({error}): download it again") from error
-
-
-def _check_row_groups(metadata: Any, path: Path) -> None:
-    for index in range(metadata.num_row_groups):
-        row_group = metadata.row_group(index)
-        num_values = max(row_group.column(column).num_values for column in range(row_group.num_columns))
-        if num_values > MAX_ROW_GROUP_VALUES:
-            raise InputError(
-                f"{path} has a row group with a column of {num_values:,} values: expected at most "
-                f"{MAX_ROW_GROUP_VALUES:,}, write smaller row groups"
-            )
 
 
 def _type_name(types: Any, kind: Any) -> str:
