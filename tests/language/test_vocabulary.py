@@ -42,7 +42,7 @@ def test_save_and_load(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param("", "not a vocabulary", id="empty file"),
+        pytest.param("", "is not valid JSON", id="empty file"),
         pytest.param("[]", "not a vocabulary", id="a list"),
         pytest.param(json.dumps({"words": ["a"], "counts": [1]}), "begins with", id="no special tokens"),
         pytest.param(json.dumps({"words": [*SPECIAL_TOKENS, "a", "a"], "counts": [0] * 6}), "twice", id="a word twice"),
@@ -50,6 +50,24 @@ def test_save_and_load(tmp_path):
             json.dumps({"words": [*SPECIAL_TOKENS, "a"], "counts": [0] * 4}), "4 counts", id="a missing count"
         ),
         pytest.param(json.dumps({"words": [*SPECIAL_TOKENS, 7], "counts": [0] * 5}), "list of words", id="a number"),
+        pytest.param("[" * 100_000, "nested too deeply", id="deep nesting"),
+        pytest.param(json.dumps({"words": {}, "counts": []}), "list of words", id="an object"),
+        pytest.param(
+            json.dumps({"words": [*SPECIAL_TOKENS, "a"], "counts": [0] * 4 + [True]}), "list of", id="a truth value"
+        ),
+        pytest.param(json.dumps({"words": [*SPECIAL_TOKENS, ""], "counts": [0] * 5}), "Unicode words", id="no word"),
+        pytest.param(
+            json.dumps({"words": [*SPECIAL_TOKENS, "\ud800"], "counts": [0] * 5}),
+            "Unicode words",
+            id="a lone surrogate",
+        ),
+        pytest.param(
+            json.dumps({"words": [*SPECIAL_TOKENS, "a" * 2000], "counts": [0] * 5}), "Unicode words", id="a huge word"
+        ),
+        pytest.param(json.dumps({"words": [*SPECIAL_TOKENS], "counts": [0, 0, 0, -1]}), "the count -1", id="negative"),
+        pytest.param(
+            json.dumps({"words": [*SPECIAL_TOKENS], "counts": [0, 0, 0, 10**100]}), "the count", id="a huge count"
+        ),
     ],
 )
 def test_an_invalid_vocabulary_is_an_error(tmp_path, content, message):
@@ -57,6 +75,23 @@ def test_an_invalid_vocabulary_is_an_error(tmp_path, content, message):
     path.write_text(content)
     with pytest.raises(InputError, match=message):
         Vocabulary.load(path)
+
+
+def test_a_vocabulary_is_bounded(tmp_path, monkeypatch):
+    path = tmp_path / "vocabulary.json"
+    Vocabulary.from_counts(COUNTS, min_count=0).save(path)
+    monkeypatch.setattr("sct.language.vocabulary.MAX_VOCABULARY_SIZE", 7)
+    with pytest.raises(InputError, match=r"vocabulary\.json: vocabulary has 8 words: expected at most 7"):
+        Vocabulary.load(path)
+    monkeypatch.setattr("sct.language.vocabulary.MAX_VOCABULARY_BYTES", 10)
+    with pytest.raises(InputError, match="bytes"):
+        Vocabulary.load(path)
+
+
+def test_special_tokens_in_a_caption_are_unknown_words():
+    vocabulary = Vocabulary.from_counts({"a": 9, "<unk>": 9, "<eos>": 9}, min_count=0)
+    assert vocabulary.words == (*SPECIAL_TOKENS, "a")
+    assert vocabulary.encode(["a", *SPECIAL_TOKENS]) == [4, UNK, UNK, UNK, UNK]
 
 
 def test_a_missing_file_is_an_error(tmp_path):

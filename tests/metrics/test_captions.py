@@ -126,3 +126,21 @@ def test_invalid_caption_sets_are_rejected(captions, references, message):
 def test_select_pairs_needs_references():
     with pytest.raises(InputError, match="without references"):
         build_caption_sets([["a dog"]]).select_pairs(np.array([0]))
+
+
+@pytest.mark.parametrize(
+    "build", [pair, pair_on_whitespace, lambda captions, references: build_caption_sets([captions], references)]
+)
+def test_huge_captions_are_refused(build):
+    huge = "dog " * 50_000
+    with pytest.raises(InputError, match=r"200,000 characters, expected at most 10,000"):
+        build([huge], [["a dog"]])
+    with pytest.raises(InputError, match=r"reference 1 has 200,000 characters, expected at most 10,000"):
+        build(["a dog"], [["a dog", huge]])
+    with pytest.raises(InputError, match=r"1,001 references, expected at most 1,000"):
+        build(["a dog"], [["a dog"] * 1001])
+
+
+def test_images_with_too_many_captions_are_refused():
+    with pytest.raises(InputError, match=r"1,001 captions, expected at most 1,000"):
+        build_caption_sets([["a dog"] * 1001], [["a dog"]])

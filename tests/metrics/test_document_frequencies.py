@@ -107,13 +107,35 @@ def test_load_names_a_missing_file(tmp_path):
             safetensors.numpy.save(
                 {"keys": np.arange(2), "counts": np.full(1, 2)}, {**METADATA, "words": "[]", "documents": "3"}
             ),
-            "got 2 n-grams and 1 counts",
+            r"got n-grams int64 \(2,\) and counts int64 \(1,\)",
             id="missing count",
         ),
         pytest.param(
             safetensors.numpy.save({"keys": np.arange(2), "counts": np.full(2, 2)}, {**METADATA, "documents": "3"}),
-            "words, documents, keys or counts are missing",
+            "'words' is missing",
             id="no words",
+        ),
+        pytest.param(
+            safetensors.numpy.save(
+                {"keys": np.arange(0), "counts": np.zeros(0, np.int32)},
+                {**METADATA, "words": "[" * 100_000, "documents": "3"},
+            ),
+            "nested too deeply",
+            id="deep nesting",
+        ),
+        pytest.param(
+            safetensors.numpy.save(
+                {"keys": np.arange(0), "counts": np.zeros(0, np.int32)}, {**METADATA, "words": "[5]", "documents": "3"}
+            ),
+            "its words are not a list of strings",
+            id="a number among the words",
+        ),
+        pytest.param(
+            safetensors.numpy.save(
+                {"keys": np.arange(0), "counts": np.zeros(0, np.int32)}, {**METADATA, "words": "[]", "documents": "x"}
+            ),
+            "got 'x' documents",
+            id="not a number of documents",
         ),
     ],
 )

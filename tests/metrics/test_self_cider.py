@@ -85,3 +85,11 @@ def test_given_document_frequencies():
 def test_single_caption_is_rejected():
     with pytest.raises(InputError, match="image 0 has 1 caption, expected at least 2"):
         self_cider(build_caption_sets([["a dog"]], [["a dog"]]))
+
+
+def test_blocks_of_columns_do_not_change_the_score(monkeypatch):
+    captions = [["a dog runs in snow", "a cat sleeps", "snow", "a dog runs"], ["a cat", "a dog in snow"]]
+    sets = build_caption_sets(captions, [REFERENCES[:2], REFERENCES[2:]])
+    expected = self_cider(sets).per_caption
+    monkeypatch.setattr("sct.metrics.self_cider._BLOCK_CELLS", 9)  # 2 or 4 columns
+    np.testing.assert_allclose(self_cider(sets).per_caption, expected, rtol=1e-12)

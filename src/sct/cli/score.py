@@ -32,6 +32,9 @@ def score_command(
     ] = False,
     reference: Annotated[bool, typer.Option("--reference", help="Score as the authors' released code does.")] = False,
     vectors: VectorsOption = None,
+    spacy_model: Annotated[
+        str | None, typer.Option(help="spaCy pipeline that finds nouns, a name or folder; default: en_core_web_sm.")
+    ] = None,
     frequencies: Annotated[
         Path | None,
         typer.Option(help="Saved document frequencies of CIDEr-D (.safetensors); default: of the references."),
@@ -45,9 +48,11 @@ def score_command(
     from sct.cli.score_table import parse_metrics, print_missing, print_result  # noqa: PLC0415
     from sct.evaluation.predictions import read_predictions  # noqa: PLC0415
     from sct.evaluation.scoring import NounLexicon, score_predictions  # noqa: PLC0415
+    from sct.language.noun_chunks import select_spacy_model  # noqa: PLC0415
     from sct.metrics.document_frequencies import DocumentFrequencies  # noqa: PLC0415
     from sct.metrics.report import check_metrics  # noqa: PLC0415
 
+    select_spacy_model(spacy_model)
     names = check_metrics(parse_metrics(metrics))
     if per_caption is not None:
         _check_output(per_caption, predictions)

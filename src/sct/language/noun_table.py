@@ -43,6 +43,8 @@ class NounTable:
         object.__setattr__(self, "_indices", {noun: index for index, noun in enumerate(self.nouns)})
         if len(self.nouns) != len(self.units):
             raise InputError(f"noun table has {len(self.nouns)} nouns and {len(self.units)} vectors: expected as many")
+        if not np.isfinite(self.units).all():
+            raise InputError("noun table has vectors with NaN or infinite values: expected finite numbers")
         if len(self._indices) < len(self.nouns):
             repeated = next(noun for index, noun in enumerate(self.nouns) if self._indices[noun] != index)
             raise InputError(f"noun table has {repeated!r} twice: expected each noun once")
@@ -107,7 +109,19 @@ class NounTable:
         """Read a file written by ``save``."""
         metadata, tensors = NOUN_TABLE_FORMAT.load_tensors(path)
         if not tensors.keys() >= {"nouns", "units"}:
-            raise NOUN_TABLE_FORMAT.damaged(path, f"its arrays are {', '.join(sorted(tensors))}")
-        text = bytes(tensors["nouns"]).decode("utf-8")
-        nouns = tuple(text.split("\n")) if len(tensors["units"]) else ()
-        return cls(nouns, tensors["units"], metadata.get("vectors", ""))
+            raise NOUN_TABLE_FORMAT.damaged(path, f"its arrays are {', '.join(sorted(tensors))[:200]}")
+        words, units = tensors["nouns"], tensors["units"]
+        if words.dtype != np.uint8 or units.dtype != np.float32 or (words.ndim, units.ndim) != (1, 2):
+            raise NOUN_TABLE_FORMAT.damaged(path, f"nouns are {words.dtype} and units {units.dtype} {units.shape}")
+        try:
+            text = bytes(words).decode("utf-8")
+            table = cls(tuple(text.split("\n")) if len(units) else (), units, metadata.get("vectors", ""))
+        except (UnicodeDecodeError, InputError) as error:
+            raise NOUN_TABLE_FORMAT.damaged(path, error) from error
+        # Zeros are nouns without a word vector; none at all has a vector only if the vectors were all zero.
+        norms = np.linalg.norm(units, axis=1)
+        if len(units) and not norms.any():
+            raise NOUN_TABLE_FORMAT.damaged(path, "all its vectors are zero")
+        if not (np.isclose(norms, 1, atol=1e-3) | (norms == 0)).all():
+            raise NOUN_TABLE_FORMAT.damaged(path, "its vectors are not normalized")
+        return table

@@ -2,10 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import tee
+from functools import lru_cache
+from itertools import islice, tee
+from threading import Lock
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from sct.language.noun_chunks import load_spacy
+from sct.language.noun_chunks import find_spacy_model, load_spacy
+
+_PIPE_BATCH, _LOCK_BATCH = 128, 1024
+"""Captions that spaCy tags at once, and those that are tagged before other threads have a turn."""
 
 NO_TAG = "."
 TAGS = f"{NO_TAG}NVDAPROCUTX"
@@ -36,6 +41,8 @@ class _WordTag(NamedTuple):
 class PosTagger:
     """Tags tokenized captions in context: "orange" is a noun in "an orange" but not in "an orange cat".
 
+    Threads may share it.
+
     >>> tagger = PosTagger()
     >>> list(tagger.tags([["a", "brown", "dog", "sleeps"]]))
     ['DANV']
@@ -45,9 +52,10 @@ class PosTagger:
 
     def __init__(self) -> None:
         """Load the tagger, which takes about a second."""
-        self._pipeline = load_spacy(exclude=["ner", "parser", "lemmatizer"])
+        self._pipeline = load_spacy(require=["tagger", "attribute_ruler"], exclude=["ner", "parser", "lemmatizer"])
         self._ruler = self._pipeline.get_pipe("attribute_ruler")
         self._memo: dict[tuple[int, int], _WordTag] = {}
+        self._lock = Lock()
 
     def tags(self, captions: Iterable[Sequence[str]]) -> Iterator[str]:
         """Return one letter of ``TAGS`` for each word of each caption."""
@@ -66,13 +74,20 @@ class PosTagger:
             yield [word for word, flag in zip(words, flags, strict=True) if flag]
 
     def _tag(self, captions: Iterable[Sequence[str]]) -> Iterator[list[_WordTag]]:
+        captions = iter(captions)
+        while batch := list(islice(captions, _LOCK_BATCH)):
+            with self._lock:
+                tags = list(self._tag_batch(batch))
+            yield from tags
+
+    def _tag_batch(self, captions: Sequence[Sequence[str]]) -> Iterator[list[_WordTag]]:
         from spacy.tokens import Doc  # noqa: PLC0415
 
         documents = (Doc(self._pipeline.vocab, [_BRACKETS.get(word, word) for word in words]) for words in captions)
         # The attribute ruler, which maps fine-grained tags to parts of speech, takes half of the time. Without a parser
         # its result depends only on a word and its tag, so it is memoized.
         memo = self._memo
-        for document in self._pipeline.pipe(documents, batch_size=128, disable=["attribute_ruler"]):
+        for document in self._pipeline.pipe(documents, batch_size=_PIPE_BATCH, disable=["attribute_ruler"]):
             keys = [(token.lower, token.tag) for token in document]
             if not all(key in memo for key in keys):
                 self._ruler(document)
@@ -84,6 +99,20 @@ class PosTagger:
                 ]
                 memo.update(zip(keys, found, strict=True))
             yield [memo[key] for key in keys]
+
+
+def shared_tagger() -> PosTagger:
+    """Return the tagger of this process, loaded on the first call."""
+    with _tagger_lock:
+        return _load_tagger(find_spacy_model())
+
+
+_tagger_lock = Lock()
+
+
+@lru_cache(maxsize=1)
+def _load_tagger(model: str) -> PosTagger:  # noqa: ARG001
+    return PosTagger()
 
 
 def majority_tags(captions: Iterable[tuple[Sequence[str], str]]) -> dict[str, str]:

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sct.errors import InputError
+from sct.errors import InputError, format_value
+from sct.limits import MAX_VOCABULARY_BYTES, MAX_VOCABULARY_SIZE, MAX_WORD_CHARACTERS
 from sct.storage.atomic import atomic_write
+from sct.storage.reading import parse_json, read_bytes, read_text
 
 UNK, PAD, BOS, EOS = range(4)
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<bos>", "<eos>")
@@ -38,6 +40,15 @@ class Vocabulary:
             raise InputError(f"vocabulary begins with {self.words[:_NUM_SPECIAL]}: expected {SPECIAL_TOKENS}")
         if len(self.counts) != len(self.words):
             raise InputError(f"vocabulary has {len(self.words)} words but {len(self.counts)} counts: expected as many")
+        if len(self.words) > MAX_VOCABULARY_SIZE:
+            raise InputError(f"vocabulary has {len(self.words):,} words: expected at most {MAX_VOCABULARY_SIZE:,}")
+        invalid = next((word for word in self.words if not _is_word(word)), None)
+        if invalid is not None:
+            expected = f"Unicode words of 1 to {MAX_WORD_CHARACTERS:,} characters"
+            raise InputError(f"vocabulary has {format_value(invalid)}: expected {expected}")
+        if not 0 <= min(self.counts) <= max(self.counts) < 1 << 63:
+            extreme = max(self.counts, key=abs)
+            raise InputError(f"vocabulary has the count {format_value(extreme)}: expected 0 or more")
         ids = {word: index for index, word in enumerate(self.words)}
         if len(ids) != len(self.words):
             repeated = next(word for index, word in enumerate(self.words) if ids[word] != index)
@@ -64,8 +75,15 @@ class Vocabulary:
         return Vocabulary(self.words[:size], self.counts[:size])
 
     def encode(self, words: Iterable[str]) -> list[int]:
-        """Return the ids of words, UNK for unknown ones; BOS and EOS are not added."""
-        return [self.ids.get(word, UNK) for word in words]
+        """Return the ids of words, UNK for unknown ones; BOS and EOS are not added.
+
+        A caption may spell a special token: it is an unknown word.
+
+        >>> Vocabulary.from_counts({"dog": 5}).encode(["a", "dog", "<unk>", "<eos>"])
+        [0, 4, 0, 0]
+        """
+        ids = self.ids
+        return [index if (index := ids.get(word, UNK)) >= _NUM_SPECIAL else UNK for word in words]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the words of ids up to the first EOS, without BOS and PAD.
@@ -90,22 +108,29 @@ class Vocabulary:
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         """Read a file written by ``save``."""
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            words, counts = content["words"], content["counts"]
-        except FileNotFoundError:
-            raise InputError(f"{path} does not exist: expected a vocabulary file") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f'{path} is not a vocabulary ({error}): expected {{"words": [...], "counts": [...]}}'
-            ) from error
+        content = parse_json(read_bytes(path, "a vocabulary file", max_bytes=MAX_VOCABULARY_BYTES), path)
+        if not (isinstance(content, dict) and content.keys() >= {"words", "counts"}):
+            raise InputError(f'{path} is not a vocabulary: expected {{"words": [...], "counts": [...]}}')
+        words, counts = content["words"], content["counts"]
         if not (_is_list_of(words, str) and _is_list_of(counts, int)):
             raise InputError(f"{path} is not a vocabulary: expected a list of words and a list of integers")
-        return cls(tuple(words), tuple(counts))
+        return _named(path, words, counts)
+
+
+def _is_word(word: str) -> bool:
+    """Whether a word is neither empty nor huge, and has no lone surrogates."""
+    return 0 < len(word) <= MAX_WORD_CHARACTERS and (word.isascii() or not any("\ud800" <= c <= "\udfff" for c in word))
 
 
 def _is_list_of(values: object, kind: type) -> bool:
-    return isinstance(values, Sequence) and not isinstance(values, str) and all(isinstance(v, kind) for v in values)
+    return isinstance(values, list) and all(type(value) is kind for value in values)
+
+
+def _named(path: Path, words: Sequence[str], counts: Sequence[int]) -> Vocabulary:
+    try:
+        return Vocabulary(tuple(words), tuple(counts))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
@@ -115,16 +140,9 @@ def read_vocabulary(path: Path) -> Vocabulary:
     """
     if path.suffix == ".json":
         return Vocabulary.load(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: expected a vocabulary, .json or one word per line") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder: expected a vocabulary, .json or one word per line") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text ({error}): expected one word per line") from error
+    text = read_text(path, "a vocabulary, .json or one word per line", max_bytes=MAX_VOCABULARY_BYTES)
     # Not splitlines, which also splits at characters that may occur inside a word.
-    words = text.removesuffix("\n").split("\n") if text else []
+    words = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
     for number, word in enumerate(words, start=1):
         if not word or any(character.isspace() for character in word):
             raise InputError(
@@ -139,7 +157,4 @@ def read_vocabulary(path: Path) -> Vocabulary:
                     "or none of them"
                 )
         words = [*SPECIAL_TOKENS, *words]
-    try:
-        return Vocabulary(tuple(words), (0,) * len(words))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    return _named(path, words, [0] * len(words))

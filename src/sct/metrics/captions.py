@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from sct.errors import InputError
+from sct.limits import MAX_CAPTION_CHARACTERS, MAX_CAPTIONS_PER_IMAGE
 from sct.metrics.arrays import RaggedArray, WordIndex, concat_ranges, lengths_to_offsets
 from sct.metrics.ngrams import Overlaps, count_overlaps
 
@@ -53,6 +54,8 @@ def pair(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Pair
     (['a', 'dog'], [['a', 'dog', 'runs'], ['the', 'dog']])
     """
     offsets = _reference_offsets(candidates, references)
+    _check_lengths("candidate", candidates)
+    _check_lengths("reference", list(chain.from_iterable(references)))
     index = WordIndex()
     captions = index.index_texts(chain(candidates, chain.from_iterable(references)))
     return Pairs(index.words(), *captions.split(len(candidates)), offsets)
@@ -73,6 +76,8 @@ def pair_on_whitespace(candidates: Sequence[str], references: Sequence[Sequence[
     >>> pairs.candidate_words(0), pairs.reference_words(0)
     (['a', 'dog.'], [['A', 'dog']])
     """
+    _check_lengths("candidate", candidates)
+    _check_lengths("reference", list(chain.from_iterable(references)))
     return pair_words([text.split() for text in candidates], [[text.split() for text in group] for group in references])
 
 
@@ -102,7 +107,22 @@ def _reference_offsets(
         raise InputError(
             f"candidate {sizes.index(0)} has no references, expected at least one: leave the candidate out"
         )
+    if max(sizes) > MAX_CAPTIONS_PER_IMAGE:
+        largest = max(sizes)
+        raise InputError(
+            f"candidate {sizes.index(largest)} has {largest:,} references, expected at most {MAX_CAPTIONS_PER_IMAGE:,}"
+        )
     return np.cumsum([0, *sizes])
+
+
+def _check_lengths(what: str, texts: Sequence[str]) -> None:
+    """Raise for a text that no metric is made for: the time of some is quadratic or cubic in its length."""
+    longest = max(map(len, texts), default=0)
+    if longest > MAX_CAPTION_CHARACTERS:
+        row = next(row for row, text in enumerate(texts) if len(text) == longest)
+        raise InputError(
+            f"{what} {row} has {longest:,} characters, expected at most {MAX_CAPTION_CHARACTERS:,}: shorten it"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,6 +191,10 @@ def build_caption_sets(
         empty = next((row for row, group in enumerate(groups) if not group), None)
         if empty is not None:
             raise InputError(f"image {empty} has no {what}, expected at least one: leave the image out")
+        most = max(map(len, groups), default=0)
+        if most > MAX_CAPTIONS_PER_IMAGE:
+            raise InputError(f"an image has {most:,} {what}, expected at most {MAX_CAPTIONS_PER_IMAGE:,}: score fewer")
+        _check_lengths(what.removesuffix("s"), [text for group in groups for text in group])
     groups = references if references is not None else [[]] * len(captions)
     index = WordIndex()
     caption_ids = index.index_texts(text for group in captions for text in group)

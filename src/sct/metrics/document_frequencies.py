@@ -7,7 +7,6 @@ training captions once and looks the counts up afterwards.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from json import JSONDecodeError
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from sct.metrics.arrays import RaggedArray, WordIndex
 from sct.metrics.captions import CaptionSets, Pairs
 from sct.metrics.ngrams import MAX_NGRAM_SIZE, NGrams, count_ngrams, is_run_start
 from sct.storage.artifacts import ArtifactFormat
+from sct.storage.reading import parse_json
 
 BITS_PER_WORD = 16
 MAX_WORDS = (1 << BITS_PER_WORD) - 1
@@ -131,13 +131,22 @@ class DocumentFrequencies:
         """Read a file written by ``save``."""
         metadata, tensors = FORMAT.load_tensors(path)
         try:
-            words, num_documents = tuple(json.loads(metadata["words"])), int(metadata["documents"])
+            words, documents = parse_json(metadata["words"], path), metadata["documents"]
             keys, counts = tensors["keys"], tensors["counts"]
-        except (KeyError, TypeError, JSONDecodeError) as error:
-            raise FORMAT.damaged(path, f"words, documents, keys or counts are missing: {error!r}") from error
-        if len(keys) != len(counts):
-            raise FORMAT.damaged(path, f"got {len(keys)} n-grams and {len(counts)} counts")
-        return cls(words, keys, counts, num_documents)
+        except KeyError as error:
+            raise FORMAT.damaged(path, f"{error} is missing") from error
+        if not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
+            raise FORMAT.damaged(path, "its words are not a list of strings")
+        if not (documents.isdecimal() and len(documents) < 16):
+            raise FORMAT.damaged(path, f"got {documents[:40]!r} documents")
+        if (keys.dtype, counts.dtype) != (np.int64, np.int32) or keys.shape != counts.shape or keys.ndim != 1:
+            raise FORMAT.damaged(
+                path, f"got n-grams {keys.dtype} {keys.shape} and counts {counts.dtype} {counts.shape}"
+            )
+        try:
+            return cls(tuple(words), keys, counts, int(documents))
+        except InputError as error:
+            raise FORMAT.damaged(path, error) from error
 
 
 def inverse_document_frequency(

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from sct.errors import InputError
 from sct.language.noun_table import NounTable
-from sct.language.pos_tags import PosTagger, majority_nouns
+from sct.language.pos_tags import PosTagger, majority_nouns, shared_tagger
 from sct.language.word_vectors import WordVectors, load_vectors
 from sct.metrics.bleu import Bleu, bleu
 from sct.metrics.captions import Pairs, collapse_repeats, pair, pair_on_whitespace, pair_words
@@ -219,6 +219,6 @@ class _MetricInputs:
 
 def _load_tagger() -> PosTagger:
     try:
-        return PosTagger()
+        return shared_tagger()
     except InputError as error:
         raise MetricUnavailable(f"cannot tag nouns: {error}") from error

@@ -13,6 +13,9 @@ from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.metrics.interface import Score
 from sct.metrics.ngrams import MAX_NGRAM_SIZE, count_ngrams
 
+_BLOCK_CELLS = 1 << 24
+"""Values of one dense matrix: 128 MiB."""
+
 
 def self_cider(sets: CaptionSets, frequencies: DocumentFrequencies | None = None) -> Score:
     """Score per image: 0 for identical captions, 1 if no two share an n-gram and none is shorter than four words.
@@ -27,10 +30,24 @@ def self_cider(sets: CaptionSets, frequencies: DocumentFrequencies | None = None
     for image in range(len(sets)):
         entries = slice(bounds[image], bounds[image + 1])
         first, last = sets.caption_offsets[image : image + 2]
-        matrix = np.zeros((last - first, vectors.column[entries].max(initial=-1) + 1))
-        matrix[vectors.caption[entries] - first, vectors.column[entries]] = vectors.value[entries]
-        per_image[image] = spectral_diversity(matrix @ matrix.T)
+        per_image[image] = spectral_diversity(_similarities(vectors, entries, int(first), int(last - first)))
     return Score(float(per_image.mean()), per_image)
+
+
+def _similarities(
+    vectors: "_SparseVectors", entries: slice, first_caption: int, num_captions: int
+) -> Float[np.ndarray, "captions captions"]:
+    """Dot products of the captions of one image, over blocks of columns: a single one for most images."""
+    caption, column, value = vectors.caption[entries] - first_caption, vectors.column[entries], vectors.value[entries]
+    num_columns = int(column.max(initial=-1)) + 1
+    block = max(1, _BLOCK_CELLS // num_captions)
+    similarities = np.zeros((num_captions, num_captions))
+    for start in range(0, num_columns, block):
+        rows = slice(*np.searchsorted(column, [start, start + block]))  # columns ascend
+        matrix = np.zeros((num_captions, min(block, num_columns - start)))
+        matrix[caption[rows], column[rows] - start] = value[rows]
+        similarities += matrix @ matrix.T
+    return similarities
 
 
 def spectral_diversity(similarities: Float[np.ndarray, "captions captions"]) -> float:
