@@ -14,6 +14,7 @@ from typing import Any
 
 from sct.captioner.grounded_caption import GroundedChunk
 from sct.errors import InputError
+from sct.limits import MAX_CAPTIONS_PER_IMAGE
 from sct.regions import Box
 from sct.storage.atomic import atomic_write
 from sct.storage.reading import parse_json, read_byte_lines
@@ -142,6 +143,8 @@ def merge_lines(predictions: Sequence[Prediction]) -> list[Prediction]:
             raise InputError(
                 f"image {line.image!r} has two lines of one control with different references, expected the same"
             )
+        elif len(first.predictions) + len(captions) > MAX_CAPTIONS_PER_IMAGE:
+            raise InputError(f"image {line.image!r} has more than {MAX_CAPTIONS_PER_IMAGE:,} captions: score fewer")
         else:
             merged[key] = replace(first, predictions=first.predictions + captions)
     return list(merged.values())

@@ -1,8 +1,9 @@
 """Penn Treebank tokenizer for captions: lower case, no punctuation, as in the official caption evaluation.
 
 A regular expression that reproduces the Java tokenizer of pycocoevalcap 1.2. ``benchmarks/speed/tokenizer.py`` compares
-the two on captions of COCO and Flickr8k and on captions made to break it; docs/metrics.md has the result and lists the
-remaining differences.
+the two on captions of COCO and Flickr8k and on captions made to break it; docs/metrics.md has the result and all known
+differences: "K." at the end of a caption, where the Java tool looks at the next caption, words glued without a space,
+letters added to Unicode after 6.1.
 
 A token of the Java tool may contain a space ("1 1/2", "no. 5", '<a href="x">'). It is split at its spaces here, as by
 the official BLEU and CIDEr.
