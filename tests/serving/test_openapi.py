@@ -58,7 +58,7 @@ def make_valid(request):
     """Change a request that conforms to its schema as little as rules beyond JSON Schema demand, in place.
 
     These are in the descriptions: bytes are an image, boxes lie in it, class names have the shape of the boxes, and a
-    caption that covers all region sets has a word for each. Image ids are those of a cached image.
+    caption covers all region sets if ten words without repetitions can. Image ids are those of a cached image.
     """
     if isinstance(request.get("request"), dict):
         make_valid(request["request"])
@@ -72,7 +72,7 @@ def make_valid(request):
         if request.get("classes"):
             request["classes"] = [[request["classes"][0][0] for _ in boxes] for boxes in request["control"]]
         if request.get("cover"):
-            request["max_length"] = max(request.get("max_length", 20), len(request["control"]) + 1)
+            request.update(max_length=20, no_repeat_ngram_size=0)
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
         self._changed = threading.Condition()
         self.is_stopping = False
         self._has_died = False
-        self._thread = self._start_thread()
+        self._start_thread()
 
     def submit(self, task: TaskT, deadline: float) -> "Future[ResultT]":
         """Queue a task; cancelling the future before the task starts removes it."""
@@ -138,13 +138,16 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
         with self._changed:
             self.is_stopping = True
             self._changed.notify_all()
-        while self._thread.is_alive():  # it may be replaced
-            self._thread.join()
+        thread = None
+        while thread is not self._thread:  # it may be replaced meanwhile
+            thread = self._thread
+            thread.join()
 
-    def _start_thread(self) -> threading.Thread:
-        thread = threading.Thread(target=self._supervise, name="sct model", daemon=True)
-        thread.start()
-        return thread
+    def _start_thread(self) -> None:
+        with self._changed:  # which the new thread needs before all else, so it cannot be replaced too early
+            thread = threading.Thread(target=self._supervise, name="sct model", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def _supervise(self) -> None:
         """Run the loop; if it dies of anything, replace this thread by a new one."""
@@ -157,7 +160,7 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
                 self._changed.wait_for(lambda: self.is_stopping, self._restart_delay)
             self._counters.add_model_restart()
             self._has_died = False
-            self._thread = self._start_thread()
+            self._start_thread()
 
     def _loop(self) -> None:
         while jobs := self._next_batch():
