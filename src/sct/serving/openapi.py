@@ -16,8 +16,8 @@ _HEADERS = {
 }
 _NOT_IN_SCHEMA = (
     "Also refused with 422, beyond what the schema can tell: bytes that are no image, boxes that are inverted or leave "
-    "the image, classes in another shape than control, cover with fewer words than region sets, options that no caption "
-    "meets, and unordered region sets if the model has no sorter (see /v1/health)."
+    "the image, classes in another shape than control, cover with fewer words than region sets, options that no "
+    "caption meets, and unordered region sets if the model has no sorter (see /v1/health)."
 )
 
 
