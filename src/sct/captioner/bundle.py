@@ -191,6 +191,12 @@ def bundle_folder(folder: Path) -> Path:
     return DEFAULT_FOLDER
 
 
+def vision_file(path: Path) -> Path:
+    """Vision encoder file of a bundle's folder, "default" included; any other path as it is."""
+    folder = bundle_folder(path)
+    return folder / VISION if folder.is_dir() else path
+
+
 def bundle_sha256(folder: Path) -> str:
     """Checksum of a bundle: of its config, which holds those of the other files."""
     return sha256_file(bundle_folder(folder) / CONFIG)

@@ -22,6 +22,7 @@ VERBS = (
     "stats",
     "show",
     "train",
+    "recipes",
     "evaluate",
     "score",
     "reproduce",

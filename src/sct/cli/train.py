@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def train_command(
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="Recipe file.")],
+    recipe: Annotated[
+        Path, typer.Argument(metavar="RECIPE", help="Recipe file, or the name of a shipped one (sct recipes).")
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(

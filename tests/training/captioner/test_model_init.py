@@ -1,9 +1,10 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
-from sct.captioner.bundle import Bundle, load_bundle, save_bundle
+from sct.captioner.bundle import DEFAULT_FOLDER, Bundle, load_bundle, save_bundle, vision_file
 from sct.errors import InputError
 from sct.training.captioner.model_init import load_language_weights
 from sct.training.captioner.setup import build_training
@@ -70,3 +71,9 @@ def test_init_language_from_conflicts_with_from(trained, tmp_path):
     recipe = make_recipe(data, tmp_path)
     with pytest.raises(InputError, match="from= names a bundle"):
         replace(recipe, start="somewhere", model=replace(recipe.model, init_language_from=str(folder)))
+
+
+def test_the_encoder_of_a_bundle_is_named_by_its_folder(tmp_path):
+    assert vision_file(Path("default")) == DEFAULT_FOLDER / "vision.safetensors"
+    assert vision_file(tmp_path) == tmp_path / "vision.safetensors"
+    assert vision_file(tmp_path / "mine.safetensors") == tmp_path / "mine.safetensors"

@@ -69,7 +69,7 @@ def test_rejects_a_directory_with_a_run(painted: Path, tmp_path: Path) -> None:
         ({"image_folder": "nowhere"}, "images of the dataset are not in 'nowhere'"),
         ({"backbone": "nowhere.safetensors"}, "does not exist"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0"),
-        ({"heads": 0}, "heads is 0"),
+        ({"heads": 0}, "got heads 0"),
         ({"heads": 5}, "width is 48 and heads is 5"),
         ({"image_size": 28}, "got image_size 28, expected an integer from 42"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0"),
@@ -85,7 +85,7 @@ def test_rejects_bad_settings(painted: Path, tmp_path: Path, changes: dict, mess
 
 def test_rejects_a_backbone_of_another_size(painted: Path, tmp_path: Path) -> None:
     save_file({"class_token": torch.zeros(3)}, tmp_path / "other.safetensors")
-    with pytest.raises(InputError, match="does not fit the ViT"):
+    with pytest.raises(InputError, match="lacks blocks"):
         train_vision(_recipe(painted, tmp_path / "run", backbone=str(tmp_path / "other.safetensors")))
 
 

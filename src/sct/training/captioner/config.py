@@ -76,8 +76,9 @@ class ExamplesConfig(Config):
     features: str = ""
     """Folder of a region store; without it and ``vision``, features are made from class and box."""
     vision: str = ""
-    """Vision encoder file, written by a recipe with ``task = "vision"``, that extracts features from the dataset's
-    images. A run that starts from a bundle uses the bundle's encoder."""
+    """Vision encoder that extracts features from the dataset's images: a file written by a recipe with
+    ``task = "vision"`` or by ``sct export-vision``, or a bundle, such as ``default``. A run that starts from a bundle
+    uses the bundle's encoder."""
     image_folder: str = ""
     """Folder of the images, if they have moved since the dataset was prepared."""
     augment: bool = False

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sct.captioner.bundle import Bundle, load_bundle
+from sct.captioner.bundle import Bundle, load_bundle, vision_file
 from sct.data.dataset import Dataset
 from sct.data.examples import (
     Examples,
@@ -114,7 +114,7 @@ def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: RegionStore 
         return bundle if bundle.nouns is not None else replace(bundle, nouns=dataset.nouns)
     config = recipe.model
     vocabulary = dataset.vocabulary.with_min_count(config.min_count)
-    vision = load_vision(Path(recipe.examples.vision)) if recipe.examples.vision else None
+    vision = load_vision(vision_file(Path(recipe.examples.vision))) if recipe.examples.vision else None
     encoder = None if store or vision else LayoutEncoder(dataset.table.classes, config.feature_size)
     source = store or vision
     torch.manual_seed(recipe.seed)

@@ -19,6 +19,7 @@ from sct.data.dataset import Dataset
 from sct.data.index import split_index
 from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT
 from sct.errors import InputError
+from sct.storage.state_dict import check_state_dict
 from sct.training.cuda_graph_step import LossModule, OptimizerStep
 from sct.training.loss import Loss
 from sct.training.metric_logger import MetricLogger, OnProgress, ProgressLogger, Throughput, TrainingProgress
@@ -243,13 +244,16 @@ def _load_backbone(network: RegionEncoder, path: Path) -> None:
     try:
         weights = load_file(path)
     except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist: expected ViT weights, backbone=FILE") from error
-    except SafetensorError as error:
+        raise InputError(
+            f"{path} does not exist: expected ViT weights; the recipe's header says what makes them, backbone= trains "
+            "without"
+        ) from error
+    except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is not a complete safetensors file ({error}): write it again") from error
-    try:
-        network.backbone.load_state_dict({name: weight.float() for name, weight in weights.items()})
-    except RuntimeError as error:
-        raise InputError(f"{path} does not fit the ViT ({str(error).splitlines()[-1].strip()})") from error
+    check_state_dict(
+        weights, {name: tuple(weight.shape) for name, weight in network.backbone.state_dict().items()}, path
+    )
+    network.backbone.load_state_dict({name: weight.float() for name, weight in weights.items()})
 
 
 def _resolve_device(name: str) -> torch.device:
