@@ -228,3 +228,10 @@ def test_too_many_classes_are_an_error():
     ]
     with pytest.raises(InputError, match="got 65535 classes, expected fewer than 65535"):
         build_table(images)
+
+
+def test_special_tokens_in_captions_are_unknown_words():
+    caption = Caption("a <unk> <eos> dog", ("a", "<unk>", "<eos>", "dog"), (None,) * 4, ())
+    table, vocabulary = merge_tables([build_table([AnnotatedImage("1", "train", 9, 9, (), (caption,))])])
+    assert vocabulary.words[4:] == ("a", "dog")
+    assert table.columns["word_id"].tolist() == [4, 0, 0, 5]
