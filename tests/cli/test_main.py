@@ -1,6 +1,7 @@
 """The command line: output, exit codes, one-line errors."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ def test_prepare_reports_skipped_inputs(tmp_path, capsys):
     assert run(["prepare", str(tmp_path / "train.jsonl"), str(tmp_path / "out"), "--skip-bad"]) == 0
     out, err = capsys.readouterr()
     assert "skipped: 1 unreadable inputs" in out
-    assert "train.jsonl, line 9: invalid JSON" in err
+    assert "train.jsonl, line 9 is not valid JSON" in err
 
 
 def test_stats_prints_the_published_table_1_too(tiny, capsys):
@@ -44,6 +45,14 @@ def test_stats_prints_the_published_table_1_too(tiny, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["train"]["num_source_captions"] == 30
     assert found["val"]["num_captions"] + found["val"]["num_unassociated"] == 11
+
+
+def test_stats_of_a_source_named_like_markup(tiny, tmp_path, capsys):
+    shutil.copytree(tiny, tmp_path / "tiny")
+    manifest = json.loads((tmp_path / "tiny" / "dataset.json").read_text())
+    (tmp_path / "tiny" / "dataset.json").write_text(json.dumps({**manifest, "source": "[/red]\x1b[31m"}))
+    assert run(["stats", str(tmp_path / "tiny")]) == 0
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_show_draws_and_prints(tiny, tmp_path, capsys):

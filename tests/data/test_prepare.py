@@ -281,6 +281,14 @@ def test_a_run_is_not_resumed_on_changed_files(tmp_path, changed):
             prepare(source, out, settings)
 
 
+def test_a_folder_whose_name_is_not_utf8(tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    (folder / "images").mkdir(parents=True)
+    shutil.copy(TINY / "train.jsonl", folder)
+    prepare(folder, folder / "out", PrepareConfig())
+    assert Dataset.open(folder / "out").manifest.image_folder == str(folder / "images")
+
+
 def test_every_file_of_a_folder_is_read_or_an_error(tmp_path):
     lines = (TINY / "train.jsonl").read_text().splitlines()
     (tmp_path / "train.jsonl").write_text("\n".join(lines[:3]))

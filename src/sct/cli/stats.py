@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table as TextTable
+from rich.text import Text
 
 from sct.data.dataset import Dataset
 from sct.data.statistics import SplitStatistics, compute_statistics
+from sct.errors import escape_controls
 from sct.reproduction.published import TABLES
 
 
@@ -41,7 +43,7 @@ def _table_1(source: str, statistics: Mapping[str, SplitStatistics]) -> TextTabl
         table.add_column(heading, justify="left" if heading in ("", "split") else "right")
     for split, row in statistics.items():
         values = (row.num_captions, row.num_noun_chunks, row.chunks_per_caption, row.num_classes)
-        table.add_row(f"this dataset ({source})", split, *map(_format, published.metrics, values))
+        table.add_row(_text(f"this dataset ({source})"), _text(split), *map(_format, published.metrics, values))
     for section in published.sections:
         table.add_section()
         for published_row in section.rows:
@@ -49,6 +51,11 @@ def _table_1(source: str, statistics: Mapping[str, SplitStatistics]) -> TextTabl
             name, split = f"{section.title}, published", published_row.key.system
             table.add_row(name, split, *map(_format, published.metrics, figures))
     return table
+
+
+def _text(name: str) -> Text:
+    """Return a name of a dataset folder as text without markup."""
+    return Text(escape_controls(name))
 
 
 def _format(metric: str, value: float) -> str:
@@ -68,6 +75,6 @@ def _source_captions(statistics: Mapping[str, SplitStatistics]) -> TextTable:
             row.num_unassociated,
             row.num_captions,
         )
-        table.add_row(split, *(f"{count:,}" for count in counts), f"{share:.1%}")
+        table.add_row(_text(split), *(f"{count:,}" for count in counts), f"{share:.1%}")
     table.caption = "Captions with a chunk that has no region are used in training only; associated: share of chunks."
     return table

@@ -196,4 +196,4 @@ def write_dataset(
     with atomic_write(folder / MANIFEST) as file:
         files = {name: sha256_file(folder / name) for name in sorted(FILES - {MANIFEST}) if (folder / name).exists()}
         content = {**DATASET_FORMAT.header(), **asdict(manifest), "files": files}
-        file.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))
+        file.write(json.dumps(content, indent=1).encode("ascii"))

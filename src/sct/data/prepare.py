@@ -109,7 +109,8 @@ def _prepare_dataset(
     images = source.read(errors, skipped)
     with _shard_folder(out, _fingerprint(source, config, grounding), overwrite=config.overwrite) as folder:
         num_images = num_captions = 0
-        files, messages = [], []
+        files: list[Path] = []
+        messages: list[str] = []
         with closing(
             build_shards(
                 images,

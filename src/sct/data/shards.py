@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -44,7 +44,7 @@ def build_shards(
     num_images: int | None,
     workers: int | None,
     skip_bad: bool = False,
-) -> Iterator[Shard]:
+) -> Generator[Shard, None, None]:
     """Ground images, unless ``grounding`` is None, and write them as shards; yield the shards in order."""
     workers = workers or os.cpu_count() or 1
     jobs = _jobs(images, folder, skip_bad)

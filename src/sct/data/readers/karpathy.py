@@ -37,7 +37,7 @@ class Size(NamedTuple):
     height: float
 
     @classmethod
-    def parse(cls, sides: object) -> "Size":
+    def parse(cls, sides: Any) -> "Size":
         """Check width and height of a JSON file.
 
         >>> Size.parse([640, 1e308])
