@@ -232,6 +232,8 @@ def test_too_many_classes_are_an_error():
 
 def test_special_tokens_in_captions_are_unknown_words():
     caption = Caption("a <unk> <eos> dog", ("a", "<unk>", "<eos>", "dog"), (None,) * 4, ())
-    table, vocabulary = merge_tables([build_table([AnnotatedImage("1", "train", 9, 9, (), (caption,))])])
+    table, vocabulary = merge_tables(
+        [build_table([AnnotatedImage(image_id="1", split="train", width=9, height=9, regions=(), captions=(caption,))])]
+    )
     assert vocabulary.words[4:] == ("a", "dog")
     assert table.columns["word_id"].tolist() == [4, 0, 0, 5]
