@@ -91,6 +91,8 @@ MAX_THREADS = 1024
 """CPU threads of a command."""
 MAX_DEVICES = 64
 """Training processes on one machine."""
+MAX_SEEDS = 100
+"""Runs of one system in a table of ``sct reproduce``."""
 MAX_NODES = 4096
 """Machines of a training run."""
 MAX_HTTP_REGION_SETS = 10

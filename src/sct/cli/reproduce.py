@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from sct.errors import InputError
+from sct.limits import MAX_DEVICES, MAX_SEEDS
+
 
 def reproduce_command(
     table: Annotated[
@@ -33,6 +36,7 @@ def reproduce_command(
         int,
         typer.Option(
             min=1,
+            max=MAX_SEEDS,
             help="Number of runs of Ours, Controllable Up-Down, SVM Rank and the Sinkhorn network; others have one.",
         ),
     ] = 3,
@@ -43,7 +47,8 @@ def reproduce_command(
         typer.Option(help="Systems to train, such as ours,fc_2k; default: all. Finished runs of others are used too."),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Number of runs to train at once, and of runs to caption at once.")
+        int,
+        typer.Option(min=1, max=MAX_DEVICES, help="Number of runs to train at once, and of runs to caption at once."),
     ] = 1,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Device to train and caption on.")] = "auto",
     images: Annotated[Path | None, typer.Option(help="Folder of the dataset's images, if they have moved.")] = None,
@@ -61,6 +66,8 @@ def reproduce_command(
     from sct.storage.atomic import lock_folder  # noqa: PLC0415
     from sct.training.recipe_files import find_recipe_folder  # noqa: PLC0415
 
+    if images is not None and not images.is_dir():
+        raise InputError(f"--images {images} is not a folder: expected the folder of the images")
     published = find_table(table)
     config = ReproductionConfig(
         data=data,
