@@ -77,7 +77,7 @@ class Client:
     ) -> list[GroundedCaption]:
         """Caption an image, a file or the content of one; returns the best captions first. See ``Captioner.caption``.
 
-        ``no_repeat_ngram_size=None`` uses the server's default, unlike ``Captioner.caption``, whose default is 0.
+        ``no_repeat_ngram_size=None`` uses the default of the server's model, as in ``Captioner.caption``.
         """
         request = {
             **_control_fields(regions, ordered=ordered),
