@@ -93,6 +93,7 @@ def save_raw(path, *, nouns=b"dog\ncat", units=None):
     [
         pytest.param({"units": np.array([[1, 0], [np.nan, 0]], np.float32)}, "NaN or infinite", id="NaN"),
         pytest.param({"units": np.array([[1, 0], [np.inf, 0]], np.float32)}, "NaN or infinite", id="infinite"),
+        pytest.param({"units": np.array([[1, 0], [3e38, 0]], np.float32)}, "not normalized", id="huge"),
         pytest.param({"units": np.zeros((2, 2), np.float32)}, "all its vectors are zero", id="all zero"),
         pytest.param({"units": 5 * np.eye(2, dtype=np.float32)}, "not normalized", id="not normalized"),
         pytest.param({"units": np.eye(2)}, "units float64", id="another type"),

@@ -83,6 +83,8 @@ def test_a_changed_file_is_parsed_again(tmp_path):
         pytest.param(b"dog 1.0 0.0\ncat 1.0\n", "line 2", id="a missing number"),
         pytest.param(b"dog 1.0 0.0\ncat 1.0 x\n", "line 2", id="not a number"),
         pytest.param(b"dog 1.0 nan\n", "line 1", id="not finite"),
+        pytest.param(b"dog 1.0 1e308\n", "line 1", id="too large for float32"),
+        pytest.param(b"dog 1.0 1e30\n", "line 1", id="squares too large for float32"),
         pytest.param(b"dog\n", "line 1", id="only words"),
         pytest.param(BINARY[:-6], "ends inside vector 5 of 5", id="truncated binary"),
         pytest.param(BINARY.replace(struct.pack("<f", 3.0), struct.pack("<f", np.nan)), "vector 5 has NaN", id="NaN"),

