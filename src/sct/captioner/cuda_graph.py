@@ -54,8 +54,11 @@ class CudaGraphSearch:
         _copy_into(capture.batch, batch)
         capture.graph.replay()
         raise_if_no_hypothesis(capture.result.scores[:examples] > -torch.inf)
-        values = {field.name: getattr(capture.result, field.name) for field in fields(Decoded)}
-        return Decoded(**{name: None if value is None else value[:examples].clone() for name, value in values.items()})
+        static = {field.name: getattr(capture.result, field.name) for field in fields(Decoded)}
+        values: dict[str, Any] = {
+            name: None if value is None else value[:examples].clone() for name, value in static.items()
+        }
+        return Decoded(**values)
 
     def _capture(self, batch: ControlBatch, shape: tuple[int, ...]) -> _Capture:
         rows, examples, slots, members = shape
