@@ -133,7 +133,7 @@ def _parse_state(text: str, path: Path) -> TrainState:
     names = {field.name for field in fields(TrainState)}
     # The checksum matches, so another release with the same format version wrote it.
     if not isinstance(values, dict) or values.keys() != names:
-        raise FORMAT.damaged(path, f"got the counters {sorted(values)}, expected {sorted(names)}")
+        raise FORMAT.damaged(path, f"got the counters {format_value(values)}, expected {sorted(names)}")
     for name, value in values.items():
         if not _is_valid(name, value):
             raise FORMAT.damaged(path, f"{name} is {format_value(value)}")
@@ -145,7 +145,9 @@ def _is_valid(name: str, value: object) -> bool:
     if name in ("best_bundle", "last_bundle"):
         return value == "" or (isinstance(value, str) and value != ".." and value == Path(value).name)
     if name in ("best_score", "seconds"):
-        return (value is None and name == "best_score") or (type(value) in (int, float) and abs(value) < _MAX_NUMBER)
+        return (value is None and name == "best_score") or (
+            isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MAX_NUMBER
+        )
     return type(value) is int and 0 <= value < _MAX_NUMBER
 
 

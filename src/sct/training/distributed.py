@@ -143,7 +143,8 @@ class ProcessGroup:
 
     def __init__(self, fabric: Any) -> None:
         """Use the ranks of a launched Lightning Fabric."""
-        self._world_size, self._device = fabric.world_size, fabric.device
+        self._world_size: int = fabric.world_size
+        self._device: torch.device = fabric.device
 
     def all_reduce_mean(self, values: Tensor) -> Tensor:
         """Mean over ranks; not differentiable."""
