@@ -1,4 +1,4 @@
-"""Sources of datasets, region stores, dataset folders, predictions and images."""
+"""Sources of datasets, region stores and dataset folders."""
 
 import io
 import json
@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
-from sct.cli.results_file import open_results
 from sct.data.dataset import Dataset
 from sct.data.examples import make_examples
 from sct.data.index import caption_text, region_of_member
@@ -20,14 +18,7 @@ from sct.data.sources import SourceOptions, open_source
 from sct.data.statistics import compute_statistics
 from sct.data.table import build_table
 from sct.errors import InputError
-from sct.evaluation.predictions import read_predictions
-from sct.evaluation.scoring import score_predictions
-from sct.language.noun_table import NounTable
-from sct.metrics.document_frequencies import DocumentFrequencies
-from sct.metrics.spice import ParseCache
 from sct.regions.hdf5 import convert_hdf5, read_class_names
-from sct.regions.images import load_image
-from sct.regions.parsing import read_controls
 from sct.regions.store import RegionStore
 from sct.regions.store_format import JOURNAL
 from sct.regions.store_writer import RegionStoreWriter
@@ -36,7 +27,6 @@ from tests.fuzz import binary_mutations as binary
 from tests.fuzz.targets import Target, read_folder
 
 CLASSES = ("dog", "man")
-_SETTINGS = {"model": "default", "beam_size": 5}
 
 
 def data_targets(folder: Path) -> Iterator[Target]:
@@ -45,8 +35,6 @@ def data_targets(folder: Path) -> Iterator[Target]:
     yield from _region_stores(folder)
     make_noun_dataset(folder / "dataset")
     yield Target("dataset folder", read_folder(folder / "dataset"), _use_dataset)
-    yield from _metrics(folder)
-    yield from _images()
 
 
 # Sources of ``sct prepare`` ------------------------------------------------------------------------------------------
@@ -287,7 +275,7 @@ def _convert_hdf5(path: Path) -> None:
     _use_store(out)
 
 
-# Dataset folders, predictions and what metrics read ------------------------------------------------------------------
+# Dataset folders -----------------------------------------------------------------------------------------------------
 
 
 def _use_dataset(path: Path) -> None:
@@ -303,98 +291,3 @@ def _use_dataset(path: Path) -> None:
         make_examples(table, split, dataset.vocabulary.with_min_count(1))
         for control in ("sequence", "set", "none"):
             make_samples(table, split, control)
-
-
-def _metrics(folder: Path) -> Iterator[Target]:
-    lines = [
-        {
-            "image": "a.jpg",
-            "control": [[[20, 30, 200, 310]], [[1, 2, 3.5, 4], [5, 6, 7, 8]]],
-            "prediction": "a boy runs with a dog",
-            "references": ["A boy is running.", "the dog runs"],
-        },
-        {"image": "b.jpg", "control": None, "predictions": ["a cat", "the <unk> cat"], "references": ["A cat sits ."]},
-        {"image": "b.jpg", "predictions": ["a cat", "a dog"], "references": ["A cat sits ."]},
-    ]
-    nouns = NounTable.from_vectors(["boy", "cat", "dog"], np.eye(3) + 0.1, "three numbers")
-    nouns.save(folder / "nouns.safetensors")
-    frequencies = DocumentFrequencies.from_captions(["a dog runs", "a cat runs", "the dog"])
-    frequencies.save(folder / "frequencies.safetensors")
-    files = {
-        "predictions.jsonl": b"".join(json.dumps(line).encode() + b"\n" for line in lines),
-        "nouns.safetensors": (folder / "nouns.safetensors").read_bytes(),
-        "frequencies.safetensors": (folder / "frequencies.safetensors").read_bytes(),
-    }
-    yield Target("sct score", files, _score)
-    ParseCache(folder / "parses.sqlite").put({"a dog": '[["dog"]]', "a cat": "[]"})
-    yield _results(folder)
-    yield Target("SPICE cache", {"parses.sqlite": (folder / "parses.sqlite").read_bytes()}, _use_spice_cache)
-
-
-def _results(folder: Path) -> Target:
-    """The file that ``sct caption --out`` writes and resumes."""
-    with open_results(folder / "captions.jsonl", _SETTINGS) as results:
-        for name in ("a.jpg", "b.jpg"):
-            results.write({"image": name, "caption": "a dog"})
-    names = ("captions.jsonl", "captions.jsonl.settings.json")
-    return Target("sct caption --out", {name: (folder / name).read_bytes() for name in names}, _resume_results)
-
-
-def _resume_results(path: Path) -> None:
-    with open_results(path / "captions.jsonl", _SETTINGS) as results:
-        for file in results.remaining([Path("a.jpg"), Path("c.jpg")]):
-            results.write({"image": str(file), "caption": "a cat"})
-
-
-def _score(path: Path) -> None:
-    score_predictions(
-        read_predictions(path / "predictions.jsonl"),
-        ("B4", "R", "C", "NW", "IoU"),
-        nouns=_lexicon(path / "nouns.safetensors"),
-        frequencies=DocumentFrequencies.load(path / "frequencies.safetensors"),
-        diversity=True,
-    )
-
-
-def _lexicon(path: Path) -> object:
-    from sct.evaluation.scoring import NounLexicon
-
-    return NounLexicon.load(path)
-
-
-def _use_spice_cache(path: Path) -> None:
-    cache = ParseCache(path / "parses.sqlite")
-    cache.get(["a dog", "a cat", "a bird"])
-    cache.put({"a bird": "[]"})
-    assert "a bird" in cache.get(["a bird"])
-
-
-# Images and controls -------------------------------------------------------------------------------------------------
-
-
-def _images() -> Iterator[Target]:
-    pixels = np.random.default_rng(1).integers(0, 255, (20, 30, 3), np.uint8)
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    formats = {"jpg": "JPEG", "jp2": "JPEG2000"} | {
-        name: name for name in ("png", "webp", "gif", "bmp", "tiff", "ppm", "avif")
-    }
-    files = {}
-    for suffix, name in formats.items():
-        buffer = io.BytesIO()
-        Image.fromarray(pixels).save(buffer, name, **({"exif": exif} if suffix in ("jpg", "webp") else {}))
-        files[f"image.{suffix}"] = buffer.getvalue()
-    mutators = {".png": binary.mutate_png, ".jpg": binary.mutate_photo, ".webp": binary.mutate_photo}
-    for name, content in files.items():
-        yield Target(name, {name: content}, lambda path, name=name: load_image(path / name), mutators, num_examples=0.5)
-    controls = {"a.jpg": [[20, 30, 200, 310], [[0, 0, 9, 9], [9, 0, 18.5, 9]]], "b.jpg": [[1, 2, 3, 4]]}
-    yield Target(
-        "controls",
-        {"many.json": json.dumps(controls).encode(), "one.json": json.dumps(controls["a.jpg"]).encode()},
-        _read_controls,
-    )
-
-
-def _read_controls(path: Path) -> None:
-    read_controls(path / "many.json", [Path("a.jpg"), Path("b.jpg")])
-    read_controls(path / "one.json", [Path("a.jpg")], ordered=False)

@@ -1,6 +1,6 @@
 """Damaged bytes give an ``InputError``, never another exception, in bounded memory and time.
 
-Every format that sct reads is a target (``data_targets``, ``model_targets``). ``SCT_FUZZ_EXAMPLES=1000`` damages that
+Every format that sct reads is a target (``*_targets.py``). ``SCT_FUZZ_EXAMPLES=1000`` damages that
 many files per target instead of the few of the test suite, other ones in each run.
 """
 
@@ -13,10 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz.caption_targets import caption_targets
 from tests.fuzz.data_targets import data_targets
 from tests.fuzz.harness import read_case, run_case
 from tests.fuzz.model_targets import model_targets
 from tests.fuzz.targets import Target
+
+for _module in ("h5py", "pyarrow"):
+    pytest.importorskip(_module, reason=f"{_module}, of the extra prepare, is not installed")
 
 EXAMPLES = os.environ.get("SCT_FUZZ_EXAMPLES")
 NUM_EXAMPLES = int(EXAMPLES or 25)
@@ -36,17 +40,18 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
     folder = tmp_path_factory.mktemp("valid")
-    return {target.name: target for target in [*data_targets(folder), *model_targets(folder)]}
+    found = [*data_targets(folder), *caption_targets(folder), *model_targets(folder)]
+    return {target.name: target for target in found}
 
 
 NAMES = (
     "grounded JSONL", "COCO Entities, paper", "COCO Entities, reference", "COCO Entities, release file",
     "COCO caption files", "Flickr30k Entities, paper", "Flickr30k Entities, reference", "sct prepare", "COCO layout",
     "region store", "unfinished region store", "HDF5 detections", "dataset folder", "sct score", "sct caption --out",
-    "SPICE cache", "image.jpg", "image.jp2", "image.png", "image.webp", "image.gif", "image.bmp", "image.tiff",
-    "image.ppm", "image.avif", "controls", "bundle", "bundle without vision", "vision encoder", "hub vision encoder",
-    "sorter, sinkhorn", "sorter, pointer", "sorter, svm", "sorter, class", "authors' captioner", "authors' sorter",
-    "vocabulary", "recipe default/cross_entropy.toml", "recipe sorter/flickr8k_pointer.toml",
+    "SPICE cache", "plain captions", "image.jpg", "image.jp2", "image.png", "image.webp", "image.gif", "image.bmp",
+    "image.tiff", "image.ppm", "image.avif", "controls", "bundle", "bundle without vision", "vision encoder",
+    "hub vision encoder", "sorter, sinkhorn", "sorter, pointer", "sorter, svm", "sorter, class", "authors' captioner",
+    "authors' sorter", "vocabulary", "recipe default/cross_entropy.toml", "recipe sorter/flickr8k_pointer.toml",
     "recipe vision/flickr8k.toml", "run directory", "recorded runs", "glove.txt", "word2vec.txt", "word2vec.bin",
     "POST /v1/caption", "POST /v1/alternatives", "POST /v1/detect", "POST /v1/score", "multipart form",
     "uploaded image",
