@@ -130,10 +130,11 @@ def load_checkpoint(path: Path, fingerprint: str | None = None) -> Checkpoint:
 
 def _parse_state(text: str, path: Path) -> TrainState:
     values = parse_json(text, path)
-    names = {field.name for field in fields(TrainState)}
+    names = sorted(field.name for field in fields(TrainState))
+    found = sorted(values) if isinstance(values, dict) else None
     # The checksum matches, so another release with the same format version wrote it.
-    if not isinstance(values, dict) or values.keys() != names:
-        raise FORMAT.damaged(path, f"got the counters {format_value(values)}, expected {sorted(names)}")
+    if found != names:
+        raise FORMAT.damaged(path, f"got the counters {found}, expected {names}")
     for name, value in values.items():
         if not _is_valid(name, value):
             raise FORMAT.damaged(path, f"{name} is {format_value(value)}")
