@@ -6,6 +6,7 @@ python benchmarks/release/limits_page.py docs/limits.md
 import argparse
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ class Limit(NamedTuple):
 def read_limits() -> Iterator[Limit]:
     """All limits with their docstrings, in the order of the file."""
     body = ast.parse(Path(limits.__file__).read_text(encoding="utf-8")).body
-    for statement, following in zip(body, body[1:], strict=False):
+    for statement, following in pairwise(body):
         match statement, following:
             case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(text))):
                 yield Limit(name, getattr(limits, name), " ".join(text.replace("``", "`").split()).removesuffix("."))
