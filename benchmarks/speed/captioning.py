@@ -35,6 +35,8 @@ POLICIES: dict[str, dict[str, str] | None] = {
 """Environment of each; None: what ``sct.cli.threads`` chooses."""
 LOADS = ("quiet", "busy", "two at once")
 NUM_COMPETITORS = 2
+COMPETITOR = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
+"""It ends by itself if this process is killed."""
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 """Removed from the environment of every process, with ``PYTHONDONTWRITEBYTECODE``: installed packages are compiled."""
 
@@ -134,9 +136,7 @@ def measure_warm(images: Sequence[Path], model: str, rounds: int, seconds: float
             for policy, (first, second) in workers.items():
                 first.start(seconds)
                 times[policy, "quiet"] += first.result()
-                competitors = [
-                    subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(NUM_COMPETITORS)
-                ]
+                competitors = [subprocess.Popen([sys.executable, "-c", COMPETITOR]) for _ in range(NUM_COMPETITORS)]
                 first.start(seconds)
                 times[policy, "busy"] += first.result()
                 for competitor in competitors:
