@@ -150,7 +150,7 @@ def test_augmentation_needs_images(painted: Path, tmp_path: Path) -> None:
         ({"feature_dropout": 1.0, "augment": True}, "feature_dropout is 1.0"),
         ({"feature_dropout": 0.1}, "needs examples.augment=true"),
         ({"features": "a", "vision": "b"}, "both name a source of features"),
-        ({"human_oversampling": 0}, "human_oversampling is 0"),
+        ({"human_oversampling": 0}, "got examples.human_oversampling 0"),
     ],
     ids=["everything dropped", "no augmentation", "two sources", "no oversampling"],
 )
