@@ -131,9 +131,7 @@ def test_overrides_apply_to_their_stage(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param(
-            {"recipes": Path("nowhere")}, "nowhere is not a folder, expected recipes", id="recipes"
-        ),
+        pytest.param({"recipes": Path("nowhere")}, "nowhere is not a folder, expected recipes", id="recipes"),
         *(
             pytest.param({"overrides": (text,)}, f"remove {key}= and use {option} instead", id=text)
             for text, key, option in [
