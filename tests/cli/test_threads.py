@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sct.cli.main import VERBS, run
-from sct.cli.threads import configure_threads, count_cores
+from sct.cli.threads import configure_threads
 
 
 @pytest.fixture
@@ -18,6 +18,7 @@ def environment(monkeypatch):
     variables = {}
     monkeypatch.setattr(os, "environ", variables)
     monkeypatch.setattr("sct.cli.threads.count_cores", lambda: 3)
+    monkeypatch.setattr("sct.cli.threads.count_affinity", lambda: 6)
     return variables
 
 
@@ -54,7 +55,7 @@ def test_variables(environment, given, threads, expected):
 
 
 def test_the_runtime_counts_its_processors_itself(environment, monkeypatch):
-    monkeypatch.setattr("sct.cli.threads.count_cores", lambda: None)
+    monkeypatch.setattr("sct.cli.threads.count_cores", lambda: 6)
     configure_threads(None)
     assert {name: value for name, value in environment.items() if "PYTEST" not in name} == PASSIVE
 
@@ -99,46 +100,3 @@ def test_every_command_has_the_option(verb, capsys):
 def test_invalid_number(number, capsys):
     assert run(["caption", "a.jpg", "--threads", number]) == 2
     assert "--threads" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        pytest.param({}, None, id="no information"),
-        pytest.param({f"sys/devices/system/cpu/cpu{n}/topology/thread_siblings_list": f"{n}" for n in range(4)}, None),
-        pytest.param(
-            {f"sys/devices/system/cpu/cpu{n}/topology/thread_siblings_list": f"{n % 2},{n % 2 + 2}" for n in range(4)},
-            2,
-            id="hyper-threads",
-        ),
-        pytest.param({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, None, id="no quota"),
-        pytest.param(
-            {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "150000 100000\n"}, 2, id="1.5 processors"
-        ),
-        pytest.param(
-            {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "900000 100000\n"}, None, id="large quota"
-        ),
-        pytest.param({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "strange\n"}, None, id="unknown format"),
-        pytest.param(
-            {"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/cpu.max": "100000 100000\n"}, 1, id="quota of a parent"
-        ),
-        pytest.param(
-            {
-                "proc/self/cgroup": "5:memory:/x\n4:cpu,cpuacct:/x\n",
-                "sys/fs/cgroup/cpu/x/cpu.cfs_quota_us": "200000\n",
-                "sys/fs/cgroup/cpu/x/cpu.cfs_period_us": "100000\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-            },
-            2,
-            id="version 1",
-        ),
-    ],
-)
-@pytest.mark.skipif(sys.platform != "linux", reason="reads files of Linux")
-def test_count_cores(files, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert count_cores(tmp_path) == expected

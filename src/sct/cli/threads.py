@@ -8,15 +8,15 @@ Variables that the user has set are left alone, and importing ``sct`` sets none.
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
-from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import typer
 
 from sct.limits import MAX_THREADS
+from sct.storage.cpus import count_affinity, count_cores
 
 ThreadsOption = Annotated[
     int | None,
@@ -65,47 +65,6 @@ def configure_threads(threads: int | None) -> None:
         os.environ.update(_WAIT_POLICY)
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
-    elif "OMP_NUM_THREADS" not in os.environ and (cores := count_cores()) is not None:
+    elif "OMP_NUM_THREADS" not in os.environ and (cores := count_cores()) < count_affinity():
+        # The runtime itself counts hyper-threads and ignores quotas.
         os.environ["OMP_NUM_THREADS"] = str(cores)
-
-
-def count_cores(root: Path = Path("/")) -> int | None:
-    """Cores that this process may use, where the runtime would use more: it counts hyper-threads and ignores quotas.
-
-    None where they are the processors that it is bound to, which the runtime knows itself, and on other systems than
-    Linux. ``root`` has ``sys`` and ``proc``.
-    """
-    if sys.platform != "linux":
-        return None
-    processors = os.sched_getaffinity(0)
-    siblings = set()
-    for processor in processors:
-        path = root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
-        siblings.add(_read(path) or str(processor))
-    cores = min([len(siblings), *_cgroup_quotas(root)])
-    return cores if cores < len(processors) else None
-
-
-def _cgroup_quotas(root: Path) -> Iterator[int]:
-    """CPU quotas of the control groups of this process, rounded up; containers have them."""
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, name = line.split(":", 2)
-        group = PurePosixPath(name.lstrip("/"))
-        for folder in (group, *group.parents):
-            if not controllers:
-                values = _read(root / "sys/fs/cgroup" / folder / "cpu.max").split()
-            elif "cpu" in controllers.split(","):
-                old = root / "sys/fs/cgroup/cpu" / folder
-                values = [_read(old / f"cpu.cfs_{kind}_us") for kind in ("quota", "period")]
-            else:
-                continue
-            if len(values) == 2 and all(value.isdigit() for value in values) and int(values[1]):  # else: no quota
-                yield max(1, -(-int(values[0]) // int(values[1])))
-
-
-def _read(path: Path) -> str:
-    """Content of a file of the kernel; "" if there is none."""
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

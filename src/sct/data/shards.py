@@ -19,6 +19,7 @@ from sct.data.records import AnnotatedImage
 from sct.data.table import build_table
 from sct.data.table_file import save_table
 from sct.errors import InputError
+from sct.storage.cpus import count_cpus
 
 IMAGES_PER_SHARD = 2000
 """Work lost when a run is killed: about ten seconds per process."""
@@ -46,7 +47,7 @@ def build_shards(
     skip_bad: bool = False,
 ) -> Generator[Shard, None, None]:
     """Ground images, unless ``grounding`` is None, and write them as shards; yield the shards in order."""
-    workers = workers or os.cpu_count() or 1
+    workers = workers or count_cpus()
     jobs = _jobs(images, folder, skip_bad)
     if workers == 1 or (num_images is not None and num_images <= IMAGES_PER_SHARD):
         _init_worker(grounding)

@@ -18,6 +18,7 @@ from jaxtyping import Float16, Float32, Int64, UInt16
 from sct.errors import InputError
 from sct.regions.records import NO_CLASS, Box, Region
 from sct.regions.store_format import FORMAT, StoreManifest, read_names, read_store_manifest
+from sct.storage.cpus import count_affinity
 
 _MIN_THREADED_BYTES = 4 << 20
 """Smaller batches are copied before another thread wakes up."""
@@ -207,7 +208,7 @@ class RegionStore:
                 target[first:last] = self._features[start : start + last - first]
 
         # The caller copies too, and each free thread takes the next image: one that wakes up late delays nothing.
-        num_threads = min(4, os.cpu_count() or 1) - 1 if target.nbytes >= _MIN_THREADED_BYTES else 0
+        num_threads = min(4, count_affinity()) - 1 if target.nbytes >= _MIN_THREADED_BYTES else 0
         futures = [self._threads().submit(copy) for _ in range(num_threads)]
         copy()
         for future in futures:

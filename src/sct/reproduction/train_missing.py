@@ -23,6 +23,7 @@ from sct.errors import InputError
 from sct.reproduction.plan import Log, PlannedRun
 from sct.reproduction.runs import LOG, REPORT, RunPaths
 from sct.storage.atomic import atomic_write
+from sct.storage.cpus import count_cores
 from sct.training.run_dir import RunDir
 
 _LOG_LINES_SHOWN = 5
@@ -182,8 +183,9 @@ class _Scheduler:
             file.write(content)
 
     def _start(self, command: Sequence[str], log: int) -> subprocess.Popen[bytes]:
-        threads = max(1, (os.cpu_count() or 1) // self._jobs)
-        environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
+        given = os.environ.get("OMP_NUM_THREADS", "")
+        threads = int(given) if given.isdecimal() else count_cores()
+        environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, threads // self._jobs))}
         with self._lock:
             if self._is_stopping:
                 raise InputError("it was not started: sct reproduce is stopping")

@@ -1,7 +1,6 @@
 """All images of a dataset as one uint8 tensor, decoded once."""
 
 from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from torch import Tensor
 from sct.data.dataset import Dataset
 from sct.errors import InputError
 from sct.regions.images import load_image
+from sct.storage.cpus import count_cpus
 from sct.vision.preprocess import resize_square
 
 
@@ -28,7 +28,7 @@ def load_pixel_table(dataset: Dataset, folder: str, image_size: int) -> UInt8[Te
             raise InputError(f"image {dataset.table.image_ids[row]!r} has no file: expected a dataset with images")
         table[row] = torch.from_numpy(np.ascontiguousarray(resize_square(load_image(root / name).pixels, image_size)))
 
-    with ThreadPoolExecutor(cpu_count()) as pool:
+    with ThreadPoolExecutor(count_cpus()) as pool:
         for _ in pool.map(fill, range(len(dataset))):
             pass
     return table
