@@ -24,6 +24,7 @@ def network(seed=0, **changes):
         pytest.param({"iterations": 0}, "got iterations 0", id="no iterations"),
         pytest.param({"temperature": 0.0}, "temperature is 0.0", id="zero temperature"),
         pytest.param({"temperature": float("nan")}, "temperature is nan", id="NaN"),
+        pytest.param({"temperature": 10**400}, "temperature is an integer of 1,329 bits", id="huge temperature"),
     ],
 )
 def test_config_rejects(changes, message):

@@ -226,8 +226,9 @@ def test_bad_settings_are_refused(settings: dict, message: str) -> None:
         ({}, "is damaged .*: write it again with sct export-vision"),
         ({"config": '{"detector": "x"}'}, "is damaged .*: write it again with sct export-vision"),
         ({"config": '{"backbone": "nobody/nothing"}'}, "hub.safetensors: backbone 'nobody/nothing'"),
+        ({"config": json.dumps({"backbone": "a" * 10_000})}, "hub.safetensors: backbone 'aaa.* is not on this machine"),
     ],
-    ids=["another version", "no config", "no backbone", "unknown model"],
+    ids=["another version", "no config", "no backbone", "unknown model", "a name too long for a path"],
 )
 def test_damaged_files_are_refused(tmp_path: Path, metadata: dict, message: str) -> None:
     HUB_FORMAT.save_tensors(tmp_path / "hub.safetensors", {}, metadata)

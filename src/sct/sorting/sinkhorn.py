@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import permutations
-from math import isfinite, log
+from math import log
 from typing import Literal, get_args
 
 import numpy as np
@@ -36,6 +36,7 @@ REFERENCE_EPSILON = 1e-7
 _VISUAL_HIDDEN, _BRANCH, _JOINT = 512, 128, 256
 _CHUNK = 2500
 """Regions scored at a time, so that activations stay in the CPU cache."""
+_MAX_TEMPERATURE = 1_000_000
 _MAX_ENUMERATED = 6
 """Sets up to which all permutations are enumerated (720)."""
 
@@ -60,8 +61,11 @@ class SinkhornConfig:
         """Check the values."""
         sizes = {"word_size": MAX_LAYER_SIZE, "visual_size": MAX_LAYER_SIZE}
         check_sizes(self, {"max_sets": MAX_REGION_SETS, **sizes, "iterations": MAX_ITERATIONS})
-        if not isinstance(self.temperature, float | int) or not (isfinite(self.temperature) and self.temperature > 0):
-            raise InputError(f"temperature is {format_value(self.temperature)}: expected a number above 0, such as 0.1")
+        if not isinstance(self.temperature, float | int) or not 0 < self.temperature <= _MAX_TEMPERATURE:
+            raise InputError(
+                f"temperature is {format_value(self.temperature)}: expected a number above 0 and at most "
+                f"{_MAX_TEMPERATURE:,}, such as 0.1"
+            )
         if self.mode not in get_args(Mode):
             raise InputError(f"mode is {format_value(self.mode)}: expected {' or '.join(get_args(Mode))}")
 

@@ -19,7 +19,7 @@ from sct.storage.artifacts import ArtifactFormat
 from sct.storage.reading import parse_json
 from sct.vision.box_ops import box_iou, nms
 from sct.vision.hub_backbone import HubBackbone
-from sct.vision.hub_loading import PretrainedModel, load_backbone, load_detector
+from sct.vision.hub_loading import PretrainedModel, is_folder, load_backbone, load_detector
 from sct.vision.interface import EncodedImage
 from sct.vision.preprocess import preprocess
 
@@ -280,4 +280,4 @@ def _match_classes(boxes: Float[Tensor, "boxes 4"], detections: Detections) -> l
 
 def _absolute(name: str) -> str:
     """The absolute path of a local folder; a Hub name as it is."""
-    return str(Path(name).resolve()) if Path(name).is_dir() else name
+    return str(Path(name).resolve()) if is_folder(name) else name

@@ -94,6 +94,14 @@ def _select_last_stage(config: Any) -> None:
         config.out_indices = [len(stages) - 1]
 
 
+def is_folder(name: str) -> bool:
+    """Whether a model is named by a local folder."""
+    try:
+        return Path(name).is_dir()
+    except OSError:  # too long for a path
+        return False
+
+
 @contextmanager
 def _loading(role: str, name: str, library: Any, *, allow_download: bool) -> Iterator[None]:
     """Turn loading errors into ``InputError`` and silence the logs and progress bars of transformers and the Hub."""
@@ -107,7 +115,7 @@ def _loading(role: str, name: str, library: Any, *, allow_download: bool) -> Ite
         yield
     except _LOADING_ERRORS as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        if not allow_download and not Path(name).is_dir():
+        if not allow_download and not is_folder(name):
             raise InputError(
                 f"{role} {format_value(name)} is not on this machine ({reason[:200]}): download it from the Hugging "
                 "Face Hub with --allow-download of sct caption, or allow_download=True in Python"
