@@ -44,7 +44,7 @@ def mutate_parquet(random: Random, content: bytes) -> bytes:
     buffer = io.BytesIO()
     try:
         table = pa.Table.from_pylist(changed)
-        if random.random() < 0.2:
+        if table.column_names and random.random() < 0.2:
             table = table.drop_columns([random.choice(table.column_names)])
         parquet.write_table(table, buffer)
     except (pa.ArrowException, AttributeError, IndexError, OverflowError, TypeError, ValueError):
