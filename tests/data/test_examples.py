@@ -9,7 +9,7 @@ from sct.data.examples import (
     whole_image_examples,
 )
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.samples import MAX_REGIONS_PER_IMAGE, make_samples, whole_image_regions
+from sct.data.samples import MAX_WHOLE_IMAGE_REGIONS, make_samples, whole_image_regions
 from sct.data.table import Table, build_table, merge_tables
 from sct.errors import InputError
 from sct.language.shift_targets import fill_regions, shift_targets
@@ -199,7 +199,7 @@ def test_region_sets_of_samples_are_limited_as_in_evaluation():
     assert region_sets(examples_from_samples(table, make_samples(table, "train")), 0) == [list(range(20))]
 
 
-MANY = MAX_REGIONS_PER_IMAGE - 1
+MANY = MAX_WHOLE_IMAGE_REGIONS - 1
 
 
 def examples_of_sets(sets: list[list[range]]) -> Examples:
@@ -250,7 +250,7 @@ def test_pooled_controls_are_one_concatenated_set(sets, pools):
 
 def test_whole_image_examples_have_one_set_and_no_shifts():
     caption = make_caption([0, 0, None, 1, 1], [(0,), (2, 1)])
-    num_regions = MAX_REGIONS_PER_IMAGE + 7
+    num_regions = MAX_WHOLE_IMAGE_REGIONS + 7
     scores = (0.5,) * (num_regions - 1) + (0.75,)
     few = make_image(caption, caption, num_regions=4, name="few")
     many = make_image(caption, caption, num_regions=num_regions, scores=scores, name="many")
@@ -261,5 +261,5 @@ def test_whole_image_examples_have_one_set_and_no_shifts():
     assert not whole.slots.any()
     assert not whole.shifts.any()
     assert whole.num_slots.tolist() == [1, 1, 1, 1]
-    assert whole.set_sizes[:, 0].tolist() == [4, 4, MAX_REGIONS_PER_IMAGE, MAX_REGIONS_PER_IMAGE]
+    assert whole.set_sizes[:, 0].tolist() == [4, 4, MAX_WHOLE_IMAGE_REGIONS, MAX_WHOLE_IMAGE_REGIONS]
     assert region_sets(whole, 2) == [[4 + member for member in whole_image_regions(table, 1)]]

@@ -8,7 +8,7 @@ import pytest
 from sct.data.index import caption_text
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.samples import (
-    MAX_REGIONS_PER_IMAGE,
+    MAX_WHOLE_IMAGE_REGIONS,
     image_region_sets,
     make_samples,
     sort_region_sets,
@@ -141,13 +141,13 @@ def test_caption_text_is_unchanged():
 
 
 def test_whole_image_samples_keep_their_captions():
-    regions = tuple(Region(Box(0, 0, 9, 9), "dog", 0.5) for _ in range(MAX_REGIONS_PER_IMAGE + 6))
+    regions = tuple(Region(Box(0, 0, 9, 9), "dog", 0.5) for _ in range(MAX_WHOLE_IMAGE_REGIONS + 6))
     many = (*regions, Region(Box(0, 0, 9, 9), "dog", 0.9))
     table = build_table([image(caption(DOG)), image(caption(DOG), image_id="2", regions=many)])
     samples = make_samples(table, "val")
     whole = whole_image_samples(table, samples)
     assert whole_image_regions(table, 0) == (0, 1, 2, 3)
-    assert whole_image_regions(table, 1) == (*range(MAX_REGIONS_PER_IMAGE - 1), MAX_REGIONS_PER_IMAGE + 6)
+    assert whole_image_regions(table, 1) == (*range(MAX_WHOLE_IMAGE_REGIONS - 1), MAX_WHOLE_IMAGE_REGIONS + 6)
     assert [sample.control for sample in whole] == [(whole_image_regions(table, row),) for row in (0, 1)]
     assert [sample.captions for sample in whole] == [sample.captions for sample in samples]
 

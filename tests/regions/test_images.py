@@ -12,7 +12,7 @@ from PIL import Image, ImageFile, PngImagePlugin
 
 from sct.errors import InputError
 from sct.limits import MAX_MEGAPIXELS
-from sct.regions.images import MAX_SIDE, list_images, load_image
+from sct.regions.images import MAX_SIDE, list_folder, load_image
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 128, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
 # An L of three colours on white: no turn or flip of it looks like another.
@@ -337,23 +337,8 @@ def test_warning_filters_are_restored_when_threads_overlap():
     assert list(warnings.filters) == before
 
 
-def test_list_images_of_nothing():
-    assert list_images([]) == []
-
-
-def test_folders_are_expanded_in_natural_order(tmp_path):
-    folder = tmp_path / "folder"
-    (folder / "inside.png").mkdir(parents=True)
+def test_images_of_a_folder_in_natural_order(tmp_path):
+    (tmp_path / "inside.png").mkdir()
     for name in ("a10.jpg", "a2.JPG", "a1.webp", "notes.txt", ".a3.jpg", "b.jpeg"):
-        (folder / name).touch()
-    missing = tmp_path / "missing.jpg"
-    found = list_images([missing, folder, str(folder / "notes.txt")])
-    assert [path.name for path in found] == [
-        "missing.jpg", "a1.webp", "a2.JPG", "a10.jpg", "b.jpeg", "notes.txt",
-    ]  # fmt: skip
-
-
-def test_a_folder_without_images_is_refused(tmp_path):
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(InputError, match=r"has no image: expected files that end in \.avif, \.bmp"):
-        list_images([tmp_path])
+        (tmp_path / name).touch()
+    assert [path.name for path in list_folder(tmp_path)] == ["a1.webp", "a2.JPG", "a10.jpg", "b.jpeg"]

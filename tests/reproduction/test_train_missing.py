@@ -11,7 +11,7 @@ import pytest
 from sct.reproduction.plan import plan_run
 from sct.reproduction.published import RowKey
 from sct.reproduction.runs import LOG, REPORT, RunPaths
-from sct.reproduction.train_missing import Outcome, final_report, train_missing
+from sct.reproduction.train_missing import Outcome, final_report, job_environment, train_missing
 from sct.storage.atomic import lock
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.checkpoint import TrainState, load_checkpoint, save_checkpoint
@@ -42,6 +42,24 @@ def train(paths, runs, jobs=1, log=discard):
 
 def test_nothing_to_train(paths):
     assert train(paths, [], jobs=2) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "jobs", "expected"),
+    [
+        pytest.param("6", 1, "6", id="one job"),
+        pytest.param("6", 4, "1", id="divided"),
+        pytest.param("2", 4, "1", id="more jobs than threads"),
+        pytest.param("", 2, "4", id="none given, of 8 cores"),
+        pytest.param("4,2", 2, "4", id="nested levels, of 8 cores"),
+    ],
+)
+def test_jobs_share_the_threads(given, jobs, expected, monkeypatch):
+    monkeypatch.setattr("sct.reproduction.train_missing.count_cores", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    monkeypatch.setenv("MKL_NUM_THREADS", "6")
+    environment = job_environment(jobs)
+    assert (environment["OMP_NUM_THREADS"], environment["MKL_NUM_THREADS"]) == (expected, expected)
 
 
 def test_interrupted_runs_are_resumed(config, paths):

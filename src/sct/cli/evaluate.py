@@ -1,6 +1,5 @@
 """``sct evaluate``: caption a dataset under control and score the captions."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from sct.cli.options import AllowDownloadOption
-from sct.cli.printing import print_json, print_line
+from sct.cli.printing import print_json, print_line, print_message
 from sct.cli.progress import progress_bar
 from sct.cli.score import MetricsOption, VectorsOption
 from sct.errors import InputError
@@ -61,7 +60,7 @@ def evaluate_command(
 
     A sample is an image with a control; its references are all captions that share both. Predictions are written before
     they are scored. Of a grounded JSONL file only human-grounded captions are used if the bundle encodes images. For
-    plain captions, images are captioned as by sct caption, and NW and IoU are missing.
+    plain captions, regions are detected and ordered as by sct caption, and NW and IoU are missing.
     """
     from sct.captioner.captioner import load  # noqa: PLC0415
     from sct.cli.score_table import parse_metrics, print_missing, print_result  # noqa: PLC0415
@@ -125,7 +124,7 @@ def evaluate_command(
         print_missing(result)
         if (num_truncated := result.num_truncated_controls) and chosen is not None:
             reason = f"were cut to their first {chosen.max_sets} region sets, the most that the sorter orders"
-            print(f"sct: {num_truncated:,} of {len(result.predictions):,} controls {reason}", file=sys.stderr)
+            print_message(f"{num_truncated:,} of {len(result.predictions):,} controls {reason}")
         if not as_json:
             print_result(f"{bundle.name} on {data.name}, {used_split}, {title}", result)
     scores = [result.as_dict() for result in results.values()]

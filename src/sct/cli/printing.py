@@ -19,7 +19,7 @@ def print_json(content: Any) -> None:
 
 def print_message(message: object) -> None:
     """Print a message on one line of stderr."""
-    print(f"sct: {escape_controls(' '.join(str(message).split()))}", file=sys.stderr)
+    print(f"sct: {escape_controls(' '.join(str(message).split()))}", file=sys.stderr, flush=True)
 
 
 def format_json(content: Any, encoding: str = "utf-8") -> str:

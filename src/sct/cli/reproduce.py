@@ -1,12 +1,12 @@
 """``sct reproduce``: reproduce a table of the paper and compare it with the published figures."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from sct.cli.printing import print_message
 from sct.errors import InputError
 from sct.limits import MAX_DEVICES, MAX_SEEDS
 
@@ -87,9 +87,9 @@ def reproduce_command(
     folder = out or Path("reproduction") / published.name
     require_folder(folder, "--out")
     with lock_folder(folder):
-        result = reproduce(published, config, lambda line: print(f"sct: {line}", file=sys.stderr, flush=True))
+        result = reproduce(published, config, print_message)
         text = write_report(result, folder, config.command(published, out))
-    print(f"sct: written to {folder}", file=sys.stderr)
+    print_message(f"written to {folder}")
     print(json.dumps(result.as_dict()) if as_json else text)
     if result.failures():
         raise typer.Exit(1)

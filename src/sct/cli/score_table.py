@@ -1,11 +1,11 @@
 """Score tables on a terminal, and reasons for missing scores."""
 
-import sys
 from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table as TextTable
 
+from sct.cli.printing import print_message
 from sct.evaluation.scoring import EvaluationResult
 from sct.metrics.report import METRICS, TABLE_METRICS
 
@@ -22,7 +22,7 @@ def parse_metrics(names: str | None) -> tuple[str, ...]:
 def print_missing(result: EvaluationResult) -> None:
     """Print the reason for each missing score to stderr, one line each."""
     for name, reason in result.unavailable.items():
-        print(f"sct: {name} is missing: {' '.join(reason.split())}", file=sys.stderr)
+        print_message(f"{name} is missing: {reason}")
 
 
 def print_result(title: str, result: EvaluationResult) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int, UInt8, UInt16
 
 from sct.data.index import image_of_caption, region_of_member
-from sct.data.samples import MAX_REGIONS_PER_IMAGE, MAX_REGIONS_PER_SET, Sample, whole_image_regions
+from sct.data.samples import MAX_REGIONS_PER_SET, MAX_WHOLE_IMAGE_REGIONS, Sample, whole_image_regions
 from sct.data.statistics import select_captions
 from sct.data.table import NO_CHUNK, Table
 from sct.errors import InputError
@@ -188,16 +188,16 @@ def examples_from_samples(table: Table, samples: Sequence[Sample]) -> Examples:
 def pooled_control_examples(examples: Examples) -> Examples:
     """Concatenate the region sets of each example to one set, without shifts.
 
-    A region of several sets is repeated. Only the first ``MAX_REGIONS_PER_IMAGE`` members are kept: arrays are as wide
-    as the widest control.
+    A region of several sets is repeated. Only the first ``MAX_WHOLE_IMAGE_REGIONS`` members are kept: arrays are as
+    wide as the widest control.
     """
     sizes, starts = examples.set_sizes.astype(np.int64).ravel(), examples.set_starts.astype(np.int64).ravel()
     index_in_set = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     members = examples.members[np.repeat(starts, sizes) + index_in_set]
     totals = examples.set_sizes.sum(axis=1, dtype=np.int64)
     index_in_pool = np.arange(totals.sum()) - np.repeat(np.cumsum(totals) - totals, totals)
-    kept = np.minimum(totals, MAX_REGIONS_PER_IMAGE)
-    return examples.with_one_set(np.cumsum(kept) - kept, kept, members[index_in_pool < MAX_REGIONS_PER_IMAGE])
+    kept = np.minimum(totals, MAX_WHOLE_IMAGE_REGIONS)
+    return examples.with_one_set(np.cumsum(kept) - kept, kept, members[index_in_pool < MAX_WHOLE_IMAGE_REGIONS])
 
 
 def whole_image_examples(table: Table, examples: Examples) -> Examples:

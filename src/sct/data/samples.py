@@ -20,7 +20,7 @@ RegionSets = tuple[tuple[int, ...], ...]
 
 MAX_REGIONS_PER_SET = 20
 """Maximum size of a region set, in evaluation and training."""
-MAX_REGIONS_PER_IMAGE = 100
+MAX_WHOLE_IMAGE_REGIONS = 100
 """Maximum number of regions for models that ignore the control or pool it; the top-scoring ones are kept."""
 
 
@@ -122,8 +122,8 @@ def top_scoring_regions(table: Table, image: int) -> tuple[int, ...]:
 
 
 def whole_image_regions(table: Table, image: int) -> tuple[int, ...]:
-    """Return all regions of an image in order, or its ``MAX_REGIONS_PER_IMAGE`` top-scoring ones."""
-    return _top_regions(table, image, MAX_REGIONS_PER_IMAGE)
+    """Return all regions of an image in order, or its ``MAX_WHOLE_IMAGE_REGIONS`` top-scoring ones."""
+    return _top_regions(table, image, MAX_WHOLE_IMAGE_REGIONS)
 
 
 def _top_regions(table: Table, image: int, count: int) -> tuple[int, ...]:

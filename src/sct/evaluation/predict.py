@@ -10,7 +10,7 @@ from sct.captioner.grounded_caption import GroundedCaption
 from sct.captioner.requests import CaptionOptions
 from sct.data.features import Features
 from sct.data.prepare import ProgressCallback
-from sct.data.samples import MAX_REGIONS_PER_IMAGE, MAX_REGIONS_PER_SET, RegionSets, Sample
+from sct.data.samples import MAX_REGIONS_PER_SET, MAX_WHOLE_IMAGE_REGIONS, RegionSets, Sample
 from sct.data.table import Table
 from sct.errors import InputError
 from sct.evaluation.config import BATCH_SIZE, PLAIN_SEARCH
@@ -62,7 +62,7 @@ def collate(
     captioner: Captioner, features: Features, images: Sequence[int], controls: Sequence[RegionSets]
 ) -> ControlBatch:
     """Collate controls of a dataset's images; raises if the features do not fit the captioner."""
-    max_members = MAX_REGIONS_PER_IMAGE if captioner.config.ignores_control else MAX_REGIONS_PER_SET
+    max_members = MAX_WHOLE_IMAGE_REGIONS if captioner.config.ignores_control else MAX_REGIONS_PER_SET
     batch = collate_samples(features, images, controls, max_members=max_members)
     found, expected = batch.regions.shape[1], captioner.config.feature_size
     if found != expected:

@@ -5,7 +5,6 @@ import struct
 import threading
 import warnings
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -146,23 +145,6 @@ def load_image(
             raise _damaged(name, error) from error
         with image:
             return _decode(image, name, allow_draft=True)
-
-
-def list_images(paths: Iterable[str | Path]) -> list[Path]:
-    """Replace folders by their image files in natural order (2.jpg before 10.jpg); files are kept as given.
-
-    Subfolders and hidden files are skipped.
-    """
-    files: list[Path] = []
-    for path in map(Path, paths):
-        if not path.is_dir():
-            files.append(path)
-            continue
-        inside = list_folder(path)
-        if not inside:
-            raise no_image_error(path)
-        files.extend(inside)
-    return files
 
 
 def list_folder(folder: Path) -> list[Path]:

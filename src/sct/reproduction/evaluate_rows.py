@@ -25,7 +25,7 @@ from sct.reproduction.predictions import (
 )
 from sct.reproduction.published import PublishedTable, RowKey
 from sct.reproduction.results import NOT_RUN, Results, RowResult, RunResult
-from sct.reproduction.runs import RunPaths, SubstituteDataset, read_json
+from sct.reproduction.runs import RunPaths, SubstituteDataset, read_object
 from sct.reproduction.train_missing import is_cuda_oom, train_missing
 from sct.training.sorter.trainer import SCORES as SORTER_SCORES
 
@@ -131,7 +131,7 @@ def _sorter_scores(
                     f"{NOT_RUN}: {paths.best(run)} has no {SORTER_SCORES}: remove {paths.path(run)} to train it again"
                 )
             return RunResult(name=run.name, commands=commands, missing_reason=reason, failed=run.name in errors)
-        scores = read_json(scores_file)["val"]
+        scores = read_object(scores_file)["val"]
         if scores is None:
             reason = "the val split of its dataset has nothing to sort"
             return RunResult(name=run.name, commands=commands, missing_reason=reason)

@@ -31,7 +31,7 @@ from sct.evaluation.predictions import Prediction, read_predictions, write_predi
 from sct.evaluation.scoring import PREDICTIONS
 from sct.metrics.report import METRICS, score
 from sct.reproduction.plan import Log
-from sct.reproduction.runs import EVALUATION, PROVENANCE, SCORES, SubstituteDataset, read_json
+from sct.reproduction.runs import EVALUATION, PROVENANCE, SCORES, SubstituteDataset, read_object
 from sct.sorting.serialization import CONFIG as SORTER_CONFIG
 from sct.sorting.serialization import load_sorter
 from sct.storage.artifacts import sha256_file
@@ -87,11 +87,11 @@ class PredictionDir:
 
     def read_provenance(self) -> Mapping[str, Any]:
         """Provenance of the predictions; empty if unknown."""
-        return read_json(self.path / PROVENANCE) or self.recorded.get("provenance", {})
+        return read_object(self.path / PROVENANCE) or self.recorded.get("provenance", {})
 
     def read_scores(self) -> Mapping[str, Any]:
         """Saved scores: ``figures``, the checksum of their ``predictions``, and the word ``vectors`` used."""
-        return read_json(self.scores) or self.recorded.get("scores", {})
+        return read_object(self.scores) or self.recorded.get("scores", {})
 
     def search(self) -> dict[str, Any]:
         """All settings that determine captions, besides model and data, as JSON values."""

@@ -93,12 +93,12 @@ class RunRecord:
     def read(cls, folder: Path) -> "RunRecord":
         """Read the record of a run directory."""
         evaluations = {
-            path.name: {"provenance": read_json(path / PROVENANCE), "scores": read_json(path / SCORES)}
+            path.name: {"provenance": read_object(path / PROVENANCE), "scores": read_object(path / SCORES)}
             for path in sorted((folder / EVALUATION).glob("*"))
             if path.is_dir()
         }
         recipe = reading.read_toml(folder / RECIPE, "the recipe of a run") if (folder / RECIPE).exists() else {}
-        return cls(recipe, read_json(folder / REPORT), evaluations)
+        return cls(recipe, read_object(folder / REPORT), evaluations)
 
 
 def record_runs(folder: Path, path: Path) -> list[str]:
@@ -130,7 +130,7 @@ def record_runs(folder: Path, path: Path) -> list[str]:
 
 def load_recorded_runs(path: Path) -> dict[str, RunRecord]:
     """Read the records that ``record_runs`` wrote, by run name."""
-    content = read_json(path)
+    content = read_object(path)
     try:
         return {
             name: RunRecord(
@@ -167,10 +167,10 @@ def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object; empty if the file does not exist.
 
-    >>> read_json(Path("no_run/reproduction.json"))
+    >>> read_object(Path("no_run/reproduction.json"))
     {}
     """
     content = reading.read_json(path, "a JSON object") if path.is_file() else {}
@@ -215,7 +215,7 @@ class RunPaths:
 
     def report(self, run: PlannedRun) -> Mapping[str, Any]:
         """Report of a run that ``sct reproduce`` finished, otherwise empty."""
-        return read_json(self.path(run) / REPORT) or self.recorded(run).report
+        return read_object(self.path(run) / REPORT) or self.recorded(run).report
 
     def recipe(self, run: PlannedRun) -> Mapping[str, Any]:
         """Resolved recipe of a run that was started, otherwise empty."""

@@ -66,6 +66,13 @@ def train_missing(
             scheduler.stop()
 
 
+def job_environment(jobs: int) -> dict[str, str]:
+    """Environment of each of several jobs at once, which share the CPU threads of this process."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    threads = (int(given) if given.isdecimal() else count_cores()) // jobs
+    return {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(max(1, threads)))}
+
+
 class _OutOfMemoryError(InputError):
     """A run was out of GPU memory."""
 
@@ -183,15 +190,12 @@ class _Scheduler:
             file.write(content)
 
     def _start(self, command: Sequence[str], log: int) -> subprocess.Popen[bytes]:
-        given = os.environ.get("OMP_NUM_THREADS", "")
-        threads = int(given) if given.isdecimal() else count_cores()
-        environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, threads // self._jobs))}
         with self._lock:
             if self._is_stopping:
                 raise InputError("it was not started: sct reproduce is stopping")
             # In a session of its own: otherwise Ctrl-C reaches it too, and our SIGTERM would be its second signal.
             process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, env=environment, start_new_session=True
+                command, stdout=subprocess.PIPE, stderr=log, env=job_environment(self._jobs), start_new_session=True
             )
             self._processes.add(process)
             return process

@@ -15,6 +15,7 @@ from sct.captioner.grounded_caption import CaptionWord, GroundedCaption, Grounde
 from sct.errors import InputError
 from sct.regions.parsing import RegionsLike, as_control
 from sct.regions.records import Box, Control, Region, RegionSet
+from sct.storage.reading import parse_json
 
 _DEFAULT_RETRY_AFTER = 1.0
 
@@ -169,7 +170,7 @@ class Client:
         try:
             connection.request(method, self._path + path, body, headers)
             http_response = connection.getresponse()
-            content = json.loads(http_response.read())
+            content = parse_json(http_response.read(), "it")
         except (OSError, HTTPException, ValueError) as error:
             raise StudioError(None, f"{self._netloc} sent no valid response: {error}") from error
         finally:
