@@ -3,7 +3,7 @@
 A regular expression that reproduces the Java tokenizer of pycocoevalcap 1.2. ``benchmarks/speed/tokenizer.py`` compares
 the two on captions of COCO and Flickr8k and on captions made to break it; docs/metrics.md has the result and all known
 differences: "K." at the end of a caption, where the Java tool looks at the next caption, words glued without a space,
-letters added to Unicode after 6.1.
+curly quotes next to each other, letters added to Unicode after 6.1.
 
 A token of the Java tool may contain a space ("1 1/2", "no. 5", '<a href="x">'). It is split at its spaces here, as by
 the official BLEU and CIDEr.
@@ -61,12 +61,13 @@ _RULES = r"""
       | https?://URL | (?-i:(?:[a-z]{1,64}[.]){1,9}(?:com|net|org|edu))/PATH
       | www[.](?:[^\s"<>|.!?(){},]{1,64}[.]){1,9}[a-z]{2,4}(?!ALNUM|[.!?]LETTER)(?:/PATH)?
       | (?:<|&lt;)?[a-z\d][^\s"<>|(){}]{0,63}@(?:[^\s"<>|().{}]{1,64}[.])*[^\s"<>|().{}]{1,64}>? )   # joe@site.com
+    | -[lr][rsc]b-                                        # -LRB- of a caption that is tokenized already
     | [<>]?[:;=][-o*']?(?:[()\\{@|[\]]|(?-i:[DdPpO]))(?!ALNUM)                          # :-)
     | [-^=~<>']_[-^x=~<>'] | x_(?:[-^=~<>']|x(?!ALNUM)) | [(][-^x=~<>'][-_.]?[-^x=~<>'][)]                # ^_^
     | [(]\d{2,4}[)][ ]?\d{3,4}[- ]?\d{3,5}                # (555) 123-4567
     | (?=[a-z.]{0,64}\d)(?:ALNUM+[.]){1,9}(?:FILE_EXTENSIONS)(?![^\s.,])            # 5.jpg
     | \d{1,4}[ -]\d{1,4}/\d{1,4}                          # 1 1/2
-    | ph[.]d[.] | (?:ALNUM++(?:[.,]++ALNUM*+){0,9}-){1,9}LETTER(?:[.]LETTER)+[.](?!LETTER)(?:-ALNUM+)*   # non-U.S.
+    | ph[.]d[.] | (?:ALNUM++(?:[.,]++ALNUM*+){0,9}-){1,9}[a-z](?:[.][a-z])+[.](?!LETTER)(?:-ALNUM+)*   # non-U.S.
     | ALNUM++(?:[.,]++ALNUM*+){1,9}(?:-ALNUM+)+               # 5.5-inch
     | [-+]?(?:\d*(?:[.,:]\d+)+) | [-+]\d+                 # 1,000  10:30, without the "pm" of "10:30pm"  -5
     | (?:can(?=not)|(?:gon|wan)(?=na)|got(?=ta)|(?:gim|lem)(?=me))(?=LETTER{2,3}(?!ALNUM|_|[-/]ALNUM))
@@ -76,8 +77,8 @@ _RULES = r"""
     | y'(?=LETTER) | (?:dunkin|ol|somethin)'(?!ALNUM) | c'mon | ev'ry | nat'l | s'mores | [ce]'e(?:r|st)END
     | LETTER+[aeiouy](?!AUXILIARY)['`](?:[aeiou]|(?-i:[A-Z]))LETTER*   # ma'am
     | (?-i:[A-CE-HJKMNP-XZn])(?!AUXILIARY)['`]LETTER{2,}   # G'day
-    | (?:LETTER(?:[.]LETTER)+|ABBREVIATIONS|(?=(?-i:[A-Z]))(?:CAPITALIZED))[.](?!LETTER)(?:-ALNUM+)*   # Elm St.
-    | LETTER[.](?!LETTER|\s+(?=(?-i:[A-Z]))(?:SENTENCE_STARTS)(?!\S))(?:-ALNUM+)*
+    | (?:[a-z](?:[.][a-z])+|ABBREVIATIONS|(?=(?-i:[A-Z]))(?:CAPITALIZED))[.](?!LETTER)(?:-ALNUM+)*   # Elm St.
+    | [a-z][.](?!LETTER|\s+(?=(?-i:[A-Z]))(?:SENTENCE_STARTS)(?!\S))(?:-ALNUM+)*
     | (?:NUMBERED)[.](?=[ ]?\d)                           # no. 5
     | (?-i:[A-Z]+(?:(?:&(?:amp;)?|[+])[A-Z]+)+) | (?-i:[A-Z]+)[$] | c[+][+] | [cf][#]   # AT&T  US$  C++
     | LETTER*&[aeiou](?:acute|grave|uml);LETTER* | &(?:amp|lt|gt); | &[#]\d+;
