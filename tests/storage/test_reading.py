@@ -64,7 +64,7 @@ def test_a_long_line_or_file_is_refused(path, monkeypatch):
         pytest.param(b"", "is not valid JSON", id="empty"),
         pytest.param(b"[" * DEEP, "is nested too deeply", id="deep list"),
         pytest.param(b'{"a":' * DEEP, "is nested too deeply", id="deep object"),
-        pytest.param(b"9" * 5000, "is not valid JSON", id="integer of 5,000 digits"),
+        pytest.param(b"9" * 5000, "has a number of too many digits: expected JSON$", id="integer of 5,000 digits"),
         pytest.param("{}".encode("utf-16"), "is not UTF-8", id="UTF-16"),
         pytest.param(b'"\xff"', "is not UTF-8", id="invalid byte"),
     ],
@@ -82,6 +82,7 @@ def test_damaged_json(path, content, reason):
     [
         pytest.param(b"a = ", "is not valid TOML", id="no value"),
         pytest.param(b"a = " + b"[" * DEEP, "is nested too deeply", id="deep list"),
+        pytest.param(b"a = " + b"9" * 5000, "a number of too many digits: expected", id="integer of 5,000 digits"),
         pytest.param(b"a = '\xff'", "is not UTF-8", id="invalid byte"),
         pytest.param(b"#" * (limits.MAX_TOML_BYTES + 1), "bytes: expected a thing of at most", id="too long"),
     ],

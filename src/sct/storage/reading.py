@@ -93,10 +93,12 @@ def parse_json(text: str | bytes, where: object) -> Any:
         return json.loads(_decode(text, str(where), "JSON") if isinstance(text, bytes) else text)
     except RecursionError:
         raise InputError(f"{where} is nested too deeply: expected JSON") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} is not valid JSON ({error})") from error
     except InputError:
         raise
-    except ValueError as error:
-        raise InputError(f"{where} is not valid JSON ({error})") from error
+    except ValueError as error:  # Python's limit on the digits of an integer
+        raise InputError(f"{where} has a number of too many digits: expected JSON") from error
 
 
 def read_json(path: Path, expected: str) -> Any:
@@ -111,8 +113,10 @@ def read_toml(path: Path, expected: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise InputError(f"{path} is nested too deeply: expected {expected}") from None
-    except ValueError as error:
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not valid TOML ({error}): expected {expected}") from error
+    except ValueError as error:
+        raise InputError(f"{path} has a number of too many digits: expected {expected}") from error
 
 
 def _decode(content: bytes, where: str, expected: str) -> str:
