@@ -28,7 +28,9 @@ def without(name):
         pytest.param("{", "it is not valid JSON", id="invalid JSON"),
         pytest.param("[" * 100_000, "it is nested too deeply", id="deep"),
         pytest.param(json.dumps(LINE | {"prediction": 7}).replace("7", "[" * 400 + "]" * 400), "got [[[[", id="nested"),
-        pytest.param(json.dumps(LINE)[:-1] + ', "x": ' + "9" * 5000 + "}", "it is not valid JSON", id="huge number"),
+        pytest.param(
+            json.dumps(LINE)[:-1] + ', "x": ' + "9" * 5000 + "}", "it has a number of too many digits", id="huge number"
+        ),
         pytest.param("null", "got a JSON NoneType", id="null"),
         pytest.param(LINE | {"image": 3}, "image: got 3, expected a string", id="image is a number"),
         pytest.param(LINE | {"prediction": 3}, "prediction: got 3, expected a string", id="prediction is a number"),
@@ -43,6 +45,19 @@ def without(name):
             LINE | {"references": [3]}, "item of references: got 3, expected a string", id="reference is a number"
         ),
         pytest.param(LINE | {"prediction": None}, "prediction: got null, expected a string", id="prediction is null"),
+        pytest.param(
+            LINE | {"prediction": "a " * 6000},
+            "prediction has 12,000 characters, expected at most 10,000",
+            id="long prediction",
+        ),
+        pytest.param(
+            LINE | {"references": ["a", "a " * 6000]}, "item of references has 12,000 characters", id="long reference"
+        ),
+        pytest.param(
+            LINE | {"references": ["a"] * 1001},
+            "references has 1,001 strings, expected at most 1,000",
+            id="many references",
+        ),
         pytest.param(LINE | {"prediction": "\ud800"}, "lone surrogate", id="lone surrogate"),
         pytest.param(LINE | {"predictions": []}, "predictions is empty", id="empty predictions"),
         pytest.param(

@@ -14,7 +14,7 @@ from typing import Any
 
 from sct.captioner.grounded_caption import GroundedChunk
 from sct.errors import InputError
-from sct.limits import MAX_CAPTIONS_PER_IMAGE
+from sct.limits import MAX_CAPTION_CHARACTERS, MAX_CAPTIONS_PER_IMAGE
 from sct.regions import Box
 from sct.storage.atomic import atomic_write
 from sct.storage.reading import parse_json, read_byte_lines
@@ -159,6 +159,8 @@ def _text(content: dict[str, Any], name: str) -> str:
 def _checked_text(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{name}: got {_short(value)}, expected a string")
+    if len(value) > MAX_CAPTION_CHARACTERS:
+        raise InputError(f"{name} has {len(value):,} characters, expected at most {MAX_CAPTION_CHARACTERS:,}")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -174,6 +176,8 @@ def _texts(content: dict[str, Any], name: str) -> tuple[str, ...]:
         raise InputError(f"{name}: got {_short(value)}, expected a list of strings")
     if not value:
         raise InputError(f"{name} is empty, expected at least one string")
+    if len(value) > MAX_CAPTIONS_PER_IMAGE:
+        raise InputError(f"{name} has {len(value):,} strings, expected at most {MAX_CAPTIONS_PER_IMAGE:,}")
     return tuple(_checked_text(text, f"item of {name}") for text in value)
 
 
