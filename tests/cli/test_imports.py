@@ -52,3 +52,9 @@ def test_unneeded_modules(arguments, unneeded):
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "imported:"
+
+
+def test_the_package_itself_imports_nothing():
+    code = "import sys, sct; print(*(name for name in ('numpy', 'typer', 'torch') if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"

@@ -156,3 +156,18 @@ def test_pipes_get_no_progress_bar_and_may_close(tiny, tmp_path):
         ["bash", "-o", "pipefail", "-c", f"{sct} stats {tiny} | true"], capture_output=True, text=True, check=False
     )
     assert (closed.returncode, closed.stderr) == (0, "")
+
+
+def test_ctrl_c_while_the_commands_are_imported_is_one_line():
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from sct.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sct: interrupted\n")

@@ -3,7 +3,7 @@
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -20,6 +20,8 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
     Only one process at a time may write a file; the rest of a killed one is overwritten.
     """
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is a folder, a pipe or a device: expected a file to write")
     part = path.with_name(f".{path.name}.part")
     with name_file_in_errors(path):
         try:
@@ -51,20 +53,34 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
     The folder itself is locked, so that no lock file is left behind.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: expected a folder to write to")
-    created = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    made = make_folder(folder)
     descriptor = os.open(folder, os.O_RDONLY) if sys.platform != "win32" else os.open(os.devnull, os.O_RDONLY)
     try:
         lock(descriptor, folder)
-        yield
-        created = []
+        try:
+            yield
+        except BaseException:
+            remove_empty_folders(made)
+            raise
     finally:
-        for path in created:
-            with suppress(OSError):  # not empty
-                path.rmdir()
         os.close(descriptor)
+
+
+def make_folder(folder: Path) -> list[Path]:
+    """Create a folder and those above it; returns the new ones, innermost first."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: expected a folder to write to")
+    folder = folder.absolute()
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+def remove_empty_folders(made: Iterable[Path]) -> None:
+    """Remove the folders of ``make_folder`` that are empty, while what was made in them is locked."""
+    for path in made:
+        with suppress(OSError):  # not empty, or removed already
+            path.rmdir()
 
 
 def fsync_dir(path: Path) -> None:
