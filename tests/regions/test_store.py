@@ -465,6 +465,40 @@ def test_nothing_is_appended_after_finish(tmp_path):
             fill(writer)
 
 
+def refuse(folder):
+    with open_writer(folder) as writer:
+        fill(writer, 1)
+        raise InputError("no")
+
+
+def test_a_refused_build_is_removed_before_another_may_start(tmp_path, monkeypatch):
+    close = RegionStoreWriter.close
+
+    def close_and_start_another(writer):
+        close(writer)
+        monkeypatch.undo()
+        half_built(tmp_path / "a" / "store")
+
+    monkeypatch.setattr(RegionStoreWriter, "close", close_and_start_another)
+    with pytest.raises(InputError, match="no"):
+        refuse(tmp_path / "a" / "store")
+    with open_writer(tmp_path / "a" / "store") as writer:
+        assert len(writer) == 5
+
+
+def test_a_refused_build_removes_the_folders_above_it_and_keeps_its_error(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="no"):
+        refuse(tmp_path / "a" / "store")
+    assert not list(tmp_path.iterdir())
+
+    def fail(_, **__):
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "unlink", fail)
+    with pytest.raises(InputError, match="no"):
+        refuse(tmp_path / "a" / "store")
+
+
 def test_a_refused_build_without_an_image_leaves_nothing(tmp_path):
     def refused(folder, images):
         with open_writer(folder) as writer:

@@ -223,7 +223,7 @@ def test_create_rejects_a_directory_with_a_run(path, name):
 
 def test_create_rejects_a_file(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="is a file: name a directory"):
+    with pytest.raises(InputError, match="is a file: expected a folder"):
         RunDir.create(tmp_path / "file", RECIPE_OF_RUN)
 
 

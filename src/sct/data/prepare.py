@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from sct.data.table_file import load_table
 from sct.errors import InputError
 from sct.language.word_vectors import load_vectors
 from sct.regions.hdf5 import convert_hdf5, read_class_names
-from sct.storage.atomic import atomic_write, lock
+from sct.storage.atomic import atomic_write, lock, make_folder, remove_empty_folders
 
 HDF5_SUFFIXES = frozenset({".h5", ".hdf5"})
 SHARDS = ".shards"
@@ -185,11 +185,10 @@ def _shard_folder(out: Path, fingerprint: str, *, overwrite: bool) -> Iterator[P
     """
     _check_output(out, overwrite=overwrite)
     folder = out / SHARDS
-    created = [path for path in (out, *out.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    made = make_folder(folder)
     with (folder / "lock").open("ab") as held:
         lock(held, out)
-        with _removed_on_failure(folder, created):
+        with _removed_on_failure(folder, made):
             fingerprint_file = folder / "fingerprint.json"
             finished = sorted(folder.glob("*.safetensors"))
             is_same = fingerprint_file.exists() and fingerprint_file.read_bytes() == fingerprint.encode("utf-8")
@@ -207,16 +206,14 @@ def _shard_folder(out: Path, fingerprint: str, *, overwrite: bool) -> Iterator[P
 
 
 @contextmanager
-def _removed_on_failure(folder: Path, created: Sequence[Path]) -> Iterator[None]:
-    """Remove a folder of shards that has none, and the folders ``created`` for it."""
+def _removed_on_failure(folder: Path, made: Sequence[Path]) -> Iterator[None]:
+    """Remove a folder of shards that has none, and the folders ``made`` for it."""
     try:
         yield
     except BaseException:
         if not list(folder.glob("*.safetensors")):
             shutil.rmtree(folder, ignore_errors=True)
-            with suppress(OSError):  # not empty
-                for path in created:
-                    path.rmdir()
+            remove_empty_folders(made)
         raise
 
 

@@ -8,7 +8,7 @@ folder a store, atomically.
 import json
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -28,7 +28,14 @@ from sct.regions.store_format import (
     read_journal,
     read_names,
 )
-from sct.storage.atomic import atomic_write, fsync_dir, lock, name_file_in_errors
+from sct.storage.atomic import (
+    atomic_write,
+    fsync_dir,
+    lock,
+    make_folder,
+    name_file_in_errors,
+    remove_empty_folders,
+)
 
 COMMIT_IMAGES = 256
 COMMIT_BYTES = 64 << 20
@@ -94,12 +101,12 @@ class RegionStoreWriter:
         """Commit, unless an exception was raised, and close the files; a refused build without an image is removed."""
         if kind is None and not self._closed:
             self.commit()
-        self.close()
         if kind is not None and issubclass(kind, InputError) and not self._committed:
             for name in (*self._files, JOURNAL):
-                (self.path / name).unlink()
-            if self._made_folder:
-                self.path.rmdir()
+                with suppress(OSError):  # which would hide the error
+                    (self.path / name).unlink(missing_ok=True)
+            remove_empty_folders(self._made_folders)
+        self.close()
 
     def __len__(self) -> int:
         """Number of images so far, including those before a resume."""
@@ -259,8 +266,7 @@ class RegionStoreWriter:
         """Lock the build and read how much is committed."""
         if (self.path / MANIFEST).exists():
             raise InputError(f"{self.path} is a finished region store: delete it to build it again")
-        self._made_folder = not self.path.exists()
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._made_folders = make_folder(self.path)
         path = self.path / JOURNAL
         if not path.exists() and any(self.path.iterdir()):
             raise InputError(f"{self.path} has files of something else: expected a new or empty folder")

@@ -17,7 +17,6 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +25,7 @@ from typing import BinaryIO, NamedTuple
 from torch import Tensor
 
 from sct.errors import InputError
-from sct.storage.atomic import atomic_write, fsync_dir, lock
+from sct.storage.atomic import atomic_write, fsync_dir, lock, make_folder, remove_empty_folders
 from sct.training.checkpoint import Checkpoint, TrainState, load_checkpoint, save_checkpoint
 from sct.training.config import Recipe, flatten_config, format_override
 from sct.training.metric_logger import METRICS_FILE, TENSORBOARD, MetricLogger
@@ -62,10 +61,10 @@ class RunDir:
         lock_file: BinaryIO | None,
         checkpoint: Checkpoint | None,
         *,
-        existing: "_Existing | None" = None,
+        new: "_NewRun | None" = None,
     ) -> None:
-        """Use ``create`` or ``resume`` instead; ``existing`` is what a new run found."""
-        self._existing = existing
+        """Use ``create`` or ``resume`` instead."""
+        self._new = new
         self.path = path
         self.checkpoint = checkpoint
         """Checkpoint to resume from, if any."""
@@ -81,7 +80,8 @@ class RunDir:
         """
         if not writes:
             return cls(path, recipe, None, None)
-        existing = _Existing.find(path)
+        names = frozenset(child.name for child in path.iterdir()) if path.is_dir() else frozenset()
+        new = _NewRun(names, make_folder(path))
         lock_file = _lock(path)
         try:
             found = [
@@ -94,10 +94,10 @@ class RunDir:
                 )
             _write_recipe(path, recipe)
         except BaseException:
-            existing.restore(path)
+            new.remove(path)
             lock_file.close()
             raise
-        return cls(path, recipe, lock_file, None, existing=existing)
+        return cls(path, recipe, lock_file, None, new=new)
 
     @classmethod
     def resume(cls, path: Path, recipe: Recipe, *, writes: bool = True) -> "RunDir":
@@ -196,36 +196,26 @@ class RunDir:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close; a new run that failed before it logged anything is removed."""
-        if error is not None and self._existing is not None and not _is_started(self.path):
-            self._existing.restore(self.path)
+        if error is not None and self._new is not None and not _is_started(self.path):
+            self._new.remove(self.path)
         self.close()
 
 
-class _Existing(NamedTuple):
-    """What there was before a new run."""
+class _NewRun(NamedTuple):
+    """What a new run found and made."""
 
-    folder: Path
-    """The run directory or, where there was none, the nearest folder above it."""
     names: frozenset[str]
-    """Files in the run directory."""
+    """Files that were in the run directory."""
+    folders: list[Path]
+    """Folders made for it."""
 
-    @classmethod
-    def find(cls, path: Path) -> "_Existing":
-        folder = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-        is_run_dir = folder == path and path.is_dir()
-        return cls(folder.absolute(), frozenset(child.name for child in path.iterdir()) if is_run_dir else frozenset())
-
-    def restore(self, path: Path) -> None:
+    def remove(self, path: Path) -> None:
         """Remove what a run that never started has written, and the folders made for it."""
         for name in {LOCK, RECIPE, METRICS_FILE} - self.names:
             (path / name).unlink(missing_ok=True)
         if TENSORBOARD not in self.names:
             shutil.rmtree(path / TENSORBOARD, ignore_errors=True)
-        with suppress(OSError):  # not empty: somebody else's file
-            for folder in (path.absolute(), *path.absolute().parents):
-                if folder == self.folder:
-                    break
-                folder.rmdir()
+        remove_empty_folders(self.folders)
 
 
 def _is_started(path: Path) -> bool:
@@ -245,9 +235,6 @@ def _has_content(path: Path) -> bool:
 
 def _lock(path: Path) -> BinaryIO:
     """Lock the directory; the operating system releases the lock when the process dies."""
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file: name a directory for the run with out=DIR")
-    path.mkdir(parents=True, exist_ok=True)
     lock_file = (path / LOCK).open("ab")
     try:
         lock(lock_file, path)
