@@ -126,7 +126,7 @@ def test_grounding_scores(corpus, tmp_path):
 
 
 def test_without_spacy(corpus, tmp_path, monkeypatch):
-    def missing(self):
+    def missing(*_):
         raise InputError("spaCy's English is not installed")
 
     monkeypatch.setattr("sct.language.noun_chunks.NounChunker.__init__", missing)
@@ -172,7 +172,7 @@ def test_images_are_encoded_in_batches(corpus):
             "got an image of 40 x 20, its annotation has 20 x 40",
             id="other aspect ratio",
         ),
-        pytest.param([{"image": "a.png"}], "line 1: got width", id="invalid line"),
+        pytest.param([{"image": "a.png"}], "line 1: got size", id="invalid line"),
     ],
 )
 def test_invalid_files_are_rejected(corpus, lines, message):

@@ -136,3 +136,38 @@ def test_a_file_as_output_folder(bundle, tmp_path, capsys):
     make_image_files(tmp_path / "images")
     assert run(["evaluate", str(bundle), str(write_jsonl(tmp_path)), "--out", str(tmp_path / "val.jsonl")]) == 2
     assert "val.jsonl is a file: expected a folder to write to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("write", [write_jsonl, write_coco, write_karpathy])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("a \ud800 dog", "has a lone surrogate", id="surrogate"),
+        pytest.param("a dog " * 2000, "got a caption of 12,000 characters", id="long"),
+    ],
+)
+def test_captions_that_cannot_be_scored_are_refused_before_captioning(write, text, message, tmp_path, monkeypatch):
+    make_image_files(tmp_path / "images")
+    monkeypatch.setitem(CAPTIONS, "b.png", [text])
+    path = write(tmp_path)
+    with pytest.raises(InputError, match=message) as refusal:
+        read_plain_captions(path)
+    assert str(refusal.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("write", [write_coco, write_karpathy])
+def test_image_names_that_cannot_be_written_are_refused(write, tmp_path, monkeypatch):
+    make_image_files(tmp_path / "images")
+    monkeypatch.setitem(CAPTIONS, "\ud800.png", ["a dog"])
+    with pytest.raises(InputError, match="expected a single line of text"):
+        read_plain_captions(write(tmp_path))
+
+
+def test_coco_captions_need_no_sizes(tmp_path):
+    make_image_files(tmp_path / "images")
+    path = write_coco(tmp_path)
+    content = json.loads(path.read_text())
+    for image in content["images"]:
+        del image["width"], image["height"]
+    path.write_text(json.dumps(content))
+    assert [image.name for image in read_plain_captions(path).images] == ["a.png", "b.png"]

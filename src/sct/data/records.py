@@ -41,6 +41,14 @@ def check_caption_length(text: str) -> None:
         )
 
 
+def check_caption_text(text: str) -> None:
+    """Raise for a text that cannot be written."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"caption {format_value(text)} has a lone surrogate: expected Unicode text") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A noun chunk of a caption and its region set."""
@@ -67,12 +75,7 @@ class Caption:
 
     def __post_init__(self) -> None:
         """Check that words and chunks are consistent, and that the text is valid Unicode."""
-        try:
-            self.text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"caption {format_value(self.text)} has a lone surrogate: expected Unicode text"
-            ) from error
+        check_caption_text(self.text)
         if self.chunks is None:
             if self.chunk_of_word:
                 raise InputError(f"caption {format_value(self.text)} has words in chunks but no chunks")
@@ -115,7 +118,7 @@ class AnnotatedImage:
         if not (1 <= self.width <= MAX_COORDINATE and 1 <= self.height <= MAX_COORDINATE):
             raise InputError(
                 f"image {self.image_id}: got size {self.width} x {self.height}, "
-                f"expected positive numbers of at most {MAX_COORDINATE:,} pixels"
+                f"expected width and height of 1 to {MAX_COORDINATE:,} pixels"
             )
         for name, count, limit in (
             ("regions", len(self.regions), MAX_REGIONS_PER_IMAGE),

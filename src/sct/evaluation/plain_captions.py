@@ -13,10 +13,12 @@ from sct.data.prepare import ProgressCallback
 from sct.data.readers.errors import ReadErrors
 from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.data.readers.karpathy import SPLITS, read_coco_captions, read_karpathy
-from sct.errors import InputError
+from sct.data.records import check_caption_length, check_caption_text
+from sct.errors import InputError, format_value
 from sct.evaluation.config import DEFAULT_SPLIT, EvaluationConfig, ProgressBar
 from sct.evaluation.predictions import Prediction
 from sct.evaluation.scoring import EvaluationResult, score_and_save
+from sct.regions.records import is_one_line
 
 CONTROL_METRICS = ("NW", "IoU")
 _NO_CONTROL = "it compares captions of one control, and these captions have no mentions: give a grounded file"
@@ -64,11 +66,25 @@ def read_plain_captions(path: Path, split: str | None = None, image_folder: Path
         karpathy = read_karpathy(path, errors=ReadErrors()).values()
         found = {image.file: (image.file, list(image.captions)) for image in karpathy if image.split == split}
     images = [CaptionedImage(name, folder / file, tuple(texts)) for name, (file, texts) in found.items() if texts]
+    for image in images:
+        _check_image(image, path)
     if not images:
         raise InputError(f"{path} has no image with a caption in split {split!r}: expected at least one")
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder, expected the images of {path.name} there: give it with --images")
     return PlainCaptions(tuple(images), split)
+
+
+def _check_image(image: CaptionedImage, path: Path) -> None:
+    """Raise for what can be captioned, but not written or scored."""
+    if not is_one_line(image.name):
+        raise InputError(f"{path}: got image {format_value(image.name)}, expected a single line of text")
+    for text in image.captions:
+        try:
+            check_caption_length(text)
+            check_caption_text(text)
+        except InputError as error:
+            raise InputError(f"{path}, image {image.name}: {error}") from error
 
 
 def _check_split(path: Path, split: str | None, own: str) -> str:

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from sct.data.readers.alignment import find_phrases
 from sct.data.readers.errors import ClippedBoxes, ReadErrors
-from sct.data.readers.karpathy import SPLITS
+from sct.data.readers.karpathy import SPLITS, Size
 from sct.data.records import AnnotatedImage, Caption, Chunk, check_caption_length
 from sct.errors import InputError, format_value
 from sct.language.noun_chunks import label_words
 from sct.language.tokenizer import Token, tokenize_with_spans
-from sct.limits import MAX_CHUNKS, MAX_COORDINATE
+from sct.limits import MAX_CHUNKS
 from sct.regions import Box, Region
 from sct.storage.reading import parse_json, read_byte_lines
 
@@ -61,9 +61,7 @@ def parse_image(content: Any, split: str, clipped: ClippedBoxes) -> AnnotatedIma
     if not isinstance(content, dict):
         raise InputError(f"got a {type(content).__name__}, expected an object with image, width, height, captions")
     name = _get_field(content, "image", str)
-    width, height = _get_field(content, "width", float), _get_field(content, "height", float)
-    if not (1 <= width <= MAX_COORDINATE and 1 <= height <= MAX_COORDINATE):
-        raise InputError(f"got size {width} x {height}, expected positive numbers of at most {MAX_COORDINATE:,} pixels")
+    width, height = Size.parse([content.get("width"), content.get("height")])
     regions: dict[Region, int] = {}
 
     def add_region(box: object, class_name: str | None = None, score: float | None = None) -> int:

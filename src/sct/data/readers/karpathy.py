@@ -184,7 +184,8 @@ class _CocoCaption(NamedTuple):
 
 class _ImageRecord(NamedTuple):
     file: str
-    size: Size
+    size: Size | None
+    """None if the file has no sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ class _CocoCaptions:
             records = {
                 _get_integer(entry, "id"): _ImageRecord(
                     as_text(get_field(entry, "file_name", "an image"), "'file_name'"),
-                    Size.parse([entry.get("width"), entry.get("height")]),
+                    _get_size(entry),
                 )
                 for entry in _get_objects(document, "images")
             }
@@ -223,3 +224,8 @@ def _get_objects(document: dict[str, Any], name: str) -> Iterator[dict[str, Any]
 
 def _get_integer(entry: dict[str, Any], name: str) -> int:
     return as_integer(get_field(entry, name, "an item"), f"'{name}'")
+
+
+def _get_size(entry: dict[str, Any]) -> Size | None:
+    sides = [entry.get("width"), entry.get("height")]
+    return None if sides == [None, None] else Size.parse(sides)
