@@ -221,15 +221,26 @@ def test_a_chunk_that_expands_beyond_its_shape_is_refused(tmp_path, monkeypatch)
         convert_hdf5(source, tmp_path / "out", class_names=CLASSES)
 
 
+@pytest.mark.parametrize(("num_bytes", "most"), [(1 << 15, 196), (1 << 10, 196)])
+def test_an_lzf_chunk_that_may_expand_much_is_refused(tmp_path, monkeypatch, num_bytes, most):
+    monkeypatch.setattr(hdf5, "_MAX_UNCHECKED_BYTES", 1 << 9)
+    source = write_hdf5(tmp_path / "a.hdf5", {"10": detections(0, 3)})
+    add_dataset(source, "10_features", (3, 16), chunks=(3, 16), compression="lzf")
+    with h5py.File(source, "a") as file:
+        file["10_features"].id.write_direct_chunk((0, 0), bytes(num_bytes))
+    with pytest.raises(InputError, match=f"an LZF chunk of {num_bytes:,} bytes: expected at most {most}"):
+        convert_hdf5(source, tmp_path / "out", class_names=CLASSES)
+
+
 @pytest.mark.parametrize("compression", ["gzip", "lzf"])
 def test_compressed_files_are_read(tmp_path, compression):
     source = write_hdf5(tmp_path / "a.hdf5", {"10": detections(0, 3)})
-    features = np.random.default_rng(0).normal(size=(300, 1024)).astype(np.float32)  # more than a megabyte compressed
+    features = np.random.default_rng(0).normal(size=(300, 2048)).astype(np.float32)  # more than a megabyte compressed
     with h5py.File(source, "a") as file:
         for name, content in (detections(0, 300) | {"features": features}).items():
             del file[f"10_{name}"]
-            chunks = (300, content.shape[1]) if compression == "gzip" else (30, content.shape[1])
-            file.create_dataset(f"10_{name}", data=content, compression=compression, shuffle=True, chunks=chunks)
+            options = {"compression": compression, "shuffle": True, "fletcher32": True}
+            file.create_dataset(f"10_{name}", data=content, chunks=content.shape, **options)
     convert_hdf5(source, tmp_path / "out", class_names=CLASSES)
     np.testing.assert_array_equal(RegionStore.open(tmp_path / "out").image("10").features, features[:100].astype("f2"))
 

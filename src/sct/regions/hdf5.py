@@ -28,6 +28,9 @@ _TOLERANCE = 1e-3
 """Deviation of probabilities from 0..1 that low precision explains."""
 _MAX_UNCHECKED_BYTES = 1 << 20
 """Compressed chunks up to this size are not decompressed twice to learn their size: gzip makes a gigabyte of it."""
+_MAX_LZF_BYTES = 8 << 20
+"""Of a compressed chunk, which LZF may expand about 90 times."""
+_CHECKSUM_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,9 +188,13 @@ def _check_storage(dataset: "h5py.Dataset", name: str) -> None:
     for chunk in map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks())):
         if chunk.size <= _MAX_UNCHECKED_BYTES:
             continue
+        if compressed_by == [h5z.FILTER_LZF]:
+            most = min(num_bytes + _CHECKSUM_BYTES, _MAX_LZF_BYTES)
+            if chunk.size > most:
+                raise InputError(f"{name} has an LZF chunk of {chunk.size:,} bytes: expected at most {most:,}")
+            continue
         inflate = zlib.decompressobj()
-        if compressed_by == [h5z.FILTER_DEFLATE]:
-            inflate.decompress(dataset.id.read_direct_chunk(chunk.chunk_offset)[1], num_bytes + 1)
+        inflate.decompress(dataset.id.read_direct_chunk(chunk.chunk_offset)[1], num_bytes + 1)
         if not inflate.eof:
             raise InputError(f"{name} has a chunk that is larger than its {num_bytes:,} bytes: copy the file again")
 
