@@ -3,13 +3,16 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from sct.cli.image_batches import ErrorReporter, process_images
 from sct.cli.main import run
 from sct.cli.results_file import open_results
 from sct.errors import InputError
+from sct.storage.atomic import lock
 from tests.color_vision import ColorVision
 from tests.factories import make_bundle, make_image_files
 
@@ -190,6 +193,20 @@ def test_damaged_files_of_results(tmp_path, line):
         pass
 
 
+def test_settings_are_checked_while_the_file_is_locked(tmp_path, monkeypatch):
+    path = tmp_path / "results.jsonl"
+
+    def another_run_first(file, folder):
+        monkeypatch.undo()
+        with open_results(path, {"beam_size": 5}) as results:
+            results.write({"image": "a.png"})
+        lock(file, folder)
+
+    monkeypatch.setattr("sct.cli.results_file.lock", another_run_first)
+    with pytest.raises(InputError, match="was begun with beam_size 5, got 1"), open_results(path, {"beam_size": 1}):
+        pass
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[", '{"format": "sct results", "version": 1, "settings": 3}'])
 def test_damaged_settings(tmp_path, content):
     path = tmp_path / "results.jsonl"
@@ -220,3 +237,15 @@ def test_drawings_keep_their_names_on_resumption(bundle, images, tmp_path, capsy
     first, second = ({path.name for path in (tmp_path / name).iterdir()} for name in ("first", "second"))
     assert first == {"a.grounded.png", "a-2.grounded.png", "b.grounded.png", "c.grounded.png"}
     assert second == first - {"a.grounded.png"}
+
+
+def test_an_error_that_has_the_name_of_the_file_in_it_is_reported_with_the_file(tmp_path, monkeypatch, capsys):
+    make_image_files(tmp_path / "images").joinpath("a.png").rename(tmp_path / "a")
+    monkeypatch.chdir(tmp_path)
+    for message in ("got an order, expected another", "a: no"):
+
+        def refuse(_, message=message):
+            raise InputError(message)
+
+        assert not list(process_images([Path("a")], refuse, ErrorReporter()))
+    assert capsys.readouterr().err.splitlines() == ["sct: a: got an order, expected another", "sct: a: no"]

@@ -201,4 +201,4 @@ def _process_singly(
 
 def _with_file(job: ImageJob, error: InputError) -> InputError:
     name = str(job.file)
-    return error if name in str(error) else InputError(f"{name}: {error}")
+    return error if str(error).startswith(name) else InputError(f"{name}: {error}")

@@ -50,10 +50,10 @@ def open_results(path: Path, settings: Mapping[str, Any]) -> Iterator[ResultsFil
     if path.exists() and not path.is_file():
         raise InputError(f"--out {path} is not a regular file: expected {_EXPECTED}")
     settings = json.loads(json.dumps(settings))
-    if path.exists() and path.stat().st_size:
-        _check_settings(path, record, settings)
     with path.open("ab", buffering=0) as file:
         lock(file, path)
+        if os.fstat(file.fileno()).st_size:
+            _check_settings(path, record, settings)
         _remove_torn_line(path)
         images = [_image_name(line, path) for line in read_lines(path, _EXPECTED)]
         if not images:
