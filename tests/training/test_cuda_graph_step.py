@@ -37,6 +37,18 @@ def test_means_since_the_last_call():
     assert step.means() == {"loss": 7.0, "rows": 7.0}
 
 
+def test_sums_of_an_interrupted_run_are_kept_before_the_first_step():
+    step, resumed, again = (make_step(sum_loss) for _ in range(3))
+    assert step.sums() is None
+    for row in (1, 3):
+        step([torch.tensor([row])], [0.0])
+    resumed.load_sums(step.sums())
+    again.load_sums(resumed.sums())
+    again([torch.tensor([5])], [0.0])
+    assert again.means() == {"loss": 3.0, "rows": 3.0}
+    assert again.sums() is None
+
+
 @pytest.mark.parametrize("clip_norm", [0.0, 5.0])
 def test_finite_loss_with_infinite_gradient_is_a_bad_step(clip_norm):
     step = make_step(loss_with_infinite_gradient, clip_norm)

@@ -59,7 +59,7 @@ class OptimizerStep:
         self._graph: torch.cuda.CUDAGraph | None = None
         self._static_inputs: tuple[Tensor, ...] = ()
         self._totals: Tensor | None = None
-        self._loaded_totals: Tensor | None = None
+        self._loaded_sums: Tensor | None = None
         self._step_count: Tensor | None = None
         self._first_bad: Tensor | None = None
         self._steps_since_means = 0
@@ -89,14 +89,16 @@ class OptimizerStep:
 
     def sums(self) -> Tensor | None:
         """Sums of all terms over the steps since the last call of ``means``, then their number; None without steps."""
-        if self._totals is None or not self._steps_since_means:
+        if self._totals is None:
+            return self._loaded_sums
+        if not self._steps_since_means:
             return None
         totals = self._average(self._totals)
         return torch.cat([totals, totals.new_tensor([self._steps_since_means])])
 
     def load_sums(self, sums: Tensor) -> None:
         """Continue the means of an interrupted run, before the first step."""
-        self._loaded_totals, self._steps_since_means = sums[:-1], int(sums[-1])
+        self._loaded_sums, self._steps_since_means = sums, int(sums[-1])
 
     def first_bad_step(self) -> int | None:
         """Index, from 0, of the first step with a non-finite loss or gradient; synchronises with the device."""
@@ -111,8 +113,8 @@ class OptimizerStep:
         self._optimizer.step()
         if self._totals is None or self._step_count is None or self._first_bad is None:
             self._totals = torch.zeros_like(terms)
-            if self._loaded_totals is not None:
-                self._totals += self._loaded_totals.to(terms)
+            if self._loaded_sums is not None:
+                self._totals += self._loaded_sums[:-1].to(terms)
             self._step_count = torch.zeros((), dtype=torch.long, device=terms.device)
             self._first_bad = torch.full_like(self._step_count, -1)
         self._totals += terms
