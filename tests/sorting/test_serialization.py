@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import safetensors.torch
@@ -105,12 +107,19 @@ def test_rejects_edited_settings(old, new, message, tmp_path):
         load_sorter(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["sinkhorn", "pointer", "svm"])
-def test_rejects_weights_that_are_not_finite_with_matching_checksum(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("sinkhorn", "word_fc.weight"),
+        ("pointer", "word_fc.weight"),
+        ("svm", "weights"),
+        ("probability", "vectors.matrix"),
+    ],
+)
+def test_rejects_weights_that_are_not_finite_with_matching_checksum(kind, name, tmp_path):
     save(tmp_path, sorters()[kind])
     path = tmp_path / "sorter.safetensors"
     before, tensors = sha256_file(path), safetensors.torch.load_file(path)
-    name = next(name for name in tensors if "." not in name or name.startswith("word_fc"))
     tensors[name].view(-1)[0] = torch.nan
     safetensors.torch.save_file(tensors, path)
     text = (tmp_path / "sorter.toml").read_text()
@@ -187,3 +196,20 @@ def test_svm_weights_in_half_precision_are_used_in_float32(tmp_path):
     inputs = whole(random_table([3, 2], visual_size=3)).inputs
     expected = SvmRank(weights.float(), visual=True).order(inputs).order
     assert torch.equal(load_sorter(tmp_path).sorter.order(inputs).order, expected)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        pytest.param("max_sets = 6", "max_sets = 0", r"sorter\.toml is damaged \(got max_sets 0", id="a setting"),
+        pytest.param("visual_size = 3", "", r"\. has visual_fc1\.bias and 3 more", id="the weights"),
+    ],
+)
+def test_errors_of_the_current_folder_name_the_file_and_have_no_loop(old, new, message, tmp_path, monkeypatch):
+    save(tmp_path, sorters()["sinkhorn"])
+    path = tmp_path / "sorter.toml"
+    path.write_text(path.read_text().replace(old, new))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=f"^{message}") as refusal:
+        load_sorter(Path())
+    assert refusal.value.__cause__ is not refusal.value

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 from sct.data.records import AnnotatedImage
 from sct.data.table import Table
@@ -39,15 +39,7 @@ class Manifest:
     """Number of inputs left out, by reason."""
 
 
-_MANIFEST_TYPES = {
-    "source": str,
-    "mode": str,
-    "settings": dict,
-    "image_folder": str | None,
-    "num_images": int,
-    "num_captions": int,
-    "skipped": dict,
-}
+_MANIFEST_TYPES = {name: dict if get_origin(kind) is dict else kind for name, kind in get_type_hints(Manifest).items()}
 
 
 @dataclass(frozen=True, slots=True)

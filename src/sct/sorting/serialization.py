@@ -77,7 +77,7 @@ def load_sorter(folder: Path) -> ControlSorter:
     content = _read_config(folder)
     path = folder / WEIGHTS
     FORMAT.check_file(path, content["files"].get(WEIGHTS))
-    weights = FORMAT.load_tensors(path, "pt", check_header=False, check_finite=True).tensors
+    weights = FORMAT.load_tensors(path, "pt", check_header=False).tensors
     vectors = _vectors_from_tensors(weights, content["word_vectors"], path)
     if content["kind"] not in SORTERS:
         raise InputError(
@@ -88,7 +88,9 @@ def load_sorter(folder: Path) -> ControlSorter:
     except (TypeError, KeyError) as error:
         raise FORMAT.damaged(folder / CONFIG, f"missing or unknown settings: {error}") from error
     except InputError as error:
-        raise error if str(folder) in str(error) else FORMAT.damaged(folder / CONFIG, error) from error
+        if str(error).startswith(str(folder)):
+            raise
+        raise FORMAT.damaged(folder / CONFIG, error) from error
     return ControlSorter(sorter, vectors)
 
 
@@ -105,6 +107,8 @@ def _vectors_from_tensors(weights: dict[str, Tensor], name: str, path: Path) -> 
     text, matrix = weights.pop(_WORDS, None), weights.pop(_MATRIX, None)
     if text is None or matrix is None or (text.dtype, text.dim()) != (torch.uint8, 1) or matrix.dim() != 2:
         raise FORMAT.damaged(path, "no word vectors")
+    if not matrix.isfinite().all():
+        raise FORMAT.damaged(path, f"{_MATRIX} has values that are not finite")
     try:
         words = bytes(text.numpy()).decode("utf-8").split("\n") if len(matrix) else []
     except UnicodeDecodeError as error:

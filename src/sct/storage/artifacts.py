@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from sct.errors import InputError, format_value
 from sct.limits import MAX_TENSORS_BYTES
 from sct.storage.atomic import atomic_write
@@ -107,9 +105,8 @@ class ArtifactFormat:
         framework: Literal["numpy", "pt"] = "numpy",
         *,
         check_header: bool = True,
-        check_finite: bool = False,
     ) -> Artifact:
-        """Read a safetensors file with this header; ``check_finite`` refuses NaN and infinity."""
+        """Read a safetensors file with this header."""
         from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
         with open_file(path, f"a file of format {self.name!r}: {self.remedy}") as content:
@@ -127,8 +124,6 @@ class ArtifactFormat:
                 tensors = {name: file.get_tensor(name) for name in names}
         except (SafetensorError, OSError) as error:
             raise self.damaged(path, error) from error
-        if check_finite and (name := find_non_finite(tensors)) is not None:
-            raise self.damaged(path, f"{name} has values that are not finite")
         return Artifact(metadata, tensors)
 
     def _check_tensor_header(self, path: Path, name: str, header: Any, framework: str) -> None:
@@ -138,18 +133,6 @@ class ArtifactFormat:
             raise self.damaged(path, f"{name[:60]} has values of type {dtype}")
         if len(shape) > _MAX_DIMENSIONS or max(shape, default=0) > MAX_TENSORS_BYTES:
             raise self.damaged(path, f"{name[:60]} has the shape {shape[:_MAX_DIMENSIONS]}")
-
-
-def find_non_finite(tensors: Mapping[str, Any]) -> str | None:
-    """Name of a floating-point array with NaN or infinity; None without one."""
-    for name, tensor in tensors.items():
-        if isinstance(tensor, np.ndarray):
-            is_finite = tensor.dtype.kind != "f" or np.isfinite(tensor).all()
-        else:
-            is_finite = not tensor.is_floating_point() or tensor.isfinite().all().item()
-        if not is_finite:
-            return name
-    return None
 
 
 def sha256_file(path: Path) -> str:

@@ -143,10 +143,10 @@ def check_types(config: Config, table: str = "") -> None:
             raise InputError(_wrong_type(_dotted(table, key_of(field)), value, field.type))
 
 
-def check_at_least(key: str, value: float, minimum: int, because: str = "") -> None:
+def check_at_least(key: str, value: float, minimum: int) -> None:
     """Raise if a number is below ``minimum``."""
     if value < minimum:
-        raise InputError(f"{key} is {value}: expected {minimum} or more{f', for {because}' if because else ''}")
+        raise InputError(f"{key} is {value}: expected {minimum} or more")
 
 
 def check_positive(key: str, value: float) -> None:

@@ -235,9 +235,7 @@ def test_rejects_unreadable_files(tmp_path, path, message):
             id="label smoothing in a self-critical stage",
         ),
         pytest.param(["model.hidden_size=0"], "got model.hidden_size 0", id="empty layer"),
-        pytest.param(
-            ["examples.max_length=2"], "max_length is 2: expected 3 or more, for BOS", id="no room for a word"
-        ),
+        pytest.param(["examples.max_length=2"], "got examples.max_length 2, expected an integer from 3", id="no word"),
         pytest.param(["device.nodes=0"], "got device.nodes 0", id="no nodes"),
         pytest.param([f"model.hidden_size={2**62}"], "expected an integer from 1 to 65,536", id="endless layer"),
         pytest.param([f"batch_size={10**9}"], "got batch_size 1000000000, expected an integer", id="endless batch"),

@@ -95,7 +95,6 @@ class ExamplesConfig(Config):
     def __post_init__(self) -> None:
         """Check the values."""
         check_types(self, "examples")
-        check_at_least("examples.max_length", self.max_length, 3, "BOS, a word and EOS")
         check_integer("examples.max_length", self.max_length, 3, MAX_LENGTH)
         check_integer("examples.max_slots", self.max_slots, 1, MAX_REGION_SETS)
         check_integer("examples.max_members", self.max_members, 1, MAX_REGION_SETS)
