@@ -57,9 +57,8 @@ def _check_spacy_model(model: str) -> str:
     return model
 
 
-def load_spacy(*, require: Sequence[str], exclude: Sequence[str]) -> "Language":
-    """Load the spaCy pipeline without some components; it must have those of ``require``."""
-    model = find_spacy_model()
+def load_spacy(model: str, *, require: Sequence[str], exclude: Sequence[str]) -> "Language":
+    """Load a spaCy pipeline without some components; it must have those of ``require``."""
     try:
         import spacy  # noqa: PLC0415
 
@@ -102,7 +101,9 @@ class NounChunker:
     def __init__(self) -> None:
         """Load the parser, which takes about a second."""
         # Named entities take a quarter of the time.
-        self._pipeline = load_spacy(require=["parser", "attribute_ruler", "lemmatizer"], exclude=["ner"])
+        self._pipeline = load_spacy(
+            find_spacy_model(), require=["parser", "attribute_ruler", "lemmatizer"], exclude=["ner"]
+        )
 
     def chunks(self, texts: Iterable[str]) -> Iterator[list[NounChunk]]:
         """Return the noun chunks of each text, in order of appearance."""

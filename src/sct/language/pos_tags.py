@@ -50,9 +50,13 @@ class PosTagger:
     [['cat', 'orange']]
     """
 
-    def __init__(self) -> None:
-        """Load the tagger, which takes about a second."""
-        self._pipeline = load_spacy(require=["tagger", "attribute_ruler"], exclude=["ner", "parser", "lemmatizer"])
+    def __init__(self, model: str | None = None) -> None:
+        """Load the tagger of a spaCy pipeline, which takes about a second; None: see ``find_spacy_model``."""
+        self._pipeline = load_spacy(
+            find_spacy_model() if model is None else model,
+            require=["tagger", "attribute_ruler"],
+            exclude=["ner", "parser", "lemmatizer"],
+        )
         self._ruler = self._pipeline.get_pipe("attribute_ruler")
         self._memo: dict[tuple[int, int], _WordTag] = {}
         self._lock = Lock()
@@ -111,8 +115,8 @@ _tagger_lock = Lock()
 
 
 @lru_cache(maxsize=1)
-def _load_tagger(model: str) -> PosTagger:  # noqa: ARG001
-    return PosTagger()
+def _load_tagger(model: str) -> PosTagger:
+    return PosTagger(model)
 
 
 def majority_tags(captions: Iterable[tuple[Sequence[str], str]]) -> dict[str, str]:
