@@ -168,40 +168,41 @@ def _parse_file(path: Path) -> _ParsedVectors:
 def _parse(file: io.BufferedReader, path: Path) -> _ParsedVectors:
     """Detect the format: word2vec has a header line "count dims", GloVe has none."""
     header = file.readline(MAX_LINE_BYTES).split()
-    if len(header) == 2 and all(part.isdigit() and len(part) < 12 for part in header):
-        count, dims = int(header[0]), int(header[1])
+    if len(header) == 2 and all(part.isdigit() for part in header):
+        count, dims = (int(part[:12]) for part in header)  # Python refuses to convert thousands of digits
         if not (0 < count <= MAX_WORD_VECTORS and 0 < dims <= MAX_LAYER_SIZE):
             raise InputError(
                 f"{path} has {count:,} vectors of {dims:,} numbers: expected 1 to {MAX_WORD_VECTORS:,} of at most "
                 f"{MAX_LAYER_SIZE:,}"
             )
         start = file.tell()
-        is_text = _is_vector_line(file.readline(MAX_LINE_BYTES), dims)
+        line = file.readline(MAX_LINE_BYTES).rstrip()
         file.seek(start)
-        if is_text:
-            return _parse_text(file, path, dims, first_line=2)
+        if _is_vector_line(line, dims) or _is_vector_line(line, line.count(b" ")):
+            return _parse_text(file, path, dims, count)
         if path.suffix == ".gz":
             raise InputError(
                 f"{path} is gzipped word2vec binary: expected text, or the binary file unpacked: gunzip it"
             )
         return _parse_binary(file, path, count, dims)
     file.seek(0)
-    return _parse_text(file, path, len(header) - 1, first_line=1)
+    return _parse_text(file, path, len(header) - 1)
 
 
 def _is_vector_line(line: bytes, dims: int) -> bool:
     try:
-        return len([float(part) for part in line.rstrip().rsplit(b" ", dims)[1:]]) == dims
+        return dims > 0 and len([float(part) for part in line.rsplit(b" ", dims)[1:]]) == dims
     except ValueError:
         return False
 
 
-def _parse_text(file: io.BufferedReader, path: Path, dims: int, *, first_line: int) -> _ParsedVectors:
+def _parse_text(file: io.BufferedReader, path: Path, dims: int, count: int | None = None) -> _ParsedVectors:
+    """Read the lines after the header, which has ``count``; words of GloVe, which has no header, may have spaces."""
     words: list[str] = []
     rows: list[np.ndarray] = []
     if dims > MAX_LAYER_SIZE:
         raise InputError(f"{path}, line 1: got {dims:,} numbers, expected at most {MAX_LAYER_SIZE:,}")
-    number = first_line
+    number = 1 if count is None else 2
     while line := file.readline(MAX_LINE_BYTES):
         word, *values = line.rstrip().rsplit(b" ", dims) if dims > 0 else [line]
         try:
@@ -210,7 +211,8 @@ def _parse_text(file: io.BufferedReader, path: Path, dims: int, *, first_line: i
             words.append(word.decode("utf-8"))
         except ValueError as error:
             raise InputError(f"{path}, line {number}: got {line[:40]!r}, expected a word and {dims} numbers") from error
-        if len(row) != dims or dims < 1 or not (np.abs(row) <= _MAX_VALUE).all():
+        is_wider = count is not None and b" " in word
+        if len(row) != dims or dims < 1 or is_wider or not (np.abs(row) <= _MAX_VALUE).all():
             raise InputError(f"{path}, line {number}: got {line[:40]!r}, expected a word and {max(dims, 1)} numbers")
         rows.append(row)
         if len(rows) > MAX_WORD_VECTORS or len(rows) * dims * 4 > MAX_WORD_VECTOR_BYTES:
@@ -221,6 +223,8 @@ def _parse_text(file: io.BufferedReader, path: Path, dims: int, *, first_line: i
         number += 1
     if not rows:
         raise InputError(f"{path} is empty: expected {_EXPECTED}")
+    if count not in (None, len(rows)):
+        raise InputError(f"{path} has {len(rows):,} vectors, its header says {count:,}: download it again")
     return _ParsedVectors(words, np.stack(rows))
 
 
