@@ -221,9 +221,10 @@ def test_a_chunk_that_expands_beyond_its_shape_is_refused(tmp_path, monkeypatch)
         convert_hdf5(source, tmp_path / "out", class_names=CLASSES)
 
 
-@pytest.mark.parametrize(("num_bytes", "most"), [(1 << 15, 196), (1 << 10, 196)])
-def test_an_lzf_chunk_that_may_expand_much_is_refused(tmp_path, monkeypatch, num_bytes, most):
-    monkeypatch.setattr(hdf5, "_MAX_UNCHECKED_BYTES", 1 << 9)
+@pytest.mark.parametrize(("num_bytes", "limit", "most"), [(1 << 15, 8 << 20, 196), (190, 128, 128)])
+def test_an_lzf_chunk_that_may_expand_much_is_refused(tmp_path, monkeypatch, num_bytes, limit, most):
+    monkeypatch.setattr(hdf5, "_MAX_UNCHECKED_BYTES", 100)
+    monkeypatch.setattr(hdf5, "_MAX_LZF_BYTES", limit)
     source = write_hdf5(tmp_path / "a.hdf5", {"10": detections(0, 3)})
     add_dataset(source, "10_features", (3, 16), chunks=(3, 16), compression="lzf")
     with h5py.File(source, "a") as file:
