@@ -35,6 +35,12 @@ def write_jsonl(folder):
     return folder / "val.jsonl"
 
 
+def write_simple_jsonl(folder):
+    lines = [{"image": name, "captions": texts} for name, texts in CAPTIONS.items()]
+    (folder / "val.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder / "val.jsonl"
+
+
 def write_coco(folder):
     images = [{"id": n, "file_name": name, "width": 40, "height": 20} for n, name in enumerate(CAPTIONS)]
     annotations = [
@@ -55,7 +61,7 @@ def write_karpathy(folder):
     return folder / "dataset_coco.json"
 
 
-@pytest.mark.parametrize("write", [write_jsonl, write_coco, write_karpathy])
+@pytest.mark.parametrize("write", [write_jsonl, write_simple_jsonl, write_coco, write_karpathy])
 @pytest.mark.parametrize("control", [[], ["--control", "none"]], ids=["no option", "none"])
 def test_captions_are_those_of_sct_caption(bundle, write, control, tmp_path, capsys):
     images = make_image_files(tmp_path / "images")
@@ -122,6 +128,30 @@ def test_malformed_files(tmp_path, name, content):
     (tmp_path / name).write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(InputError):
         read_plain_captions(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        pytest.param("val.jsonl", {"captions": ["a dog"]}, "expected an object with image and captions", id="no image"),
+        pytest.param("val.jsonl", {"image": "a.png", "captions": "a dog"}, "image and captions", id="no list"),
+        pytest.param("val.jsonl", {"image": "a.png", "captions": [3]}, "got caption 3, expected text", id="number"),
+        pytest.param("val.jsonl", {"image": "a.png", "captions": ["a"] * 1001}, "got 1,001 captions", id="many"),
+        pytest.param("dataset_coco.json", {"images": [{"filename": "a.png"}]}, "dataset_coco.json, ", id="Karpathy"),
+    ],
+)
+def test_errors_name_the_place_and_no_option_of_another_command(tmp_path, name, content, message):
+    (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(InputError, match=message) as error:
+        read_plain_captions(tmp_path / name)
+    assert str(error.value).startswith(f"{tmp_path / name}, ")
+    assert "--skip-bad" not in str(error.value)
+
+
+def test_an_image_listed_twice(tmp_path):
+    (tmp_path / "val.jsonl").write_text('{"image": "a.png", "captions": ["a dog"]}\n' * 2)
+    with pytest.raises(InputError, match=r"line 2: image 'a\.png' is listed twice"):
+        read_plain_captions(tmp_path / "val.jsonl")
 
 
 def test_two_evaluations_into_one_folder(bundle, tmp_path, capsys):

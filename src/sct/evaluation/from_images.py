@@ -103,10 +103,8 @@ def encode_dataset(
 
 def _read_human_grounded(path: Path) -> list[AnnotatedImage]:
     """Read the images with a human-grounded caption, and only such captions."""
-    errors = ReadErrors(skip=True)
-    images = list(read_grounded_jsonl({path.stem if path.stem in SPLITS else "train": path}, errors))
-    if errors.messages:
-        raise InputError(errors.messages[0])
+    stem = path.stem if path.stem in SPLITS else "train"
+    images = read_grounded_jsonl({stem: path}, ReadErrors(can_skip=False))
     grounded = [replace(image, captions=tuple(each for each in image.captions if each.chunks)) for image in images]
     if not any(image.captions for image in grounded):
         raise InputError(
@@ -149,7 +147,7 @@ def _name_regions(images: Sequence[AnnotatedImage]) -> list[AnnotatedImage]:
         grounder = Grounder(NounChunker())
     except InputError:
         return list(images)
-    return list(grounder.ground(images, ReadErrors()))
+    return list(grounder.ground(images, ReadErrors(can_skip=False)))
 
 
 def _find_nouns(table: Table, nouns: NounLexicon) -> NounTable | None:

@@ -11,8 +11,8 @@ from sct.captioner.captioner import Captioner
 from sct.captioner.requests import IMAGE_BATCH_SIZE, ImageRequest
 from sct.data.prepare import ProgressCallback
 from sct.data.readers.errors import ReadErrors
-from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.data.readers.karpathy import SPLITS, read_coco_captions, read_karpathy
+from sct.data.readers.plain_jsonl import read_plain_jsonl
 from sct.data.records import check_caption_length, check_caption_text
 from sct.errors import InputError, format_value
 from sct.evaluation.config import DEFAULT_SPLIT, EvaluationConfig, ProgressBar
@@ -43,7 +43,7 @@ class PlainCaptions:
 
 
 def read_plain_captions(path: Path, split: str | None = None, image_folder: Path | None = None) -> PlainCaptions | None:
-    """Read COCO's captions_*.json, a split of Karpathy's dataset_*.json, or grounded JSONL without any mention.
+    """Read COCO's captions_*.json, a split of Karpathy's dataset_*.json, or JSONL without any mention.
 
     Returns None for grounded JSONL with mentions, and for a folder. The images are in ``image_folder``, by default
     ``images`` beside the file.
@@ -52,20 +52,19 @@ def read_plain_captions(path: Path, split: str | None = None, image_folder: Path
         return None
     folder = path.parent / "images" if image_folder is None else image_folder
     if path.suffix == ".jsonl":
-        stem = path.stem if path.stem in SPLITS else "train"
-        grounded = list(read_grounded_jsonl({stem: path}, ReadErrors()))
-        if any(caption.chunks for image in grounded for caption in image.captions):
+        plain = read_plain_jsonl(path)
+        if plain is None:
             return None
-        found = {image.image_id: (image.file or image.image_id, [c.text for c in image.captions]) for image in grounded}
-        split = _check_split(path, split, SPLITS[stem])
+        found = plain
+        split = _check_split(path, split, SPLITS.get(path.stem, SPLITS["train"]))
     elif path.name.startswith("captions_"):
-        found = {image.file: (image.file, list(image.captions)) for image in read_coco_captions(path)}
+        found = {image.file: list(image.captions) for image in read_coco_captions(path)}
         split = _check_split(path, split, DEFAULT_SPLIT)
     else:
         split = DEFAULT_SPLIT if split is None else split
-        karpathy = read_karpathy(path, errors=ReadErrors()).values()
-        found = {image.file: (image.file, list(image.captions)) for image in karpathy if image.split == split}
-    images = [CaptionedImage(name, folder / file, tuple(texts)) for name, (file, texts) in found.items() if texts]
+        karpathy = read_karpathy(path, errors=ReadErrors(can_skip=False)).values()
+        found = {image.file: list(image.captions) for image in karpathy if image.split == split}
+    images = [CaptionedImage(name, folder / name, tuple(texts)) for name, texts in found.items() if texts]
     for image in images:
         _check_image(image, path)
     if not images:

@@ -16,6 +16,8 @@ class ReadErrors:
 
     skip: bool = False
     """Whether to skip unreadable inputs instead of raising."""
+    can_skip: bool = True
+    """Whether the user could ask to skip them: errors then name the option."""
     messages: list[str] = field(default_factory=list)
 
     def report(self, location: str, reason: str) -> None:
@@ -28,7 +30,7 @@ class ReadErrors:
         """
         message = reason if reason.startswith(location) else f"{location}: {reason}"
         if not self.skip:
-            raise InputError(f"{message} (--skip-bad skips such inputs)")
+            raise InputError(f"{message} (--skip-bad skips such inputs)" if self.can_skip else message)
         self.messages.append(message)
 
 
