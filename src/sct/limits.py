@@ -95,6 +95,14 @@ MAX_SEEDS = 100
 """Runs of one system in a table of ``sct reproduce``."""
 MAX_NODES = 4096
 """Machines of a training run."""
+MAX_HTTP_QUEUE = 1 << 14
+"""Requests in flight of ``sct serve`` (``--max-queue``)."""
+MAX_HTTP_BATCH = 1024
+"""Requests in a batch (``--max-batch``)."""
+MAX_HTTP_IMAGE_BYTES = 1 << 30
+"""Size of an uploaded image file (``--max-image-mb``)."""
+MAX_HTTP_CACHE_BYTES = 1 << 40
+"""Size of the cache of encoded images (``--cache-mb``)."""
 MAX_HTTP_REGION_SETS = 10
 """Region sets of a request to ``sct serve``."""
 MAX_HTTP_BOXES = 10

@@ -27,6 +27,10 @@ from tests.serving.helpers import AppClient
             ["--host", "no.such.host.invalid", "--no-token", "--allow-host", "a.b"], "unknown host", id="unknown host"
         ),
         pytest.param(["--port", "70000"], "less than or equal to 65535", id="invalid port"),
+        pytest.param(["--max-queue", "16385"], "less than or equal to 16384", id="large queue"),
+        pytest.param(["--max-batch", "1025"], "less than or equal to 1024", id="large batch"),
+        pytest.param(["--max-image-mb", "1025"], "less than or equal to 1024", id="large images"),
+        pytest.param(["--cache-mb", "1048577"], "less than or equal to 1048576", id="large cache"),
         pytest.param(["--token", " "], "the token is empty", id="empty token"),
         pytest.param(["--token", "caf\u00e9"], "not printable ASCII", id="token not in ASCII"),
         pytest.param(["--port", "0", "--model", "no/such/bundle"], "no/such/bundle", id="no bundle"),

@@ -1,9 +1,15 @@
-"""Bodies that arrive slowly, are large or contradict their headers; real sockets."""
+"""Bodies that arrive slowly, are large or contradict their headers; real sockets, except for races of one loop turn."""
 
+import asyncio
 from contextlib import ExitStack
 
 import pytest
+from starlette.requests import Request
 
+from sct.serving.admission import Admission
+from sct.serving.config import ServerConfig
+from sct.serving.counters import Counters
+from sct.serving.middleware import APIError
 from tests.serving.helpers import DETECT, UPLOAD, BlockingVision, receive, serve_sockets, trickle, wait_until
 
 HEAD = b"POST /v1/detect HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
@@ -45,12 +51,93 @@ def test_bodies_beyond_the_memory_replace_the_one_that_arrives_longest():
             wait_until(lambda number=number: admission._num_bytes == min(number, 2) * 15_000)
         status, body = receive(slow[0])
         assert status == 429
-        assert b"requests are in flight" in body
+        assert b"the bodies of all requests would take more than 40000 bytes of memory: retry after" in body
         connection = stack.enter_context(server.connect())
         connection.sendall(DETECT)
         assert receive(connection)[0] == 200
         assert len(admission._arriving) == 2
     assert admission._num_bytes == 0
+
+
+async def upload(admission, receive):
+    """Return the status of a request whose messages ``receive`` returns."""
+    try:
+        async with admission.admit(Request({"type": "http", "method": "POST", "headers": []}, receive), 20_000):
+            return 200
+    except APIError as error:
+        return error.status
+
+
+def message(size, *, more_body):
+    return {"type": "http.request", "body": b"-" * size, "more_body": more_body}
+
+
+def make_admission(max_queue_bytes):
+    return Admission(
+        ServerConfig(max_image_bytes=1000, max_json_bytes=1000, max_queue_bytes=max_queue_bytes), Counters()
+    )
+
+
+def test_one_byte_beyond_the_memory_drops_one_body():
+    async def run():
+        admission = make_admission(24_000)
+        is_full, may_end = asyncio.Event(), asyncio.Event()
+
+        async def send():
+            yield message(2000, more_body=True)
+            await is_full.wait()
+            yield message(1, more_body=True)
+            await may_end.wait()
+            yield message(0, more_body=False)
+
+        uploads = [asyncio.create_task(upload(admission, send().__anext__)) for _ in range(12)]
+        while admission._num_bytes < 24_000:
+            await asyncio.sleep(0)
+        is_full.set()  # all of them receive a byte in one turn of the loop
+        for _ in range(10):
+            await asyncio.sleep(0)
+        may_end.set()
+        statuses = await asyncio.gather(*uploads)
+        return statuses, admission._num_bytes, len(admission._arriving)
+
+    assert asyncio.run(run()) == ([429] + [200] * 11, 0, 0)
+
+
+def test_a_body_given_up_with_its_last_bytes_gets_a_429():
+    async def run():
+        admission = make_admission(20_000)
+        admission._num_bytes = 15_000  # of requests in flight
+
+        async def receive():
+            return message(6000, more_body=False)
+
+        return await upload(admission, receive), admission._num_bytes
+
+    assert asyncio.run(run()) == (429, 15_000)
+
+
+def test_memory_full_as_the_deadline_of_the_oldest_body_passes():
+    """The body that fills the memory is innocent."""
+
+    async def run():
+        admission = make_admission(20_000)
+
+        async def send_first():
+            yield message(9000, more_body=True)
+            await asyncio.Event().wait()
+
+        async def send_second():
+            yield message(9000, more_body=True)
+            [oldest, _] = admission._arriving
+            oldest.reschedule(asyncio.get_running_loop().time())
+            await asyncio.sleep(0)  # it expires, and its task has yet to run
+            assert oldest.expired()
+            yield message(3000, more_body=False)
+
+        uploads = [upload(admission, send().__anext__) for send in (send_first, send_second)]
+        return await asyncio.gather(*uploads), admission._num_bytes
+
+    assert asyncio.run(run()) == ([429, 200], 0)
 
 
 def test_full_queue_is_answered_before_the_body_is_sent():

@@ -8,6 +8,7 @@ from PIL import Image
 from sct.captioner.requests import CaptionOptions
 from sct.regions.images import load_image
 from sct.serving.multipart import image_id
+from sct.serving.responses import RESPONSE_EXAMPLES
 from tests.color_vision import BLUE, GREEN, RED
 from tests.factories import make_captioner, make_vision_encoder
 from tests.serving.helpers import LEFT, RIGHT, SMALL, encode_file, open_app, photo, wait_until
@@ -225,6 +226,21 @@ def test_one_region_set_has_no_alternatives(client):
     assert captions(client.upload("/v1/alternatives", PHOTO, {"control": [[LEFT, RIGHT]]})) == []
 
 
+def test_constraints_that_no_caption_meets(client):
+    """More region sets to cover than the vocabulary has words, none of which may be repeated."""
+    request = {"control": [[LEFT]] * 10, "cover": True, "no_repeat_ngram_size": 1, "max_length": 40}
+    response = client.upload("/v1/caption", PHOTO, request)
+    assert response.status_code == 422
+    assert "meets all constraints" in response.json()["error"]
+
+
+def test_uploads_while_the_pool_stops():
+    with open_app() as client:
+        client.app.state.service._decoding.stop()
+        response = client.upload("/v1/detect", PHOTO)
+    assert (response.status_code, response.json()) == (503, {"error": "the server is stopping: retry later"})
+
+
 def test_detect(client, captioner):
     response = client.upload("/v1/detect", PHOTO, {"limit": 2}).json()
     assert response["image"] == {"id": ID, "width": 40, "height": 20}
@@ -270,6 +286,10 @@ def test_health(client):
     assert response["model"] == {"vocabulary_size": 10, "has_vision": True, "has_sorter": True}
     assert response["limits"]["image_bytes"] == 10 * 2**20
     assert response["limits"]["region_sets"] == 10
+    assert response["limits"]["references"] == 20
+    assert response["limits"]["caption_characters"] == 500
+    assert response["limits"]["class_characters"] == 100
+    assert response["limits"].keys() == RESPONSE_EXAMPLES["/v1/health"]["limits"].keys()
     assert response["metrics"] == ["B1", "B2", "B3", "B4", "R", "C", "NW", "IoU"]
     with open_app(make_captioner(vision=None, sorter=None)) as no_vision:
         assert no_vision.get("/v1/health").json()["model"] == {

@@ -1,12 +1,13 @@
 """Dynamic batching, cancellation and shutdown."""
 
+import asyncio
 import threading
 import time
 
 import pytest
 
 from sct.errors import InputError
-from sct.serving.batcher import DynamicBatcher, InternalError, QueueFull, ServerStopping
+from sct.serving.batcher import BoundedExecutor, DynamicBatcher, InternalError, QueueFull, ServerStopping
 from sct.serving.counters import Counters
 from tests.serving.helpers import wait_until
 
@@ -171,6 +172,73 @@ def test_cancelled_and_late_tasks_are_not_run(batcher, double, counters):
     assert late.cancelled()
     assert double.batches == [[1], [4]]
     assert "sct_requests_cancelled_total 2\n" in counters.text({})
+
+
+def test_late_tasks_are_not_run_again(counters):
+    batches = []
+
+    def run(tasks):
+        batches.append(list(tasks))
+        if len(tasks) > 1:
+            time.sleep(max(0.0, deadline + 0.01 - time.monotonic()))
+            raise ValueError
+        return tasks
+
+    batcher = DynamicBatcher(run, counters, max_queue=5, max_batch=3, max_delay=60.0)
+    deadline = time.monotonic() + 0.5
+    futures = [batcher.submit(task, late) for task, late in ((1, deadline), (2, NO_DEADLINE), (3, deadline))]
+    assert futures[1].result(60) == 2
+    for late in (futures[0], futures[2]):
+        with pytest.raises(InternalError):
+            late.result(60)
+    batcher.stop()
+    assert batches == [[1, 2, 3], [2]]
+    assert "sct_requests_cancelled_total 2\n" in counters.text({})
+
+
+def test_stop_ends_a_thread_that_keeps_dying(counters):
+    """Its tasks fail, those cancelled before stay cancelled."""
+
+    def encode_key(_):
+        raise ValueError("no key")
+
+    batcher = DynamicBatcher(
+        list, counters, max_queue=5, max_batch=3, max_delay=0.0, encode_key=encode_key, restart_delay=0.01
+    )
+    future, cancelled = batcher.submit(1, NO_DEADLINE), batcher.submit(2, NO_DEADLINE)
+    assert cancelled.cancel()
+    stopping = threading.Thread(target=batcher.stop, daemon=True)
+    stopping.start()
+    with pytest.raises(InternalError):
+        future.result(10)
+    stopping.join(10)
+    assert not stopping.is_alive()
+    assert batcher.queue_length == 0
+    assert cancelled.cancelled()
+
+
+def test_calls_that_wait_as_the_pool_stops():
+    started, may_run = threading.Event(), threading.Event()
+
+    def block():
+        started.set()
+        return may_run.wait(60)
+
+    async def run():
+        executor = BoundedExecutor("test", threads=1, max_calls=2)
+        calls = [asyncio.create_task(executor.run(block)) for _ in range(2)]
+        await asyncio.to_thread(started.wait, 60)
+        stopping = asyncio.create_task(asyncio.to_thread(executor.stop))
+        [waiting] = await asyncio.gather(calls[1], return_exceptions=True)
+        may_run.set()
+        await stopping
+        [after] = await asyncio.gather(executor.run(block), return_exceptions=True)
+        return await calls[0], waiting, after
+
+    running, waiting, after = asyncio.run(run())
+    assert running is True
+    assert isinstance(waiting, ServerStopping)
+    assert isinstance(after, ServerStopping)
 
 
 def test_stop_finishes_the_queue_and_rejects_new_tasks(batcher, double):

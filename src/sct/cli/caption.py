@@ -110,9 +110,6 @@ def caption_command(
     with open_run(files, errors, out=out, settings=settings, as_json=as_json) as run:
         for result in run.process(process):
             file, captions = result.job.file, result.value
-            if not captions:
-                errors.report(InputError(f"{file}: no caption satisfies all constraints: relax them"))
-                continue
             if file in drawings:
                 from sct.drawing.captions import draw_caption, save_drawing  # noqa: PLC0415
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sct import limits
 from sct.cli.options import AllowDownloadOption
 from sct.errors import InputError, missing_extra
 
@@ -24,12 +25,24 @@ def serve_command(
         list[str] | None,
         typer.Option(help="Name or address by which clients reach the server; repeatable. Others are refused."),
     ] = None,
-    max_batch: Annotated[int, typer.Option(min=1, help="Requests per batch.")] = 32,
-    max_queue: Annotated[int, typer.Option(min=1, help="Requests in flight; further ones get a 429.")] = 64,
+    max_batch: Annotated[int, typer.Option(min=1, max=limits.MAX_HTTP_BATCH, help="Requests per batch.")] = 32,
+    max_queue: Annotated[
+        int, typer.Option(min=1, max=limits.MAX_HTTP_QUEUE, help="Requests in flight; further ones get a 429.")
+    ] = 64,
     request_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds per request.")] = 30.0,
-    max_image_mb: Annotated[int, typer.Option(min=1, help="Maximum size of an image file, in megabytes.")] = 10,
-    max_megapixels: Annotated[float, typer.Option(min=0.01, max=150, help="Maximum pixels, in millions.")] = 40.0,
-    cache_mb: Annotated[int, typer.Option(min=0, help="Size of the cache of encoded images, in megabytes.")] = 128,
+    max_image_mb: Annotated[
+        int,
+        typer.Option(min=1, max=limits.MAX_HTTP_IMAGE_BYTES >> 20, help="Maximum size of an image file, in megabytes."),
+    ] = 10,
+    max_megapixels: Annotated[
+        float, typer.Option(min=0.01, max=limits.MAX_MEGAPIXELS, help="Maximum pixels, in millions.")
+    ] = 40.0,
+    cache_mb: Annotated[
+        int,
+        typer.Option(
+            min=0, max=limits.MAX_HTTP_CACHE_BYTES >> 20, help="Size of the cache of encoded images, in megabytes."
+        ),
+    ] = 128,
     allow_download: AllowDownloadOption = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[

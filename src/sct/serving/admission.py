@@ -3,8 +3,8 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -34,8 +34,8 @@ class Admission:
         """Start without requests."""
         self._config, self._counters = config, counters
         self._num_bytes = 0
-        self._arriving: dict[asyncio.Timeout, None] = {}
-        """Deadlines of the bodies that arrive, oldest first."""
+        self._arriving: dict[asyncio.Timeout, int] = {}
+        """Bytes so far of the bodies that arrive, by their deadline, oldest first."""
         self.in_flight = 0
         """Number of admitted requests without a response."""
 
@@ -43,16 +43,8 @@ class Admission:
     async def admit(self, request: Request, max_bytes: int) -> AsyncIterator[AdmittedRequest]:
         """Receive a body of at most ``max_bytes`` and admit the request; without room, answer 429."""
         self._check_room()  # before the client sends a body in vain
-        num_bytes = 0
-
-        def count(size: int) -> None:
-            nonlocal num_bytes
-            num_bytes += size
-            self._num_bytes += size
-            self._limit_bytes()
-
+        body = await self._receive(request, max_bytes)
         try:
-            body = await self._receive(request, max_bytes, count)
             self._check_room()
             self.in_flight += 1
             try:
@@ -60,14 +52,15 @@ class Admission:
             finally:
                 self.in_flight -= 1
         finally:
-            self._num_bytes -= num_bytes
+            self._num_bytes -= len(body.data)
 
-    def too_many_requests(self, wait: float | None = None) -> APIError:
+    def too_many_requests(self, wait: float | None = None, reason: str | None = None) -> APIError:
         """``wait``: seconds until there is room; default: estimated from the requests in flight."""
+        reason = reason or f"{self.in_flight} requests are in flight"
         wait = math.ceil(self.in_flight * self._counters.seconds_per_request() if wait is None else wait)
         return APIError(
             429,
-            f"{self.in_flight} requests are in flight: retry after the seconds of the Retry-After header",
+            f"{reason}: retry after the seconds of the Retry-After header",
             {"retry-after": str(min(max(wait, 1), _MAX_RETRY_AFTER))},
         )
 
@@ -75,22 +68,35 @@ class Admission:
         if self.in_flight >= self._config.max_queue:
             raise self.too_many_requests()
 
-    async def _receive(self, request: Request, max_bytes: int, count: Callable[[int], None]) -> Body:
+    async def _receive(self, request: Request, max_bytes: int) -> Body:
+        """Receive a body; the bytes of one that is returned remain counted."""
         timeout = asyncio.timeout(self._config.body_timeout)
         try:
             async with timeout:
-                self._arriving[timeout] = None
-                return await read_body(request, max_bytes, count)
+                self._arriving[timeout] = 0
+                body = await read_body(request, max_bytes, lambda size: self._count(timeout, size))
+            if self._arriving.pop(timeout, None) is None:  # given up as its last bytes arrived
+                raise self._out_of_memory()
+            return body
         except TimeoutError:
-            if timeout.when() == _EXPIRED:
-                raise self.too_many_requests() from None
+            if timeout not in self._arriving:
+                raise self._out_of_memory() from None
             raise APIError(408, f"the body did not arrive within {self._config.body_timeout:g} seconds") from None
         finally:
-            self._arriving.pop(timeout, None)
+            self._num_bytes -= self._arriving.pop(timeout, 0)
 
-    def _limit_bytes(self) -> None:
-        """Give up the body that has been arriving longest if all of them take too much memory."""
-        if self._num_bytes > self._config.max_queue_bytes:
-            oldest = next((each for each in self._arriving if each.when() != _EXPIRED), None)
-            if oldest is not None:
+    def _count(self, timeout: asyncio.Timeout, size: int) -> None:
+        """Count bytes of a body; give up those that have been arriving longest while all take too much memory."""
+        if timeout not in self._arriving:  # given up, and about to end
+            return
+        self._arriving[timeout] += size
+        self._num_bytes += size
+        while self._num_bytes > self._config.max_queue_bytes:
+            oldest = next(iter(self._arriving))
+            self._num_bytes -= self._arriving.pop(oldest)  # now: its task ends two turns of the loop later
+            with suppress(RuntimeError):  # its own deadline has just passed, so that it ends anyway
                 oldest.reschedule(_EXPIRED)
+
+    def _out_of_memory(self) -> APIError:
+        size = self._config.max_queue_bytes
+        return self.too_many_requests(reason=f"the bodies of all requests would take more than {size} bytes of memory")

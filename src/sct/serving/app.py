@@ -172,6 +172,9 @@ def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Capti
         "alternatives": limits.MAX_HTTP_ALTERNATIVES,
         "regions": limits.MAX_HTTP_DETECTED_REGIONS,
         "predictions": limits.MAX_HTTP_PREDICTIONS,
+        "references": limits.MAX_HTTP_REFERENCES,
+        "caption_characters": limits.MAX_HTTP_CAPTION_CHARACTERS,
+        "class_characters": limits.MAX_HTTP_CLASS_CHARACTERS,
     }
     model = {
         "vocabulary_size": len(captioner.vocabulary),

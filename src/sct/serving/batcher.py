@@ -40,16 +40,24 @@ class BoundedExecutor:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._max_calls, self._num_calls = max_calls, 0
         self._lock = threading.Lock()
+        self._is_stopped = False
 
     async def run(self, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs) -> ResultT:
         """Call a function in a thread and return its result."""
         with self._lock:
+            if self._is_stopped:
+                raise ServerStopping
             if self._num_calls >= self._max_calls:
                 raise QueueFull
             self._num_calls += 1
-        future = self._pool.submit(function, *args, **kwargs)
+            future = self._pool.submit(function, *args, **kwargs)
         future.add_done_callback(self._release)
-        return await asyncio.wrap_future(future)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if self._is_stopped and future.cancelled():
+                raise ServerStopping from None
+            raise
 
     def _release(self, _: "Future[ResultT]") -> None:
         with self._lock:
@@ -57,6 +65,8 @@ class BoundedExecutor:
 
     def stop(self) -> None:
         """Finish running calls, cancel queued ones and end the threads."""
+        with self._lock:
+            self._is_stopped = True
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -76,7 +86,8 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
     Tasks queue while a batch runs; when idle, the first task waits up to ``max_delay`` for others. A batch encodes at
     most ``max_new_images`` images; tasks that would exceed it are overtaken by those that need no encoding.
 
-    Tasks of a batch that fails are run again, one by one. A thread that dies is replaced after ``restart_delay``.
+    Tasks of a batch that fails are run again, one by one. A thread that dies is replaced after ``restart_delay``; while
+    stopping it is not, and queued tasks fail.
     """
 
     def __init__(
@@ -157,10 +168,18 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
             self._has_died = True
             _log.exception("the model thread died; a new one starts in %g seconds", self._restart_delay)
             with self._changed:
-                self._changed.wait_for(lambda: self.is_stopping, self._restart_delay)
+                if self._changed.wait_for(lambda: self.is_stopping, self._restart_delay):
+                    self._fail_queue()  # a new thread might die of the same, without end
+                    return
             self._counters.add_model_restart()
             self._has_died = False
             self._start_thread()
+
+    def _fail_queue(self) -> None:
+        for job in self._jobs:
+            if job.future.running() or job.future.set_running_or_notify_cancel():
+                job.future.set_exception(InternalError())
+        self._jobs.clear()
 
     def _loop(self) -> None:
         while jobs := self._next_batch():
@@ -202,9 +221,10 @@ class DynamicBatcher(Generic[TaskT, ResultT]):
         start = time.monotonic()
         active: list[_Job[TaskT, ResultT]] = []
         for job in jobs:
-            if job.deadline < start and not job.future.running():
-                job.future.cancel()
-            if job.future.running() or job.future.set_running_or_notify_cancel():
+            if job.deadline < start and not job.future.cancel():  # one that is run again cannot be cancelled
+                job.future.set_exception(InternalError())
+                self._counters.add_cancelled()
+            elif job.future.running() or job.future.set_running_or_notify_cancel():
                 active.append(job)
             else:
                 self._counters.add_cancelled()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic requires it before Python 3.12
 
-from sct.limits import MAX_HTTP_REGION_SETS
+from sct import limits
 from sct.serving.schemas import CONTROL_EXAMPLE, ID_EXAMPLE, JAVA_FREE_METRICS, BoxList, ImageId
 
 _IMAGE = {"id": ID_EXAMPLE, "width": 640, "height": 480}
@@ -96,6 +96,26 @@ class ModelResponse(TypedDict):
     has_sorter: bool
 
 
+class LimitsResponse(TypedDict):
+    """Limits of requests: bytes, seconds and numbers; ``boxes`` is that of a region set."""
+
+    image_bytes: int
+    megapixels: float
+    json_bytes: int
+    body_timeout: float
+    request_timeout: float
+    region_sets: int
+    boxes: int
+    beam_size: int
+    max_length: int
+    alternatives: int
+    regions: int
+    predictions: int
+    references: int
+    caption_characters: int
+    class_characters: int
+
+
 class HealthResponse(TypedDict):
     """Status, model and limits of the server."""
 
@@ -103,7 +123,7 @@ class HealthResponse(TypedDict):
     version: str
     model: ModelResponse
     metrics: list[str]
-    limits: dict[str, float]
+    limits: LimitsResponse
 
 
 class ErrorResponse(TypedDict):
@@ -161,6 +181,22 @@ RESPONSE_EXAMPLES: dict[str, Any] = {
         "version": "0.1.0",
         "model": {"vocabulary_size": 9123, "has_vision": True, "has_sorter": True},
         "metrics": list(JAVA_FREE_METRICS),
-        "limits": {"image_bytes": 10485760, "megapixels": 40.0, "region_sets": MAX_HTTP_REGION_SETS},
+        "limits": {
+            "image_bytes": 10485760,
+            "megapixels": 40.0,
+            "json_bytes": 1048576,
+            "body_timeout": 30.0,
+            "request_timeout": 30.0,
+            "region_sets": limits.MAX_HTTP_REGION_SETS,
+            "boxes": limits.MAX_HTTP_BOXES,
+            "beam_size": limits.MAX_HTTP_BEAM_SIZE,
+            "max_length": limits.MAX_HTTP_LENGTH,
+            "alternatives": limits.MAX_HTTP_ALTERNATIVES,
+            "regions": limits.MAX_HTTP_DETECTED_REGIONS,
+            "predictions": limits.MAX_HTTP_PREDICTIONS,
+            "references": limits.MAX_HTTP_REFERENCES,
+            "caption_characters": limits.MAX_HTTP_CAPTION_CHARACTERS,
+            "class_characters": limits.MAX_HTTP_CLASS_CHARACTERS,
+        },
     },
 }

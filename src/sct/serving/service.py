@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, TypeVar
 
@@ -173,7 +172,7 @@ class InferenceService:
             raise self._timed_out() from None
         except QueueFull:
             raise self._admission.too_many_requests() from None
-        except CancelledError:
+        except ServerStopping:
             raise _stopping() from None
 
     def _timed_out(self) -> APIError:
