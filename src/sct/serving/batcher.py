@@ -40,12 +40,12 @@ class BoundedExecutor:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._max_calls, self._num_calls = max_calls, 0
         self._lock = threading.Lock()
-        self._is_stopped = False
+        self._stopped = threading.Event()
 
     async def run(self, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs) -> ResultT:
         """Call a function in a thread and return its result."""
         with self._lock:
-            if self._is_stopped:
+            if self._stopped.is_set():
                 raise ServerStopping
             if self._num_calls >= self._max_calls:
                 raise QueueFull
@@ -55,7 +55,7 @@ class BoundedExecutor:
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            if self._is_stopped and future.cancelled():
+            if self._stopped.is_set() and future.cancelled():
                 raise ServerStopping from None
             raise
 
@@ -66,7 +66,7 @@ class BoundedExecutor:
     def stop(self) -> None:
         """Finish running calls, cancel queued ones and end the threads."""
         with self._lock:
-            self._is_stopped = True
+            self._stopped.set()
         self._pool.shutdown(cancel_futures=True)
 
 
