@@ -185,7 +185,9 @@ def test_report_ends_with_the_command(copy, data, capsys):
     words = ["reproduce", "table2", "max_epochs=1", "cider:patience=2", "--data", str(data)]
     words += ["--runs", str(copy / "runs"), "--recipes", str(RECIPES), "--out", str(copy / "out"), "--split", "val"]
     words += ["--seeds", "2", "--metrics", "C", "--systems", "ours", "--jobs", "2", "--device", "cpu"]
-    words += ["--images", "some where", "--no-train"]
+    images = copy / "some where"
+    images.mkdir()
+    words += ["--images", str(images), "--no-train"]
     assert run(words) == 0
     assert capsys.readouterr().out.splitlines()[-3] == shlex.join(["sct", *words])
 

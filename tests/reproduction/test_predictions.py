@@ -82,7 +82,7 @@ def test_scores_of_other_predictions_are_not_used(spoil, copy, data):
 def test_a_damaged_file_is_named(copy, data):
     path = copy / "runs" / OURS / "evaluation" / "sequence-val" / "scores.json"
     path.write_text(path.read_text()[:-20])
-    with pytest.raises(InputError, match=f"{path}, line .*invalid JSON"):
+    with pytest.raises(InputError, match=f"{path} is not valid JSON .*line "):
         reproduce(TABLE, make_config(copy, data, train=False), discard)
 
 
