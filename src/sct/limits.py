@@ -66,6 +66,10 @@ MAX_DETECTIONS = 10_000
 """Proposals of a detector per image."""
 MAX_PATCH_GRID = 128
 """Patches of a vision transformer in each direction."""
+MAX_MAP_SCALE = 4
+"""Cells of a vision encoder's detailed feature map per side of a patch."""
+MAX_ROI_SIZE = 16
+"""RoIAlign output size of a vision encoder."""
 MAX_BEAM_SIZE = 1000
 """Hypotheses of a beam search, and captions returned per image; the server has lower limits of its own."""
 MAX_LENGTH = 1000

@@ -131,6 +131,8 @@ class Region:
     score: float | None = None
     """Confidence of the detector, from 0 to 1."""
     feature: Float[np.ndarray, " features"] | None = field(default=None, compare=False, repr=False)
+    attributes: tuple[str, ...] = ()
+    """Adjectives of the detector, most probable first: red, wooden."""
 
     def __post_init__(self) -> None:
         """Check box, class name and score."""

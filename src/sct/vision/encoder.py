@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from sct.limits import (
     MAX_IMAGE_SIDE,
     MAX_LAYER_SIZE,
     MAX_LAYERS,
+    MAX_MAP_SCALE,
     MAX_PATCH_GRID,
+    MAX_ROI_SIZE,
     MAX_VOCABULARY_SIZE,
     check_integer,
 )
@@ -40,6 +42,7 @@ _RPN_IOU_THRESHOLD, _IOU_THRESHOLD = 0.75, 0.6
 _MIN_BOX_SIZE = 1e-3
 """Relative to the image; thinner proposals are dropped."""
 _WHOLE_IMAGE = (0.0, 0.0, 1.0, 1.0)
+_MIN_ATTRIBUTE_PROBABILITY, _MAX_ATTRIBUTES = 0.3, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,15 +83,10 @@ class _RegionEncodedImage(EncodedImage):
     """Feature maps of an image: most of the cost of encoding it, and smaller than its pixels."""
 
     def __init__(
-        self,
-        network: RegionEncoder,
-        class_names: tuple[str, ...],
-        image: LoadedImage,
-        maps: FeatureMaps,
-        proposals: Proposals,
+        self, encoder: "RegionVisionEncoder", image: LoadedImage, maps: FeatureMaps, proposals: Proposals
     ) -> None:
         """``maps`` and ``proposals`` are those of this image only."""
-        self._network, self._class_names = network, class_names
+        self._encoder, self._network = encoder, encoder.network
         # Copies, or one image would keep the maps of its whole batch alive.
         self._maps = FeatureMaps(maps.patches.clone(), maps.reduced.clone(), maps.cls.clone())
         self._size = maps.patches.new_tensor([image.width, image.height] * 2)
@@ -98,10 +96,7 @@ class _RegionEncodedImage(EncodedImage):
         super().__init__(
             image,
             whole.feature,
-            [
-                Region(region.box, region.class_name, score, region.feature)
-                for region, score in zip(found, proposals.scores.tolist(), strict=True)
-            ],
+            [replace(region, score=score) for region, score in zip(found, proposals.scores.tolist(), strict=True)],
         )
 
     @torch.inference_mode()
@@ -116,9 +111,14 @@ class _RegionEncodedImage(EncodedImage):
         logits = self._network.class_head(features)
         best, output = logits.softmax(1).max(1), self._network.output_features(features, logits)
         return [
-            Region(box, self._class_names[number], score, feature)
-            for box, number, score, feature in zip(
-                boxes, best.indices.tolist(), best.values.tolist(), output.cpu().numpy(), strict=True
+            Region(box, self._encoder.class_names[number], score, feature, attributes)
+            for box, number, score, feature, attributes in zip(
+                boxes,
+                best.indices.tolist(),
+                best.values.tolist(),
+                output.cpu().numpy(),
+                self._encoder.attributes_of(features),
+                strict=True,
             )
         ]
 
@@ -139,22 +139,37 @@ class RegionVisionEncoder:
         network: RegionEncoder,
         class_names: tuple[str, ...],
         *,
+        words: tuple[str, ...] = (),
+        attributes: frozenset[str] = frozenset(),
         device: str | torch.device = "cpu",
         num_proposals: int = 30,
     ) -> None:
-        """``num_proposals`` is the maximum per image."""
-        if len(class_names) != network.config.num_classes:
-            raise InputError(
-                f"got {len(class_names)} class names, expected {network.config.num_classes}: name every class of the "
-                "network"
-            )
+        """``words`` are those of the network's word head, ``attributes`` the adjectives among them.
+
+        ``num_proposals`` is the maximum per image.
+        """
+        for kind, names, expected in (
+            ("class names", class_names, network.config.num_classes),
+            ("words", words, network.config.num_words),
+        ):
+            if len(names) != expected:
+                raise InputError(f"got {len(names)} {kind}, expected {expected}: name every output of the network")
         self.network, self.class_names, self.num_proposals = network.eval().to(device), class_names, num_proposals
+        self.words, self.attributes = words, attributes
+        self._attribute_rows = [row for row, word in enumerate(words) if word in attributes]
         self.feature_size, self.image_size = network.config.output_size, network.config.image_size
         self._device = torch.device(device)
 
     def to(self, device: str | torch.device) -> "RegionVisionEncoder":
         """Return the encoder on another device."""
-        return RegionVisionEncoder(self.network, self.class_names, device=device, num_proposals=self.num_proposals)
+        return RegionVisionEncoder(
+            self.network,
+            self.class_names,
+            words=self.words,
+            attributes=self.attributes,
+            device=device,
+            num_proposals=self.num_proposals,
+        )
 
     @torch.inference_mode()
     def encode(self, images: Sequence[LoadedImage]) -> list[EncodedImage]:
@@ -164,8 +179,23 @@ class RegionVisionEncoder:
         maps = self.network.encode_pixels(preprocess(images, self.image_size).to(self._device))
         proposals = propose(self.network, maps, self.num_proposals)
         return [
-            _RegionEncodedImage(self.network, self.class_names, image, maps.select(number), found)
+            _RegionEncodedImage(self, image, maps.select(number), found)
             for number, (image, found) in enumerate(zip(images, proposals, strict=True))
+        ]
+
+    def attributes_of(self, features: Float[Tensor, "boxes features"]) -> list[tuple[str, ...]]:
+        """Attributes of boxes by their features, most probable first."""
+        if not self._attribute_rows:
+            return [()] * len(features)
+        probabilities = self.network.word_head(features).sigmoid()[:, self._attribute_rows]
+        best = probabilities.topk(min(_MAX_ATTRIBUTES, len(self._attribute_rows)), dim=1)
+        return [
+            tuple(
+                self.words[self._attribute_rows[number]]
+                for number, probability in zip(numbers, values, strict=True)
+                if probability >= _MIN_ATTRIBUTE_PROBABILITY
+            )
+            for numbers, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
     def save(self, path: Path) -> None:
@@ -173,6 +203,8 @@ class RegionVisionEncoder:
         metadata = {
             "config": json.dumps(asdict(self.network.config)),
             "class_names": json.dumps(self.class_names),
+            "words": json.dumps(self.words),
+            "attributes": json.dumps(sorted(self.attributes)),
         }
         FORMAT.save_tensors(path, quantize_int8(self.network.state_dict()), metadata)
 
@@ -188,7 +220,11 @@ def load_vision(path: Path, *, allow_download: bool = False) -> VisionEncoder:
     try:
         config = _parse_config(parse_json(metadata["config"], "its config"))
         class_names = parse_json(metadata["class_names"], "its list of classes")
-        check_names(class_names)
+        words, attributes = (
+            parse_json(metadata.get(name, "[]"), f"its list of {name}") for name in ("words", "attributes")
+        )
+        for names in (class_names, words, attributes):
+            check_names(names)
         _check_shapes(config, tensors)
     except (KeyError, TypeError, InputError) as error:
         raise FORMAT.damaged(path, error) from error
@@ -198,7 +234,7 @@ def load_vision(path: Path, *, allow_download: bool = False) -> VisionEncoder:
     check_state_dict(weights, {name: tuple(weight.shape) for name, weight in network.state_dict().items()}, path)
     network.load_state_dict(weights, assign=True)
     network.build_anchors()
-    return RegionVisionEncoder(network, tuple(class_names))
+    return RegionVisionEncoder(network, tuple(class_names), words=tuple(words), attributes=frozenset(attributes))
 
 
 def _parse_config(sizes: Any) -> RegionEncoderConfig:
@@ -207,7 +243,10 @@ def _parse_config(sizes: Any) -> RegionEncoderConfig:
     vit = config.vit
     for name, value, minimum, maximum in (
         ("num_classes", config.num_classes, 1, MAX_VOCABULARY_SIZE),
+        ("num_words", config.num_words, 0, MAX_VOCABULARY_SIZE),
         ("image_size", config.image_size, 1, MAX_IMAGE_SIDE),
+        ("map_scale", config.map_scale, 1, MAX_MAP_SCALE),
+        ("roi_size", config.roi_size, 1, MAX_ROI_SIZE),
         ("reduced_channels", config.reduced_channels, 1, MAX_LAYER_SIZE),
         ("feature_size", config.feature_size, 1, MAX_LAYER_SIZE),
         ("class_embedding_size", config.class_embedding_size, 0, MAX_LAYER_SIZE),
@@ -232,12 +271,14 @@ def _check_shapes(config: RegionEncoderConfig, tensors: Mapping[str, Tensor]) ->
     expected = {
         "backbone.patch_embed.weight": (vit.width, 3, vit.patch_size, vit.patch_size),
         "backbone.pos_embed": (vit.grid_size, vit.grid_size, vit.width),
-        "reduce_conv.weight": (config.reduced_channels, vit.width, 1, 1),
+        "reduce_conv.weight": (config.reduced_channels * config.map_scale**2, vit.width, 1, 1),
         "roi_fc1.weight": (size, roi_input_size(config)),
         "roi_fc2.weight": (size, size),
         "class_head.weight": (config.num_classes, size),
         **{f"backbone.blocks.{number}.fc1.weight": (4 * vit.width, vit.width) for number in range(vit.depth)},
     }
+    if config.num_words:
+        expected["word_head.weight"] = (config.num_words, size)
     if config.class_embedding_size:
         expected["class_embeddings"] = (config.num_classes, config.class_embedding_size)
     for name, shape in expected.items():

@@ -14,8 +14,8 @@ from sct.vision.layout import NUM_FREQUENCIES, fourier_features
 from sct.vision.roi_align import roi_align
 from sct.vision.vit import VisionTransformer, ViTConfig
 
-_ROI_SIZE, _COARSE_ROI_SIZE = 4, 2
-"""RoIAlign output sizes on the reduced map and on the patch map."""
+_COARSE_ROI_SIZE = 2
+"""RoIAlign output size on the patch map."""
 _GEOMETRY_SIZE = 6 * (1 + 2 * NUM_FREQUENCIES)
 _RPN_CHANNELS = 256
 
@@ -25,10 +25,16 @@ class RegionEncoderConfig:
     """Sizes of the network; saved with its weights."""
 
     num_classes: int
+    num_words: int = 0
+    """Words that regions are scored for, independently of each other; 0: none are."""
     image_size: int = 336
     """Side in pixels of the square that images are resized to."""
     reduced_channels: int = 192
     """Channels of the map that RoI features are pooled from in detail."""
+    map_scale: int = 1
+    """Cells of that map, and of the RPN's, per side of a patch (sub-pixel convolution, Shi et al. 2016)."""
+    roi_size: int = 4
+    """RoIAlign output size on the reduced map."""
     feature_size: int = 768
     """Visual feature of a region, before class embeddings."""
     class_embedding_size: int = 0
@@ -44,7 +50,7 @@ class RegionEncoderConfig:
 
 def roi_input_size(config: RegionEncoderConfig) -> int:
     """Size of what the RoI head reads: two maps pooled in the box, the CLS token and the box's geometry."""
-    return config.reduced_channels * _ROI_SIZE**2 + 2 * config.vit.width + _GEOMETRY_SIZE
+    return config.reduced_channels * config.roi_size**2 + 2 * config.vit.width + _GEOMETRY_SIZE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +58,7 @@ class FeatureMaps:
     """Output of the backbone for a batch of images."""
 
     patches: Float[Tensor, "images width rows columns"]
-    reduced: Float[Tensor, "images reduced rows columns"]
+    reduced: Float[Tensor, "images reduced scaled_rows scaled_columns"]
     cls: Float[Tensor, "images width"]
 
     def select(self, image: int) -> "FeatureMaps":
@@ -81,16 +87,19 @@ class RegionEncoder(RegionFeatureExtractor):
         self.config = config
         width, size = config.vit.width, config.feature_size
         self.backbone = VisionTransformer(config.vit, drop_path=drop_path)
-        self.reduce_conv = nn.Conv2d(width, config.reduced_channels, 1)
+        self.reduce_conv = nn.Conv2d(width, config.reduced_channels * config.map_scale**2, 1)
         self.roi_fc1 = nn.Linear(roi_input_size(config), size)
         self.roi_fc2 = nn.Linear(size, size)
         self.roi_norm = nn.LayerNorm(size)
         self.dropout = nn.Dropout(config.dropout)
         self.class_head = nn.Linear(size, config.num_classes)
+        if config.num_words:
+            self.word_head = nn.Linear(size, config.num_words)
+            nn.init.constant_(self.word_head.bias, -math.log(100))  # a region has few words
         self.objectness = nn.Linear(size, 1)
         self.box_head = nn.Linear(size, 4)
         self.rpn_conv = nn.Conv2d(width, _RPN_CHANNELS, 3, padding=1)
-        self.rpn_head = nn.Conv2d(_RPN_CHANNELS, NUM_ANCHORS * 5, 1)
+        self.rpn_head = nn.Conv2d(_RPN_CHANNELS, NUM_ANCHORS * 5 * config.map_scale**2, 1)
         if config.class_embedding_size:
             self.register_buffer("class_embeddings", torch.zeros(config.num_classes, config.class_embedding_size))
         self.build_anchors()
@@ -98,11 +107,13 @@ class RegionEncoder(RegionFeatureExtractor):
             nn.init.normal_(layer.weight, std=0.01)
         assert self.rpn_head.bias is not None
         with torch.no_grad():  # almost all anchors are background
-            self.rpn_head.bias.view(NUM_ANCHORS, 5).copy_(torch.tensor([-math.log(100), 0.0, 0.0, 0.0, 0.0]))
+            self.rpn_head.bias.view(NUM_ANCHORS, 5, -1).copy_(
+                torch.tensor([-math.log(100), 0.0, 0.0, 0.0, 0.0])[:, None]
+            )
 
     def build_anchors(self) -> None:
         """Compute the anchors, which are not saved with the weights."""
-        grid = self.config.image_size // self.config.vit.patch_size
+        grid = self.config.image_size // self.config.vit.patch_size * self.config.map_scale
         self.register_buffer("anchors", build_anchors(grid, grid), persistent=False)
 
     def encode_pixels(self, pixels: Float[Tensor, "images 3 side side"]) -> FeatureMaps:
@@ -110,7 +121,8 @@ class RegionEncoder(RegionFeatureExtractor):
         tokens = self.backbone(pixels)
         rows = pixels.shape[-2] // self.config.vit.patch_size
         patches = tokens[:, 1:].transpose(1, 2).unflatten(2, (rows, -1))
-        return FeatureMaps(patches, F.gelu(self.reduce_conv(patches)), tokens[:, 0])
+        reduced = F.pixel_shuffle(F.gelu(self.reduce_conv(patches)), self.config.map_scale)
+        return FeatureMaps(patches, reduced, tokens[:, 0])
 
     def roi_features(
         self, maps: FeatureMaps, boxes: Float[Tensor, "images boxes 4"]
@@ -134,7 +146,7 @@ class RegionEncoder(RegionFeatureExtractor):
         self, maps: FeatureMaps, boxes: Float[Tensor, "images boxes 4"]
     ) -> Float[Tensor, "images boxes features"]:
         """Visual features of boxes, the input of class, objectness and box heads."""
-        fine = roi_align(maps.reduced, boxes, _ROI_SIZE).flatten(2)
+        fine = roi_align(maps.reduced, boxes, self.config.roi_size).flatten(2)
         coarse = roi_align(maps.patches, boxes, _COARSE_ROI_SIZE).mean((3, 4))
         cls = maps.cls[:, None].expand_as(coarse)
         hidden = self.roi_fc1(torch.cat([fine, coarse, cls, _geometry(boxes).to(fine.dtype)], dim=2))
@@ -143,7 +155,7 @@ class RegionEncoder(RegionFeatureExtractor):
 
     def rpn(self, maps: FeatureMaps) -> RPNOutput:
         """Score every anchor, in the order of ``anchors``."""
-        out = self.rpn_head(F.gelu(self.rpn_conv(maps.patches)))
+        out = F.pixel_shuffle(self.rpn_head(F.gelu(self.rpn_conv(maps.patches))), self.config.map_scale)
         cells = out.permute(0, 2, 3, 1).reshape(len(out), -1, 5).float()
         return RPNOutput(cells[..., 0], cells[..., 1:])
 
