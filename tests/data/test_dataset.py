@@ -114,7 +114,7 @@ def test_a_manifest_with_other_values_is_damaged(tmp_path, changes):
         pytest.param(b"\xff\xfe", "is not UTF-8", id="not UTF-8"),
         pytest.param(b"[]", "is damaged", id="a list"),
         pytest.param(b'{"format": "sct dataset"}', "got version None", id="no version"),
-        pytest.param(b'{"format": "sct dataset", "version": 2}', "this sct reads version 3", id="an older version"),
+        pytest.param(b'{"format": "sct dataset", "version": 2}', "this sct reads version 4", id="an older version"),
     ],
 )
 def test_a_manifest_that_cannot_be_read_names_the_remedy(tmp_path, content, message):

@@ -392,7 +392,7 @@ def test_an_empty_source_is_an_error(tmp_path):
     ("change", "message"),
     [
         pytest.param({"format": "other"}, "got format 'other', expected 'sct dataset'", id="foreign"),
-        pytest.param({"version": 99}, "got version 99 of 'sct dataset', this sct reads version 3", id="newer version"),
+        pytest.param({"version": 99}, "got version 99 of 'sct dataset', this sct reads version 4", id="newer version"),
         pytest.param({"num_images": 12}, "it has 11 images and .* dataset.json says 12", id="another table"),
         pytest.param({"colour": "red"}, "is damaged", id="unknown field"),
     ],

@@ -33,7 +33,8 @@ regions = st.builds(
 @st.composite
 def captions(draw, num_regions):
     members = st.lists(st.integers(0, num_regions - 1), unique=True, max_size=3) if num_regions else st.just([])
-    chunks = draw(st.lists(st.builds(lambda name, m: Chunk(name, tuple(m)), st.none() | names, members), max_size=3))
+    chunk = st.builds(Chunk, st.none() | names, members.map(tuple), st.none() | st.sampled_from(["child", "dog"]))
+    chunks = draw(st.lists(chunk, max_size=3))
     labels = draw(st.lists(st.none() | st.integers(0, len(chunks) - 1) if chunks else st.none(), max_size=6))
     return Caption(
         draw(st.text(max_size=9)),
@@ -137,7 +138,7 @@ def rows(*values, dtype=np.uint32):
 
 
 def grounded(image_id="1", split="train"):
-    caption = Caption("a dog", ("a", "dog"), (0, 0), (Chunk("dog", (0,)),))
+    caption = Caption("a dog", ("a", "dog"), (0, 0), (Chunk("dog", (0,), "dog"),))
     dog = Region(Box(1, 2, 5, 6), "dog", 0.5)
     return replace(image(image_id, split), regions=(dog,), captions=(caption,))
 
@@ -158,6 +159,8 @@ def grounded(image_id="1", split="train"):
         pytest.param("word_chunk", rows(0, 1, dtype=np.uint8), id="a chunk out of range"),
         pytest.param("region_class", rows(1, dtype=np.uint16), id="a class out of range"),
         pytest.param("chunk_class", rows(1, dtype=np.uint16), id="a class of a chunk out of range"),
+        pytest.param("chunk_lemma", rows(1), id="a lemma out of range"),
+        pytest.param("strings.lemmas", np.frombuffer(b"dog\n", np.uint8), id="an empty lemma"),
         pytest.param("member_region", rows(1, dtype=np.uint16), id="a region out of range"),
         pytest.param("member_region", rows(2**32 - 1), id="the largest region"),
         pytest.param("image_split", rows(1, dtype=np.uint8), id="a split out of range"),

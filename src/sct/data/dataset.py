@@ -17,7 +17,7 @@ from sct.storage.artifacts import ArtifactFormat, sha256_file
 from sct.storage.atomic import atomic_write
 from sct.storage.reading import read_json, read_text
 
-DATASET_FORMAT = ArtifactFormat("sct dataset", "prepare the dataset again", version=3)
+DATASET_FORMAT = ArtifactFormat("sct dataset", "prepare the dataset again", version=4)
 MANIFEST, TABLE, VOCABULARY = "dataset.json", "captions.safetensors", "vocabulary.json"
 NOUNS, TAGS = "nouns.safetensors", "tags.txt"
 FILES = frozenset({MANIFEST, TABLE, VOCABULARY, NOUNS, TAGS})

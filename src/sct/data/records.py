@@ -57,6 +57,8 @@ class Chunk:
     """Associated class, or the head noun of a human-grounded chunk; None if unknown."""
     regions: tuple[int, ...]
     """Indices into the image's regions; empty for an unassociated chunk."""
+    lemma: str | None = None
+    """Lemma of the head noun ("child" of "two children"), associated or not; None if the caption was not parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class AnnotatedImage:
     regions: tuple[Region, ...]
     captions: tuple[Caption, ...]
     file: str | None = None
-    """File name relative to the source's image folder."""
+    """Name in the source of the images."""
 
     def __post_init__(self) -> None:
         """Check names, sizes and region indices."""

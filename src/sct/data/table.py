@@ -5,7 +5,7 @@ Lists of different lengths are concatenated and indexed by offsets: the words of
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ from sct.regions.records import NO_CLASS
 TRAINING_SPLIT, VALIDATION_SPLIT = "train", "val"
 NO_CHUNK = np.iinfo(np.uint8).max
 """Chunk index of words outside chunks."""
+NO_LEMMA = np.iinfo(np.uint32).max
+"""Lemma id of chunks without a lemma."""
 
 OFFSETS = {
     "region_offsets": ("images", "regions"),
@@ -38,9 +40,10 @@ _SCALARS: dict[str, type[np.generic]] = {
     "word_id": np.uint32,
     "word_chunk": np.uint8,  # index within the caption
     "chunk_class": np.uint16,
+    "chunk_lemma": np.uint32,
     "member_region": np.uint16,  # index within the image
 }
-STRINGS = ("words", "classes", "splits", "image_ids", "image_files")
+STRINGS = ("words", "classes", "lemmas", "splits", "image_ids", "image_files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Table:
     columns: dict[str, Shaped[np.ndarray, "..."]]
     words: tuple[str, ...]
     classes: tuple[str, ...]
+    lemmas: tuple[str, ...]
     splits: tuple[str, ...]
     image_ids: tuple[str, ...]
     image_files: tuple[str, ...]
@@ -89,7 +93,9 @@ class Table:
 
     def _chunk(self, row: int) -> Chunk:
         members = self._slice("member_offsets", "member_region", row)
-        return Chunk(self._class_name("chunk_class", row), tuple(members.tolist()))
+        lemma_id = int(self.columns["chunk_lemma"][row])
+        lemma = None if lemma_id == NO_LEMMA else self.lemmas[lemma_id]
+        return Chunk(self._class_name("chunk_class", row), tuple(members.tolist()), lemma)
 
     def _caption(self, row: int) -> Caption:
         text = self._slice("text_offsets", "text_bytes", row).tobytes().decode("utf-8")
@@ -106,7 +112,7 @@ class Table:
 
 def build_table(images: Sequence[AnnotatedImage]) -> Table:
     """Convert images to a table; ids are assigned in order of appearance."""
-    words, classes, splits = _StringIndex(), _StringIndex(), _StringIndex()
+    words, classes, lemmas, splits = _StringIndex(), _StringIndex(), _StringIndex(), _StringIndex()
     flat: dict[str, list[float]] = {name: [] for name in _SCALARS}
     text_bytes = bytearray()
     lengths: dict[str, list[int]] = {name: [] for name in OFFSETS}
@@ -137,6 +143,7 @@ def build_table(images: Sequence[AnnotatedImage]) -> Table:
             flat["word_chunk"] += [NO_CHUNK if label is None else label for label in caption.chunk_of_word]
             for chunk in caption.chunks:
                 flat["chunk_class"].append(NO_CLASS if chunk.class_name is None else classes.id(chunk.class_name))
+                flat["chunk_lemma"].append(NO_LEMMA if chunk.lemma is None else lemmas.id(chunk.lemma))
                 flat["member_region"] += chunk.regions
                 lengths["member_offsets"].append(len(chunk.regions))
     _check_num_classes(len(classes.strings()))
@@ -149,6 +156,7 @@ def build_table(images: Sequence[AnnotatedImage]) -> Table:
         columns,
         words.strings(),
         classes.strings(),
+        lemmas.strings(),
         splits.strings(),
         tuple(image.image_id for image in images),
         tuple(image.file or "" for image in images),
@@ -156,7 +164,7 @@ def build_table(images: Sequence[AnnotatedImage]) -> Table:
 
 
 def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",)) -> tuple[Table, Vocabulary]:
-    """Concatenate tables; word ids become those of the returned vocabulary, class ids alphabetical.
+    """Concatenate tables; word ids become those of the returned vocabulary, class and lemma ids alphabetical.
 
     The vocabulary holds every word, ordered by its frequency in ``counted_splits``; ``Vocabulary.with_min_count``
     restricts it to frequent words.
@@ -166,6 +174,8 @@ def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("t
     classes = tuple(sorted({name for shard in shards for name in shard.classes}))
     _check_num_classes(len(classes))
     class_ids = {name: index for index, name in enumerate(classes)}
+    lemmas = tuple(sorted({lemma for shard in shards for lemma in shard.lemmas}))
+    lemma_ids = {lemma: index for index, lemma in enumerate(lemmas)}
     splits = tuple(sorted({name for shard in shards for name in shard.splits}, key=_split_order))
     remapped = []
     for shard in shards:
@@ -176,6 +186,7 @@ def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("t
                 "word_id": _remap(shard.columns["word_id"], vocabulary.encode(shard.words), np.uint32),
                 "region_class": _remap(shard.columns["region_class"], shard_class_ids, np.uint16),
                 "chunk_class": _remap(shard.columns["chunk_class"], shard_class_ids, np.uint16),
+                "chunk_lemma": _remap_lemmas(shard, lemma_ids),
                 "image_split": _remap(shard.columns["image_split"], [*map(splits.index, shard.splits)], np.uint8),
             }
         )
@@ -191,7 +202,7 @@ def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("t
     if repeated:
         raise InputError(f"image {repeated[0]!r} is in the source {image_ids.count(repeated[0])} times: expected once")
     image_files = tuple(file for shard in shards for file in shard.image_files)
-    return Table(columns, vocabulary.words, classes, splits, image_ids, image_files), vocabulary
+    return Table(columns, vocabulary.words, classes, lemmas, splits, image_ids, image_files), vocabulary
 
 
 def _check_num_classes(num_classes: int) -> None:
@@ -236,6 +247,11 @@ def _remap(column: np.ndarray, ids: Sequence[int], dtype: type[np.unsignedintege
     lookup[: len(ids)] = ids
     remapped: np.ndarray = lookup[column].astype(dtype)
     return remapped
+
+
+def _remap_lemmas(shard: Table, lemma_ids: Mapping[str, int]) -> np.ndarray:
+    lookup = np.array([*map(lemma_ids.__getitem__, shard.lemmas), NO_LEMMA], np.uint32)
+    return lookup[np.minimum(shard.columns["chunk_lemma"], len(shard.lemmas))]
 
 
 def _count_words(shards: Sequence[Table], counted_splits: Sequence[str]) -> Counter[str]:

@@ -1,18 +1,19 @@
 """Save and load tables; a damaged file is an ``InputError``, whatever its bytes are."""
 
 import codecs
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Shaped
 
-from sct.data.table import NO_CHUNK, OFFSETS, STRINGS, Table
+from sct.data.table import NO_CHUNK, NO_LEMMA, OFFSETS, STRINGS, Table
 from sct.limits import MAX_COORDINATE
 from sct.regions.records import NO_CLASS
 from sct.storage.artifacts import ArtifactFormat
 
-TABLE_FORMAT = ArtifactFormat("sct caption table", "prepare the dataset again")
+TABLE_FORMAT = ArtifactFormat("sct caption table", "prepare the dataset again", version=2)
 
 
 class _Column(NamedTuple):
@@ -33,6 +34,7 @@ _COLUMNS = {
     "word_id": _Column("words", "BHI"),
     "word_chunk": _Column("words", "B"),
     "chunk_class": _Column("chunks", "H"),
+    "chunk_lemma": _Column("chunks", "I"),
     "member_region": _Column("members", "BHI"),
     "text_bytes": _Column("text_bytes", "B"),
 }
@@ -60,9 +62,9 @@ def load_table(path: Path) -> Table:
             raise TABLE_FORMAT.damaged(path, f"strings.{name} are not UTF-8: {error.reason}") from error
         return tuple(text.split("\n")) if text else ()
 
-    words, classes, splits, image_ids, image_files = map(strings, STRINGS)
+    *names, image_ids, image_files = map(strings, STRINGS)
     columns = {name: tensors[name] for name in (*_COLUMNS, *OFFSETS)}
-    table = Table(columns, words, classes, splits, image_ids, image_files or ("",) * len(image_ids))
+    table = Table(columns, *names, image_ids, image_files or ("",) * len(image_ids))
     if damage := _find_damage(table):
         raise TABLE_FORMAT.damaged(path, damage)
     return table
@@ -112,11 +114,12 @@ def _find_wrong_value(table: Table) -> str | None:
     scores = columns["region_score"].astype(np.float32)
     (x1, y1, x2, y2), sizes = columns["region_box"].T, columns["image_size"]
     is_valid = {
-        "strings": not any("" in names for names in (table.words, table.classes, table.splits, table.image_ids)),
+        "strings": not any("" in getattr(table, name) for name in STRINGS if name != "image_files"),
         "image_split": (columns["image_split"] < len(table.splits)).all(),
         "word_id": (columns["word_id"] < len(table.words)).all(),
-        "region_class": _is_class(columns["region_class"], table),
-        "chunk_class": _is_class(columns["chunk_class"], table),
+        "region_class": _is_id(columns["region_class"], table.classes, NO_CLASS),
+        "chunk_class": _is_id(columns["chunk_class"], table.classes, NO_CLASS),
+        "chunk_lemma": _is_id(columns["chunk_lemma"], table.lemmas, NO_LEMMA),
         "word_chunk": (labels <= np.repeat(num_chunks, np.diff(columns["word_offsets"]))).all(),
         "member_region": (columns["member_region"] < np.repeat(num_regions, np.diff(members_of_image))).all(),
         "region_score": (((scores >= 0) & (scores <= 1)) | np.isnan(scores)).all(),
@@ -128,8 +131,8 @@ def _find_wrong_value(table: Table) -> str | None:
     return f"{wrong} has values out of range" if wrong else None
 
 
-def _is_class(column: Shaped[np.ndarray, " rows"], table: Table) -> bool:
-    return bool(((column < len(table.classes)) | (column == NO_CLASS)).all())
+def _is_id(column: Shaped[np.ndarray, " rows"], strings: Sequence[str], none: int) -> bool:
+    return bool(((column < len(strings)) | (column == none)).all())
 
 
 def _is_coordinate(column: Shaped[np.ndarray, "..."]) -> bool:

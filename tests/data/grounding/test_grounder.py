@@ -42,9 +42,9 @@ def test_chunks_take_all_detections_of_their_class_or_stay_unassociated(grounder
     regions = [region(0, "dog"), region(10, "person"), region(20, "dog")]
     [found] = grounder.ground([image(plain("A boy walks two dogs along a beach ."), regions=regions)])
     assert phrases(found.captions[0]) == [
-        ("a boy", Chunk("person", (1,))),
-        ("two dogs", Chunk("dog", (0, 2))),
-        ("a beach", Chunk(None, ())),
+        ("a boy", Chunk("person", (1,), "boy")),
+        ("two dogs", Chunk("dog", (0, 2), "dog")),
+        ("a beach", Chunk(None, (), "beach")),
     ]
     assert found.captions[0].auto_grounded
 
@@ -55,7 +55,8 @@ def test_human_groundings_are_named_and_transferred(grounder):
     [found] = grounder.ground([image(human, plain("The boy wears a cap ."), regions=[region(0), region(10)])])
     assert [chunk.class_name for chunk in found.captions[0].chunks] == ["boy", "cap"]
     assert not found.captions[0].auto_grounded
-    assert phrases(found.captions[1]) == [("the boy", Chunk("boy", (0,))), ("a cap", Chunk("cap", (1,)))]
+    assert [chunk.lemma for chunk in found.captions[0].chunks] == ["boy", "cap"]
+    assert phrases(found.captions[1]) == [("the boy", Chunk("boy", (0,), "boy")), ("a cap", Chunk("cap", (1,), "cap"))]
     assert [region.class_name for region in found.regions] == ["boy", "cap"]
 
 

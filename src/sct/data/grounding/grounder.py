@@ -87,11 +87,12 @@ class Grounder:
         transferred = self.transfer.match(noun_chunks, anchors) if self.transfer else [()] * len(noun_chunks)
         chunks = []
         for noun_chunk, regions in zip(noun_chunks, transferred, strict=True):
+            lemma = noun_chunk.lemma or None
             if regions:
-                chunks.append(Chunk(noun_chunk.lemma, regions))
+                chunks.append(Chunk(noun_chunk.lemma, regions, lemma))
                 continue
             class_name = self.class_index.associate(noun_chunk, regions_of_class) if self.class_index else None
-            chunks.append(Chunk(class_name, tuple(regions_of_class[class_name]) if class_name else ()))
+            chunks.append(Chunk(class_name, tuple(regions_of_class[class_name]) if class_name else (), lemma))
         labels = label_words(tokenize_with_spans(caption.text), [(chunk.start, chunk.end) for chunk in noun_chunks])
         return Caption(caption.text, caption.words, tuple(labels), tuple(chunks), auto_grounded=True)
 
@@ -125,7 +126,7 @@ def parse_mentions(caption: Caption, noun_chunks: Sequence[NounChunk]) -> list[N
 
 
 def _name_chunk(chunk: Chunk, lemma: str) -> Chunk:
-    return chunk if chunk.class_name is not None else replace(chunk, class_name=lemma or None)
+    return replace(chunk, class_name=chunk.class_name or lemma or None, lemma=lemma or None)
 
 
 def _name_regions(regions: Sequence[Region], anchors: Sequence[Anchor]) -> tuple[Region, ...]:
