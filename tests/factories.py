@@ -21,6 +21,8 @@ from sct.models.inputs import ControlBatch, collate_controls
 from sct.models.interface import CaptionModel
 from sct.models.registry import build_model, model_spec
 from sct.regions import Box, Region
+from sct.regions.detections import DetectionVocabulary
+from sct.regions.detections_writer import DetectionBatch
 from sct.sorting.baselines import ClassOrder
 from sct.sorting.sorter import ControlSorter
 from sct.vision.encoder import RegionVisionEncoder
@@ -133,6 +135,28 @@ def make_region_network(seed: int = 1, *, class_embedding_size: int = 0) -> Regi
 def make_vision_encoder(seed: int = 1) -> RegionVisionEncoder:
     """Vision encoder of the kind in a bundle, with 16-d features."""
     return RegionVisionEncoder(make_region_network(seed), CLASS_NAMES)
+
+
+def make_detection_batch(
+    vocabulary: DetectionVocabulary, image_ids: Sequence[str], seed: int = 1, *, num_regions: int | None = None
+) -> DetectionBatch:
+    """Random detections of images of 640 x 480, each with all classes and words; by default 1, 2, 3 ... regions."""
+    rng = np.random.default_rng(seed)
+    counts = np.array([num_regions or number for number in range(1, len(image_ids) + 1)])
+    rows, corners = int(counts.sum()), rng.uniform(0, 0.5, (int(counts.sum()), 2))
+    vocabularies = (vocabulary.class_names, vocabulary.words)
+    ids = [np.stack([rng.permutation(len(names)) for _ in range(rows)]) for names in vocabularies]
+    return DetectionBatch(
+        image_ids=image_ids,
+        sizes=np.array([(640, 480)] * len(image_ids)),
+        counts=counts,
+        boxes=np.hstack([corners, corners + rng.uniform(0.1, 0.5, (rows, 2))]),
+        scores=rng.random(rows),
+        class_ids=ids[0],
+        class_probabilities=rng.random(ids[0].shape),
+        word_ids=ids[1],
+        word_probabilities=rng.random(ids[1].shape),
+    )
 
 
 def make_image_files(folder: Path) -> Path:

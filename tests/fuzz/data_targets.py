@@ -18,11 +18,13 @@ from sct.data.sources import SourceOptions, open_source
 from sct.data.statistics import compute_statistics
 from sct.data.table import build_table
 from sct.errors import InputError
+from sct.regions.detections import Detections, DetectionVocabulary
+from sct.regions.detections_writer import write_detections
 from sct.regions.hdf5 import convert_hdf5, read_class_names
 from sct.regions.store import RegionStore
 from sct.regions.store_format import JOURNAL
 from sct.regions.store_writer import RegionStoreWriter
-from tests.factories import make_noun_dataset
+from tests.factories import make_detection_batch, make_noun_dataset
 from tests.fuzz import binary_mutations as binary
 from tests.fuzz.targets import Target, read_folder
 
@@ -33,6 +35,7 @@ def data_targets(folder: Path) -> Iterator[Target]:
     """All targets; ``folder`` is for temporary files."""
     yield from _sources(folder)
     yield from _region_stores(folder)
+    yield _detections(folder / "detections")
     make_noun_dataset(folder / "dataset")
     yield Target("dataset folder", read_folder(folder / "dataset"), _use_dataset)
 
@@ -273,6 +276,24 @@ def _convert_hdf5(path: Path) -> None:
         assert not out.exists(), "a refused conversion left files behind"
         raise
     _use_store(out)
+
+
+# Detections ----------------------------------------------------------------------------------------------------------
+
+
+def _detections(folder: Path) -> Target:
+    folder.mkdir()
+    vocabulary = DetectionVocabulary(class_names=CLASSES, words=("red",), attributes=("red",), encoder_sha256="")
+    batches = [make_detection_batch(vocabulary, ids) for ids in (["1", "2", "3"], ["4"])]
+    write_detections(folder / "x.safetensors", vocabulary, batches, max_file_bytes=1)
+    return Target("detections", read_folder(folder), _use_detections)
+
+
+def _use_detections(path: Path) -> None:
+    detections = Detections.open(path / "x.safetensors")
+    for image_id in detections.image_ids:
+        if image_id in detections:  # a damaged id may not be a key
+            detections.regions(image_id)
 
 
 # Dataset folders -----------------------------------------------------------------------------------------------------

@@ -47,9 +47,10 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
 NAMES = (
     "grounded JSONL", "COCO Entities, paper", "COCO Entities, reference", "COCO Entities, release file",
     "COCO caption files", "Flickr30k Entities, paper", "Flickr30k Entities, reference", "sct prepare", "COCO layout",
-    "region store", "unfinished region store", "HDF5 detections", "dataset folder", "sct score", "sct caption --out",
-    "SPICE cache", "plain captions", "image.jpg", "image.jp2", "image.png", "image.webp", "image.gif", "image.bmp",
-    "image.tiff", "image.ppm", "image.avif", "controls", "bundle", "bundle without vision", "vision encoder",
+    "region store", "unfinished region store", "HDF5 detections", "detections", "dataset folder", "sct score",
+    "sct caption --out", "SPICE cache", "plain captions", "image.jpg", "image.jp2", "image.png", "image.webp",
+    "image.gif", "image.bmp", "image.tiff", "image.ppm", "image.avif", "controls", "bundle",
+    "bundle without vision", "vision encoder",
     "hub vision encoder", "sorter, sinkhorn", "sorter, pointer", "sorter, svm", "sorter, class", "authors' captioner",
     "authors' sorter", "vocabulary", "recipe default/cross_entropy.toml", "recipe sorter/flickr8k_pointer.toml",
     "recipe vision/flickr8k.toml", "run directory", "recorded runs", "glove.txt", "word2vec.txt", "word2vec.bin",
