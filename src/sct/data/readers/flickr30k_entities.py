@@ -1,6 +1,7 @@
 """Reader of Flickr30k Entities as published: captions whose phrases people linked to boxes.
 
-``Sentences`` has captions with bracketed phrases, ``Annotations`` the boxes of each coreference chain of phrases.
+``Sentences`` has captions with bracketed phrases, ``Annotations`` the boxes of each coreference chain of phrases. Its
+own splits, lists of images, differ from Karpathy's.
 """
 
 import re
@@ -13,6 +14,7 @@ from xml.etree import ElementTree
 from sct.data.readers.detections import MAX_REFERENCE_DETECTIONS, DetectionSource, get_detections, match_boxes
 from sct.data.readers.errors import ClippedBoxes, ReadErrors, SkipCounts
 from sct.data.readers.karpathy import SplitImage, read_karpathy
+from sct.data.readers.split_lists import read_split_lists
 from sct.data.records import AnnotatedImage, Caption, Chunk, ReaderMode, check_caption_length
 from sct.errors import InputError, format_value
 from sct.language.reference_tokenizer import drop_punctuation
@@ -24,7 +26,7 @@ from sct.storage.reading import read_bytes, read_text
 
 def read_flickr30k_entities(
     root: Path,
-    karpathy: Path,
+    splits: Path,
     *,
     detections: DetectionSource | None,
     errors: ReadErrors,
@@ -32,7 +34,10 @@ def read_flickr30k_entities(
     min_iou: float | None = None,
     skipped: SkipCounts | None = None,
 ) -> Iterator[AnnotatedImage]:
-    """Read ``Sentences`` and ``Annotations`` under ``root``, image by image in the order of Karpathy's split.
+    """Read ``Sentences`` and ``Annotations`` under ``root``, image by image in the order of the splits.
+
+    ``splits`` is Karpathy's file or a folder of lists of images. A listed image without its files is an error, one that
+    is not listed is skipped.
 
     With ``detections`` each box is replaced by the detection with the highest IoU; a box whose IoU is 0 or below
     ``min_iou`` gets no region. Otherwise the human boxes are the regions. Phrases that name a scene or have no box are
@@ -52,7 +57,8 @@ def read_flickr30k_entities(
     reader = _Reader(
         root, detections, mode, min_iou, errors, SkipCounts() if skipped is None else skipped, ClippedBoxes()
     )
-    return _read_images(reader, read_karpathy(karpathy, errors=errors))
+    read_splits = read_split_lists if splits.is_dir() else read_karpathy
+    return _read_images(reader, read_splits(splits, errors=errors))
 
 
 def _read_images(reader: "_Reader", images: Mapping[str, SplitImage]) -> Iterator[AnnotatedImage]:
