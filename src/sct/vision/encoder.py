@@ -37,9 +37,9 @@ from sct.vision.region_network import FeatureMaps, RegionEncoder, RegionEncoderC
 from sct.vision.vit import ViTConfig
 
 FORMAT = ArtifactFormat("sct region encoder", 'train it again with task = "vision", or copy it again')
-_MAX_ANCHORS, _MAX_CANDIDATES = 1200, 120
-_RPN_IOU_THRESHOLD, _IOU_THRESHOLD = 0.75, 0.6
-_MIN_BOX_SIZE = 1e-3
+MAX_ANCHORS, MAX_CANDIDATES = 1200, 120
+RPN_IOU_THRESHOLD, IOU_THRESHOLD = 0.75, 0.6
+MIN_BOX_SIZE = 1e-3
 """Relative to the image; thinner proposals are dropped."""
 _WHOLE_IMAGE = (0.0, 0.0, 1.0, 1.0)
 _MIN_ATTRIBUTE_PROBABILITY, _MAX_ATTRIBUTES = 0.3, 3
@@ -61,9 +61,9 @@ def propose(network: RegionEncoder, maps: FeatureMaps, limit: int) -> list[Propo
     rpn = network.rpn(maps)
     proposals = []
     for image, (objectness, deltas) in enumerate(zip(rpn.objectness, rpn.deltas, strict=True)):
-        best = objectness.topk(min(_MAX_ANCHORS, len(objectness)))
+        best = objectness.topk(min(MAX_ANCHORS, len(objectness)))
         boxes = decode_boxes(network.anchors[best.indices], deltas[best.indices])
-        candidates = nms(boxes, best.values, _RPN_IOU_THRESHOLD, _MAX_CANDIDATES)
+        candidates = nms(boxes, best.values, RPN_IOU_THRESHOLD, MAX_CANDIDATES)
         features = network.box_features(maps.select(image), boxes[None, candidates])[0]
         # The RoI head is trained on the best anchors only, so the RPN's score still counts.
         rpn_scores, roi_scores = (
@@ -72,9 +72,9 @@ def propose(network: RegionEncoder, maps: FeatureMaps, limit: int) -> list[Propo
         )
         scores = (rpn_scores * roi_scores).sqrt()
         boxes = decode_boxes(boxes[candidates], network.box_head(features).float())
-        is_box = (boxes[:, 2:] - boxes[:, :2]).amin(1) > _MIN_BOX_SIZE
+        is_box = (boxes[:, 2:] - boxes[:, :2]).amin(1) > MIN_BOX_SIZE
         boxes, scores = boxes[is_box], scores[is_box]
-        kept = nms(boxes, scores, _IOU_THRESHOLD, limit)
+        kept = nms(boxes, scores, IOU_THRESHOLD, limit)
         proposals.append(Proposals(boxes[kept], scores[kept]))
     return proposals
 
