@@ -284,7 +284,7 @@ def make_dataset(
         source=source,
         mode="paper",
         settings={},
-        image_folder=str(image_folder) if image_folder else None,
+        images=[str(image_folder)] if image_folder else [],
         num_images=len(images),
         num_captions=sum(len(image.captions) for image in images),
     )
@@ -363,7 +363,7 @@ def make_painted_dataset(folder: Path, *, num_images: int = 40) -> Path:
             pixels[top : top + 28, left : left + 28] = colors[name]
             regions.append(Region(Box(left, top, left + 28, top + 28), name))
         Image.fromarray(pixels).save(image_folder / f"{number}.png")
-        chunks = [Chunk(region.class_name, (index,)) for index, region in enumerate(regions)]
+        chunks = [Chunk(region.class_name, (index,), lemma=region.class_name) for index, region in enumerate(regions)]
         images.append(
             AnnotatedImage(
                 image_id=f"{number}.png",

@@ -7,15 +7,13 @@ from safetensors.torch import save_file
 
 from sct.data.dataset import Dataset
 from sct.errors import InputError
-from sct.regions.images import load_image
 from sct.training.metric_logger import read_metrics
 from sct.training.run_dir import RunDir
 from sct.training.vision.augment import augment, no_augmentation
 from sct.training.vision.config import VisionRecipe
-from sct.training.vision.targets import build_targets
 from sct.training.vision.trainer import train_vision
 from sct.vision.encoder import load_vision
-from tests.factories import make_painted_dataset
+from tests.factories import make_painted_dataset, make_vision_encoder
 
 
 @pytest.fixture(scope="module")
@@ -25,21 +23,12 @@ def painted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _recipe(data: Path, out: Path, **changes) -> VisionRecipe:
     settings = {
-        "image_size": 84, "width": 48, "heads": 2, "depth": 2, "feature_size": 32, "epochs": 40, "batch_size": 10,
-        "min_class_count": 1, "min_word_count": 1, "validate_every": 40, "learning_rate": 4e-3,
+        "image_size": 84, "width": 48, "heads": 2, "depth": 2, "feature_size": 32, "map_scale": 1, "roi_size": 3,
+        "epochs": 30, "batch_size": 10,
+        "min_class_count": 1, "min_noun_count": 1, "min_word_count": 1, "validate_every": 30, "learning_rate": 4e-3,
         "backbone_learning_rate": 4e-3, "layer_decay": 1.0, "drop_path": 0.0, "device": "cpu",
     }  # fmt: skip
     return VisionRecipe(data=str(data), out=str(out), **(settings | changes))
-
-
-def test_build_targets(painted: Path) -> None:
-    targets = build_targets(Dataset.open(painted).table, min_class_count=1, min_word_count=1)
-    assert set(targets.class_names) == {"ball", "box"}
-    assert set(targets.words) == {"ball", "box"}  # "a" and "near" are not visual
-    assert targets.is_region.sum(1).tolist() == [2] * 40
-    assert (targets.region_classes.sum(1) == 1).all()
-    assert (targets.region_words.sum(1) == 1).all()
-    assert (targets.boxes[targets.is_region] <= 1).all()
 
 
 def test_learns_to_classify_and_detect_unseen_images(painted: Path, tmp_path: Path) -> None:
@@ -52,9 +41,26 @@ def test_learns_to_classify_and_detect_unseen_images(painted: Path, tmp_path: Pa
     encoder = load_vision(tmp_path / "run" / "vision.safetensors")
     dataset = Dataset.open(painted)
     image = next(image for image in dataset if image.split == "val")
-    [encoded] = encoder.encode([load_image(dataset.image_path(image))])
+    [encoded] = encoder.encode([dataset.load_image(image)])
     regions = encoded.regions([region.box for region in image.regions])
     assert [region.class_name for region in regions] == [region.class_name for region in image.regions]
+
+
+def test_starts_from_another_encoder(painted: Path, tmp_path: Path) -> None:
+    train_vision(_recipe(painted, tmp_path / "first", epochs=1))
+    first = tmp_path / "first" / "vision.safetensors"
+    train_vision(_recipe(painted, tmp_path / "second", init_from=str(first), epochs=1, learning_rate=1e-9,
+                         backbone_learning_rate=1e-9, image_size=98))  # fmt: skip
+    before, after = load_vision(first), load_vision(tmp_path / "second" / "vision.safetensors")
+    assert (before.image_size, after.image_size) == (84, 98)
+    assert torch.allclose(before.network.class_head.weight, after.network.class_head.weight, atol=1e-3)
+    with pytest.raises(InputError, match="expected the 2 of the dataset: train on the same data"):
+        train_vision(_recipe(painted, tmp_path / "third", init_from=str(_encoder_of_other_names(tmp_path))))
+
+
+def _encoder_of_other_names(folder: Path) -> Path:
+    make_vision_encoder().save(folder / "other.safetensors")
+    return folder / "other.safetensors"
 
 
 def test_rejects_a_directory_with_a_run(painted: Path, tmp_path: Path) -> None:
@@ -66,14 +72,14 @@ def test_rejects_a_directory_with_a_run(painted: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"image_folder": "nowhere"}, "images of the dataset are not in 'nowhere'"),
+        ({"images": "nowhere"}, "images of the dataset are missing .nowhere does not exist"),
         ({"backbone": "nowhere.safetensors"}, "does not exist"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0"),
         ({"heads": 0}, "got heads 0"),
         ({"heads": 5}, "width is 48 and heads is 5"),
         ({"image_size": 28}, "got image_size 28, expected an integer from 42"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0"),
-        ({"min_class_count": 1000}, "lower min_class_count"),
+        ({"min_class_count": 1000, "min_noun_count": 1000}, "lower min_class_count"),
     ],
     ids=["images", "backbone", "learning rate", "no heads", "heads", "image size", "decay", "no classes"],
 )

@@ -1,6 +1,6 @@
 """Recipe of a vision encoder (``task = "vision"``)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from sct.errors import InputError
@@ -10,6 +10,8 @@ from sct.limits import (
     MAX_IMAGE_SIDE,
     MAX_LAYER_SIZE,
     MAX_LAYERS,
+    MAX_MAP_SCALE,
+    MAX_ROI_SIZE,
     MAX_SEED,
     MAX_WEIGHTS,
     check_integer,
@@ -30,14 +32,20 @@ class VisionRecipe(Recipe):
     """Selects the trainer."""
     backbone: str = ""
     """File of pretrained ViT weights (``benchmarks/release/backbone.py`` writes one); without it weights are random."""
-    image_folder: str = ""
-    """Folder of the images, if they have moved since the dataset was prepared."""
+    init_from: str = field(default="", metadata={"key": "from"})
+    """Vision encoder file whose weights are the initial ones, for another image size or learning rate."""
+    images: str = ""
+    """Folders or tar files of the images, separated by commas, if they have moved since the dataset was prepared."""
     seed: int = 1
     """Seed of initial weights, shuffling and augmentation."""
     image_size: int = 336
     """Side in pixels of the square that images are resized to."""
     feature_size: int = 768
     """Size of a region's feature vector."""
+    map_scale: int = 2
+    """Cells of the feature map that regions are pooled from, per side of a patch."""
+    roi_size: int = 5
+    """Cells that a region is pooled to, per side."""
     append_class_embeddings: bool = False
     """Append the expected word vector of a region's class to its feature (``sct.training.vision.class_embeddings``)."""
     width: int = 384
@@ -60,10 +68,18 @@ class VisionRecipe(Recipe):
     """Weight decay of matrices."""
     drop_path: float = 0.1
     """Stochastic depth rate of the last block."""
+    ema_decay: float = 0.999
+    """Decay of the exponential moving average of the weights, which is validated and saved."""
+    compile: bool = False
+    """Compile the transformer (``torch.compile``); on a GPU only."""
+    human_oversampling: int = 1
+    """Repetitions of images with human-grounded captions within an epoch."""
     min_class_count: int = 8
-    """Minimum count of a class among human-annotated regions of the training split."""
+    """Minimum count of a class among annotated boxes, and of a head noun among human-grounded chunks."""
+    min_noun_count: int = 100
+    """Minimum count of a head noun in captions for it to become a class name."""
     min_word_count: int = 12
-    """Minimum count of a caption word for it to become an attribute target."""
+    """Minimum count of a caption word for it to become a word target."""
     validate_every: int = 5
     """Epochs between two validations."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -72,13 +88,15 @@ class VisionRecipe(Recipe):
     def __post_init__(self) -> None:
         """Check the values and their combinations."""
         Recipe.__post_init__(self)
-        for name in ("min_class_count", "min_word_count", "validate_every"):
+        for name in ("min_class_count", "min_noun_count", "min_word_count", "validate_every", "human_oversampling"):
             check_at_least(name, getattr(self, name), 1)
         check_at_least("weight_decay", self.weight_decay, 0)
         for name, minimum, maximum in (
             ("seed", 0, MAX_SEED),
             ("image_size", MIN_IMAGE_SIZE, MAX_IMAGE_SIDE),
             ("feature_size", 1, MAX_LAYER_SIZE),
+            ("map_scale", 1, MAX_MAP_SCALE),
+            ("roi_size", 1, MAX_ROI_SIZE),
             ("width", 1, MAX_LAYER_SIZE),
             ("heads", 1, MAX_LAYERS),
             ("depth", 1, MAX_LAYERS),
@@ -96,5 +114,6 @@ class VisionRecipe(Recipe):
             check_positive(name, getattr(self, name))
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"layer_decay is {self.layer_decay}: expected a number above 0 and at most 1")
-        if not 0 <= self.drop_path < 1:
-            raise InputError(f"drop_path is {self.drop_path}: expected 0 or more and below 1")
+        for name in ("drop_path", "ema_decay"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}: expected 0 or more and below 1")

@@ -1,4 +1,4 @@
-"""Metrics of a vision encoder: class accuracy on human boxes, and proposal recall."""
+"""Metrics of a vision encoder in training: class accuracy on human boxes, and proposal recall."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
 from sct.training.vision.augment import no_augmentation
+from sct.training.vision.losses import RegionTargets
 from sct.vision.box_ops import box_iou
 from sct.vision.encoder import propose
 from sct.vision.region_network import RegionEncoder
@@ -21,7 +22,7 @@ class VisionScores:
     """Fractions from 0 to 1."""
 
     class_accuracy: float
-    """Regions classified as one of the classes that people gave them."""
+    """Regions whose most probable class name is one that people gave them."""
     proposal_recall: tuple[float, ...]
     """Human boxes with an IoU of at least 0.5 with one of the first 10, 20 and 30 proposals."""
 
@@ -39,27 +40,23 @@ def score_vision(
     pixels: UInt8[Tensor, "images 3 side side"],
     boxes: Float[Tensor, "images regions 4"],
     is_region: Bool[Tensor, "images regions"],
-    region_classes: Float[Tensor, "images regions classes"],
+    targets: RegionTargets,
 ) -> VisionScores:
-    """Score a network on images with human boxes."""
-    was_training = network.training
-    network.eval()
+    """Score a network, which must be in evaluation mode, on images with human boxes."""
     num_correct = num_classified = 0
     num_recalled = [0] * len(NUM_PROPOSALS)
-    for start in range(0, len(pixels), _BATCH_SIZE):
-        rows = slice(start, start + _BATCH_SIZE)
-        batch = no_augmentation(pixels[rows], boxes[rows], is_region[rows])
+    for rows in torch.arange(len(pixels), device=pixels.device).split(_BATCH_SIZE):
+        batch, expected = no_augmentation(pixels[rows], boxes[rows], is_region[rows]), targets.select(rows)
         maps = network.encode_pixels(batch.pixels)
         predicted = network.class_head(network.box_features(maps, batch.boxes)).argmax(-1, keepdim=True)
-        has_class = is_region[rows] & (region_classes[rows].sum(-1) > 0)
-        num_correct += int(((region_classes[rows].gather(-1, predicted).squeeze(-1) > 0) & has_class).sum())
-        num_classified += int(has_class.sum())
+        is_name = expected.region_class_weights > 0
+        num_correct += int(((expected.region_classes == predicted) & is_name).any(-1).sum())
+        num_classified += int(is_name.any(-1).sum())
         for proposals, human, is_human in zip(
-            propose(network, maps, NUM_PROPOSALS[-1]), batch.boxes, is_region[rows], strict=True
+            propose(network, maps, NUM_PROPOSALS[-1]), batch.boxes, batch.visible, strict=True
         ):
             iou = box_iou(human[is_human], proposals.boxes)
             for index, count in enumerate(NUM_PROPOSALS):
                 num_recalled[index] += int((iou[:, :count] >= _IOU_THRESHOLD).any(1).sum())
-    network.train(was_training)
     num_regions = max(int(is_region.sum()), 1)
     return VisionScores(num_correct / max(num_classified, 1), tuple(count / num_regions for count in num_recalled))

@@ -1,23 +1,28 @@
-"""Training targets of the vision encoder: classes and words that people used for regions and images."""
+"""Training targets of the vision encoder: class names and words that people used for regions and images.
 
-from collections import Counter
+Class names are COCO-like classes of annotated boxes and head nouns of captions; words are those of captions.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int, UInt8
-from torch import Tensor
+from jaxtyping import Bool, Float, Int, Int16, Integer
 
-from sct.data.index import caption_of_word, image_of_caption, region_of_member, split_index, split_of_caption
+from sct.data.dataset import Dataset
+from sct.data.index import caption_of_word, image_of_caption, region_of_member, split_index
 from sct.data.table import NO_CHUNK, TRAINING_SPLIT, Table
-from sct.regions.records import NO_CLASS
-from sct.training.vision.augment import AugmentedBatch, augment
-from sct.training.vision.losses import RegionTargets
-from sct.training.vision.metrics import VisionScores, score_vision
-from sct.vision.region_network import RegionEncoder
+from sct.errors import InputError
 
-MAX_REGIONS = 16
-"""Regions per image; few images have more."""
+NONE = -1
+"""Fills rows of targets."""
+MAX_REGIONS = 24
+"""Regions per image, the largest ones; few images have more."""
+_MAX_REGION_NOUNS, _MAX_REGION_WORDS, _MAX_IMAGE_NOUNS, _MAX_IMAGE_WORDS = 4, 8, 24, 40
+_CLASS_SHARE = 0.5
+"""Share of the annotated class in a region's distribution of class names; the nouns of captions have the rest."""
+_ADJECTIVE = "A"
 _NON_VISUAL_WORDS = frozenset((
     "a", "an", "the", "and", "or", "of", "in", "on", "at", "to", "with", "by", "from", "for",
     "into", "onto", "over", "under", "near", "next", "up", "down", "out", "off", "through", "while", "as", "is",
@@ -29,110 +34,208 @@ _NON_VISUAL_WORDS = frozenset((
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VisionTargets:
-    """Boxes of all images, and the classes and words of their regions."""
+    """Boxes of all images, and the class names and words of regions and images; rows are filled with ``NONE``."""
 
     class_names: tuple[str, ...]
     words: tuple[str, ...]
+    attributes: frozenset[str]
+    """Words that are adjectives."""
     boxes: Float[np.ndarray, "images regions 4"]
     """Relative to the image."""
     is_region: Bool[np.ndarray, "images regions"]
-    region_row: Int[np.ndarray, "images regions"]
-    """Rows of the next two tables, which are those of the dataset's regions."""
-    region_classes: Float[np.ndarray, "rows classes"]
-    """Distribution of the classes that people gave a region; zeros if none is known."""
-    region_words: Bool[np.ndarray, "rows words"]
-    image_words: Bool[np.ndarray, "images words"]
+    region_classes: Int16[np.ndarray, "images regions names"]
+    region_class_weights: Float[np.ndarray, "images regions names"]
+    """Distribution over ``region_classes``; zeros if no class name is known."""
+    region_words: Int16[np.ndarray, "images regions words"]
+    image_classes: Int16[np.ndarray, "images nouns"]
+    """Class names in the captions of an image."""
+    is_boxed: Bool[np.ndarray, "images nouns"]
+    """Whether some region has this class name."""
+    image_words: Int16[np.ndarray, "images image_words"]
+    human_grounded: Bool[np.ndarray, " images"]
+    """Whether people drew a box for everything that captions mention, not only for objects of some classes."""
 
 
-def build_targets(table: Table, *, min_class_count: int = 8, min_word_count: int = 12) -> VisionTargets:
-    """Count classes and words of the training split, and collect those of the regions of all images."""
-    columns = table.columns
+class _Chunks(NamedTuple):
+    """Rows that belong to each chunk of a table."""
+
+    image: Int[np.ndarray, " chunks"]
+    lemma: Int[np.ndarray, " chunks"]
+    is_training: Bool[np.ndarray, " chunks"]
+    is_grounded: Bool[np.ndarray, " chunks"]
+    of_member: Int[np.ndarray, " members"]
+
+
+def build_targets(dataset: Dataset, *, min_class_count: int, min_noun_count: int, min_word_count: int) -> VisionTargets:
+    """Choose class names and words by their counts in the training split, and collect those of all images.
+
+    Class names are classes of annotated boxes and nouns of human-grounded chunks with ``min_class_count`` uses, and
+    nouns of any chunk with ``min_noun_count``.
+    """
+    table, columns = dataset.table, dataset.table.columns
+    num_images, num_regions = len(table.image_ids), int(columns["region_offsets"][-1])
+    chunks = _find_chunks(table)
+    image_of_region = np.repeat(np.arange(num_images), np.diff(columns["region_offsets"]))
+    human_grounded = _human_grounded(table)
+    in_training = columns["image_split"] == split_index(table, TRAINING_SPLIT)
+    annotated = columns["region_class"][in_training[image_of_region] & ~human_grounded[image_of_region]]
+    mentioned = chunks.lemma[chunks.is_training & chunks.is_grounded & human_grounded[chunks.image]]
+    class_names = tuple(
+        dict.fromkeys([
+            *_frequent(table.classes, annotated, min_class_count),
+            *_frequent(table.lemmas, mentioned, min_class_count),
+            *_frequent(table.lemmas, chunks.lemma[chunks.is_training], min_noun_count),
+        ])
+    )  # fmt: skip
     caption = caption_of_word(table)
-    is_training = split_of_caption(table) == split_index(table, TRAINING_SPLIT)
-    word_counts = Counter(columns["word_id"][is_training[caption]].tolist())
-    words = tuple(
-        word
-        for index, word in enumerate(table.words)
-        if word_counts[index] >= min_word_count and word not in _NON_VISUAL_WORDS
+    image_of_word = image_of_caption(table)[caption]
+    words = _frequent(table.words, columns["word_id"][in_training[image_of_word]], min_word_count)
+    if not class_names or not words:
+        raise InputError(
+            f"the training split has {len(class_names)} class names and {len(words)} words that are frequent enough: "
+            "lower min_class_count, min_noun_count and min_word_count"
+        )
+
+    member_region = region_of_member(table)
+    class_of_lemma = np.append(_indices(table.lemmas, class_names), NONE)  # the last one is that of NO_LEMMA
+    noun = class_of_lemma[np.minimum(chunks.lemma, len(table.lemmas))]
+    class_of_region = np.append(_indices(table.classes, class_names), NONE)[
+        np.minimum(columns["region_class"].astype(np.int64), len(table.classes))
+    ]
+    # "A hot dog" is not a dog: a noun that names another annotated class does not describe the region.
+    member_noun = noun[chunks.of_member]
+    is_annotated_class = np.isin(np.arange(len(class_names)), class_of_region[~human_grounded[image_of_region]])
+    describes = human_grounded[image_of_region[member_region]] | ~(
+        is_annotated_class[member_noun] & (member_noun != class_of_region[member_region])
     )
-    caption_of_chunk = np.repeat(np.arange(len(columns["auto_grounded"])), np.diff(columns["chunk_offsets"]))
-    in_training = is_training[caption_of_chunk] & (np.diff(columns["member_offsets"]) > 0)
-    class_counts = Counter(columns["chunk_class"][in_training].tolist())
-    class_names = tuple(name for index, name in enumerate(table.classes) if class_counts[index] >= min_class_count)
+    nouns = _most_frequent(
+        member_region[describes], member_noun[describes], (num_regions, _MAX_REGION_NOUNS), len(class_names)
+    )
+    annotated_class = np.where(human_grounded[image_of_region], NONE, class_of_region)
+    region_classes = np.concatenate([nouns.values, annotated_class[:, None]], axis=1).astype(np.int16)
+    weights = np.concatenate([nouns.shares, (annotated_class >= 0)[:, None]], axis=1).astype(np.float32)
+    weights *= np.where(human_grounded[image_of_region, None], 1, [*[1 - _CLASS_SHARE] * _MAX_REGION_NOUNS, 1])
+    weights[:, -1] -= weights[:, :-1].sum(1) * (weights[:, -1] > 0)
 
-    class_target = _target_indices(table.classes, class_names)
-    word_target = _target_indices(table.words, words)
-    region_offsets = columns["region_offsets"].astype(np.int64)
-    num_regions, image = int(region_offsets[-1]), image_of_caption(table)
-    region_classes = np.zeros((num_regions, len(class_names)), np.float32)
-    region_words = np.zeros((num_regions, len(words)), bool)
-    members = region_of_member(table)
-    member_offsets = columns["member_offsets"].astype(np.int64)
-    for chunk, class_index in enumerate(columns["chunk_class"].tolist()):
-        if class_index != NO_CLASS and class_target[class_index] >= 0:
-            regions = members[member_offsets[chunk] : member_offsets[chunk + 1]]
-            region_classes[regions, class_target[class_index]] += 1
-    chunk_of_word = columns["chunk_offsets"][caption].astype(np.int64) + columns["word_chunk"]
-    in_chunk = (columns["word_chunk"] != NO_CHUNK) & (word_target[columns["word_id"]] >= 0)
-    for chunk, word in zip(
-        chunk_of_word[in_chunk].tolist(), word_target[columns["word_id"][in_chunk]].tolist(), strict=True
-    ):
-        region_words[members[member_offsets[chunk] : member_offsets[chunk + 1]], word] = True
-    region_classes /= region_classes.sum(1, keepdims=True).clip(min=1)
-
-    is_target = word_target[columns["word_id"]] >= 0
-    image_words = np.zeros((len(table.image_ids), len(words)), bool)
-    image_words[image[caption[is_target]], word_target[columns["word_id"][is_target]]] = True
-
-    count = np.minimum(np.diff(region_offsets), MAX_REGIONS)
-    is_region = np.arange(MAX_REGIONS) < count[:, None]
-    row = np.where(is_region, region_offsets[:-1, None] + np.arange(MAX_REGIONS), 0)
+    word = _indices(table.words, words)[columns["word_id"]]
+    in_chunk = columns["word_chunk"] != NO_CHUNK
+    chunk_of_word = columns["chunk_offsets"][caption[in_chunk]].astype(np.int64) + columns["word_chunk"][in_chunk]
+    region_words = _most_frequent(
+        *_words_of_regions(chunk_of_word, word[in_chunk], member_region, columns["member_offsets"].astype(np.int64)),
+        (num_regions, _MAX_REGION_WORDS),
+        len(words),
+    )
+    image_nouns = _most_frequent(chunks.image, noun, (num_images, _MAX_IMAGE_NOUNS), len(class_names))
+    image_words = _most_frequent(image_of_word, word, (num_images, _MAX_IMAGE_WORDS), len(words))
+    boxed = np.unique(chunks.image[chunks.is_grounded] * len(class_names) + noun[chunks.is_grounded])
+    region = _largest_regions(columns["region_box"], columns["region_offsets"].astype(np.int64))
+    is_region = region >= 0
     sizes = np.concatenate([columns["image_size"]] * 2, axis=1)
-    boxes = np.where(is_region[..., None], columns["region_box"][row] / sizes[:, None], 0)
     return VisionTargets(
-        class_names, words, boxes.astype(np.float32), is_region, row, region_classes, region_words, image_words
+        class_names=class_names,
+        words=words,
+        attributes=_attributes(dataset, words),
+        boxes=np.where(is_region[..., None], columns["region_box"][region] / sizes[:, None], 0).astype(np.float32),
+        is_region=is_region,
+        region_classes=np.where(is_region[..., None], region_classes[region], NONE).astype(np.int16),
+        region_class_weights=np.where(is_region[..., None], weights[region], 0).astype(np.float32),
+        region_words=np.where(is_region[..., None], region_words.values[region], NONE).astype(np.int16),
+        image_classes=image_nouns.values,
+        is_boxed=np.isin(np.arange(num_images)[:, None] * len(class_names) + image_nouns.values, boxed),
+        image_words=image_words.values,
+        human_grounded=human_grounded,
     )
 
 
-def _target_indices(names: tuple[str, ...], kept: tuple[str, ...]) -> Int[np.ndarray, " names"]:
-    """Index of each name among the kept ones, or -1."""
+def _find_chunks(table: Table) -> _Chunks:
+    columns = table.columns
+    image = np.repeat(image_of_caption(table), np.diff(columns["chunk_offsets"]))
+    lengths = np.diff(columns["member_offsets"])
+    return _Chunks(
+        image,
+        columns["chunk_lemma"].astype(np.int64),
+        (columns["image_split"] == split_index(table, TRAINING_SPLIT))[image],
+        lengths > 0,
+        np.repeat(np.arange(len(lengths)), lengths),
+    )
+
+
+def _human_grounded(table: Table) -> Bool[np.ndarray, " images"]:
+    """Whether any caption of an image was grounded by people."""
+    grounded: np.ndarray = np.zeros(len(table.image_ids), bool)
+    grounded[image_of_caption(table)[~table.columns["auto_grounded"]]] = True
+    return grounded
+
+
+def _frequent(names: Sequence[str], uses: Integer[np.ndarray, " uses"], min_count: int) -> tuple[str, ...]:
+    """Names with enough uses, most frequent first; without function words."""
+    counts = np.bincount(uses[uses < len(names)], minlength=len(names))
+    ranked = np.argsort(-counts, kind="stable").tolist()
+    return tuple(
+        names[index] for index in ranked if counts[index] >= min_count and names[index] not in _NON_VISUAL_WORDS
+    )
+
+
+def _indices(names: Sequence[str], kept: Sequence[str]) -> Int[np.ndarray, " names"]:
+    """Index of each name among the kept ones, or ``NONE``."""
     indices = {name: index for index, name in enumerate(kept)}
-    return np.array([indices.get(name, -1) for name in names], np.int64)
+    return np.array([indices.get(name, NONE) for name in names], np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VisionData:
-    """Images and targets on the training device."""
+class _Frequent(NamedTuple):
+    """The most frequent values of each row, filled with ``NONE``, and their shares."""
 
-    pixels: UInt8[Tensor, "images 3 side side"]
-    boxes: Float[Tensor, "images regions 4"]
-    is_region: Bool[Tensor, "images regions"]
-    region_row: Int[Tensor, "images regions"]
-    region_classes: Float[Tensor, "rows classes"]
-    region_words: Bool[Tensor, "rows words"]
-    image_words: Bool[Tensor, "images words"]
+    values: Int16[np.ndarray, "rows limit"]
+    shares: Float[np.ndarray, "rows limit"]
 
-    @classmethod
-    def on_device(
-        cls, pixels: UInt8[Tensor, "images 3 side side"], targets: VisionTargets, device: torch.device
-    ) -> "VisionData":
-        """Copy everything to the device."""
-        columns = (
-            targets.boxes, targets.is_region, targets.region_row, targets.region_classes, targets.region_words,
-            targets.image_words,
-        )  # fmt: skip
-        return cls(pixels.to(device), *(torch.from_numpy(column).to(device) for column in columns))
 
-    def augment(self, images: Int[Tensor, " images"]) -> AugmentedBatch:
-        """Some images with their boxes, randomly augmented."""
-        return augment(self.pixels[images], self.boxes[images], self.is_region[images])
+def _most_frequent(
+    rows: Int[np.ndarray, " uses"], values: Int[np.ndarray, " uses"], shape: tuple[int, int], num_values: int
+) -> _Frequent:
+    """Most frequent values of each row; ``NONE`` is not counted.
 
-    def targets(self, images: Int[Tensor, " images"]) -> RegionTargets:
-        """Targets of some images."""
-        rows = self.region_row[images]
-        return RegionTargets(self.region_classes[rows], self.region_words[rows], self.image_words[images])
+    >>> frequent = _most_frequent(np.array([0, 0, 0, 2]), np.array([7, 5, 5, 7]), (3, 2), num_values=9)
+    >>> frequent.values.tolist(), frequent.shares[0].round(2).tolist()
+    ([[5, 7], [-1, -1], [7, -1]], [0.67, 0.33])
+    """
+    is_value = values >= 0
+    unique, counts = np.unique(rows[is_value] * num_values + values[is_value], return_counts=True)
+    row, value = np.divmod(unique, max(num_values, 1))
+    order = np.lexsort((value, -counts, row))
+    row, value, counts = row[order], value[order], counts[order]
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    kept = rank < shape[1]
+    found, shares = np.full(shape, NONE, np.int16), np.zeros(shape, np.float32)
+    found[row[kept], rank[kept]], shares[row[kept], rank[kept]] = value[kept], counts[kept]
+    return _Frequent(found, shares / shares.sum(1, keepdims=True).clip(min=1))
 
-    def score(self, network: RegionEncoder, images: Int[Tensor, " images"]) -> VisionScores:
-        """Score a network on some images."""
-        classes = self.region_classes[self.region_row[images]]
-        return score_vision(network, self.pixels[images], self.boxes[images], self.is_region[images], classes)
+
+def _words_of_regions(
+    chunk_of_word: Int[np.ndarray, " words"],
+    word: Int[np.ndarray, " words"],
+    member_region: Int[np.ndarray, " members"],
+    member_offsets: Int[np.ndarray, " chunks_and_1"],
+) -> tuple[Int[np.ndarray, " uses"], Int[np.ndarray, " uses"]]:
+    """Regions and words of every pair of a chunk's word and a region of its region set."""
+    lengths = np.diff(member_offsets)[chunk_of_word]
+    first = np.repeat(member_offsets[chunk_of_word], lengths)
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return member_region[first + within], np.repeat(word, lengths)
+
+
+def _largest_regions(
+    boxes: Float[np.ndarray, "regions 4"], offsets: Int[np.ndarray, " images_and_1"]
+) -> Int[np.ndarray, "images largest"]:
+    """Rows of the largest regions of each image, filled with ``NONE``."""
+    image = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((-np.prod(boxes[:, 2:] - boxes[:, :2], axis=1), image))
+    rank = np.arange(len(order)) - offsets[image]  # images stay in their order
+    rows: np.ndarray = np.full((len(offsets) - 1, MAX_REGIONS), NONE, np.int64)
+    rows[image[rank < MAX_REGIONS], rank[rank < MAX_REGIONS]] = order[rank < MAX_REGIONS]
+    return rows
+
+
+def _attributes(dataset: Dataset, words: Sequence[str]) -> frozenset[str]:
+    """Words that are most often adjectives; none if the dataset has no part-of-speech tags."""
+    tags = zip(dataset.vocabulary.words, dataset.tags or "", strict=False)
+    return frozenset(words).intersection(word for word, tag in tags if tag == _ADJECTIVE)

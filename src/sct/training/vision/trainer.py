@@ -4,6 +4,7 @@ import logging
 import math
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from jaxtyping import Int
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from sct.data.dataset import Dataset
 from sct.data.index import split_index
 from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT
 from sct.errors import InputError
 from sct.storage.state_dict import check_state_dict
+from sct.training.config import split_list
 from sct.training.cuda_graph_step import LossModule, OptimizerStep
 from sct.training.loss import Loss
 from sct.training.metric_logger import MetricLogger, OnProgress, ProgressLogger, Throughput, TrainingProgress
@@ -28,10 +31,10 @@ from sct.training.run_dir import RunDir
 from sct.training.vision.augment import AugmentedBatch
 from sct.training.vision.class_embeddings import class_name_embeddings, require_nouns
 from sct.training.vision.config import VisionRecipe
-from sct.training.vision.losses import AttributeHeads, RegionTargets, vision_loss
-from sct.training.vision.metrics import VisionScores
-from sct.training.vision.targets import VisionData, build_targets
-from sct.vision.encoder import RegionVisionEncoder
+from sct.training.vision.data import VisionData
+from sct.training.vision.losses import RegionTargets, vision_loss
+from sct.training.vision.targets import VisionTargets, build_targets
+from sct.vision.encoder import RegionVisionEncoder, load_vision
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
 from sct.vision.vit import ViTConfig
 
@@ -41,6 +44,8 @@ VISION = "vision.safetensors"
 WARMUP_STEPS, LOG_EVERY = 200, 100
 _MIN_LR_SCALE = 0.01
 _CLIP_NORM = 5.0
+_MAX_VALIDATION_IMAGES = 1000
+"""Of each kind, human-grounded or not; ``benchmarks/quality/vision_encoder.py`` measures all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,28 +81,33 @@ class _VisionTrainer:
         self._device = device = _resolve_device(recipe.device)
         torch.manual_seed(recipe.seed)
         dataset = Dataset.open(Path(recipe.data))
-        targets = build_targets(
-            dataset.table, min_class_count=recipe.min_class_count, min_word_count=recipe.min_word_count
+        self._targets = targets = build_targets(
+            dataset,
+            min_class_count=recipe.min_class_count,
+            min_noun_count=recipe.min_noun_count,
+            min_word_count=recipe.min_word_count,
         )
-        if not targets.class_names or not targets.words:
-            raise InputError(
-                f"{recipe.data} has no class with {recipe.min_class_count} regions, or no word that occurs "
-                f"{recipe.min_word_count} times: lower min_class_count and min_word_count"
-            )
-        self._class_names = targets.class_names
-        pixels = load_pixel_table(dataset, recipe.image_folder, recipe.image_size)
+        pixels = load_pixel_table(dataset, split_list(recipe.images), recipe.image_size)
         self._data = VisionData.on_device(pixels, targets, device)
-        self._train, self._val = (
-            _images_with_regions(dataset, split).to(device) for split in (TRAINING_SPLIT, VALIDATION_SPLIT)
-        )
-        if not len(self._train):
+        train, val = (_images_with_regions(dataset, split) for split in (TRAINING_SPLIT, VALIDATION_SPLIT))
+        if not len(train):
             raise InputError(f"{recipe.data} has no training image with regions: expected at least one")
-        self._network = _build_network(recipe, dataset, targets.class_names).to(device).train()
-        heads = AttributeHeads(recipe.feature_size, len(targets.words)).to(device)
-        groups = parameter_groups(self._network, heads, recipe)
+        human_grounded = torch.from_numpy(targets.human_grounded)
+        repetitions = torch.where(human_grounded[train], recipe.human_oversampling, 1)
+        self._train = train.repeat_interleave(repetitions).to(device)
+        self._val = {
+            name: val[is_kind][:_MAX_VALIDATION_IMAGES].to(device)
+            for name, is_kind in (("human_grounded", human_grounded[val]), ("auto_grounded", ~human_grounded[val]))
+            if is_kind.any()
+        }
+        self._network = _build_network(recipe, dataset, targets).to(device).train()
+        self._averaged = _MovingAverage(self._network, recipe.ema_decay)
+        if recipe.compile and device.type == "cuda":
+            self._network.backbone.compile()  # after the copy for averaging, which is validated as it is
+        groups = parameter_groups(self._network, recipe)
         self._learning_rates = [float(group["lr"]) for group in groups]
         self._step = OptimizerStep(
-            LossModule(nn.ModuleList([self._network, heads]), self._loss),
+            LossModule(self._network, self._loss),
             _make_adamw(groups, device),
             clip_norm=_CLIP_NORM,
             capture=device.type == "cuda",
@@ -110,42 +120,54 @@ class _VisionTrainer:
     def run(self) -> VisionReport:
         """Train for all epochs."""
         recipe, start, step = self._recipe, time.monotonic(), 0
-        scores: VisionScores | None = None
+        scores: dict[str, float] | None = None
         for epoch in range(1, recipe.epochs + 1):
             shuffled = self._train[torch.randperm(len(self._train), device=self._device)]
             for images in shuffled[: self._steps_per_epoch * self._batch_size].split(self._batch_size):
-                inputs = [*_tensors(self._data.augment(images)), *_tensors(self._data.targets(images))]
+                batch, targets = self._data.batch(images)
+                inputs = [*_tensors(batch), *_tensors(targets)]
                 scale = lr_scale(step, self._last_step)
                 self._step(inputs, [learning_rate * scale for learning_rate in self._learning_rates])
+                self._averaged.update_parameters(self._network)
                 step += 1
                 if step % LOG_EVERY == 0 or step == self._last_step:
                     self._log(step)
             if epoch % recipe.validate_every == 0 or epoch == recipe.epochs:
                 self._check_weights(step)
-                scores = self._validate(step)
-                encoder = RegionVisionEncoder(self._network, self._class_names, device=self._device)
+                encoder = RegionVisionEncoder(
+                    self._averaged.module,
+                    self._targets.class_names,
+                    words=self._targets.words,
+                    attributes=self._targets.attributes,
+                    device=self._device,
+                )
                 encoder.save(Path(recipe.out) / VISION)
-                self._network.train()
+                scores = self._validate(encoder.network, step)
         return VisionReport(
             out=recipe.out,
             epochs=recipe.epochs,
             seconds=time.monotonic() - start,
-            val=None if scores is None else scores.as_dict(),
+            val=scores,
         )
 
-    def _loss(self, modules: nn.ModuleList, *inputs: Tensor) -> Loss:
-        network, heads = modules
+    def _loss(self, network: nn.Module, *inputs: Tensor) -> Loss:
+        assert isinstance(network, RegionEncoder)
         num_fields = len(fields(AugmentedBatch))
         batch, targets = AugmentedBatch(*inputs[:num_fields]), RegionTargets(*inputs[num_fields:])
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
-            return vision_loss(network, heads, batch, targets)  # type: ignore[arg-type]
+            return vision_loss(network, batch, targets)
 
-    def _validate(self, step: int) -> VisionScores | None:
-        if not len(self._val):
+    def _validate(self, network: RegionEncoder, step: int) -> dict[str, float] | None:
+        """Score images with human-grounded captions and others apart: what their boxes cover differs."""
+        if not self._val:
             return None
-        scores = self._data.score(self._network, self._val)
-        self._metrics.log("validation", step, scores.as_dict())
-        logger.info("step %s, validation: %s", step, ", ".join(f"{k} {v:.3f}" for k, v in scores.as_dict().items()))
+        scores = {
+            f"{name}_{metric}" if len(self._val) > 1 else metric: value
+            for name, images in self._val.items()
+            for metric, value in self._data.score(network, images).as_dict().items()
+        }
+        self._metrics.log("validation", step, scores)
+        logger.info("step %s, validation: %s", step, ", ".join(f"{k} {v:.3f}" for k, v in scores.items()))
         return scores
 
     def _check_weights(self, step: int) -> None:
@@ -167,19 +189,22 @@ class _VisionTrainer:
                 epoch=epoch,
                 throughput=self._throughput.examples_per_second,
                 unit="images",
-                losses={name: terms[name] for name in ("classes", "region_words", "image_words", "roi_objectness")},
+                losses={name: terms[name] for name in ("classes", "mil", "region_words", "roi_objectness")},
                 learning_rate=self._recipe.learning_rate * lr_scale(step - 1, self._last_step),
                 seconds_left=self._throughput.seconds_for(self._last_step - step),
             )
         )
 
 
-def _build_network(recipe: VisionRecipe, dataset: Dataset, class_names: tuple[str, ...]) -> RegionEncoder:
+def _build_network(recipe: VisionRecipe, dataset: Dataset, targets: VisionTargets) -> RegionEncoder:
     embeddings = None
     if recipe.append_class_embeddings:
-        embeddings = class_name_embeddings(class_names, require_nouns(dataset, recipe.data))
+        embeddings = class_name_embeddings(targets.class_names, require_nouns(dataset, recipe.data))
     config = RegionEncoderConfig(
-        num_classes=len(class_names),
+        num_classes=len(targets.class_names),
+        num_words=len(targets.words),
+        map_scale=recipe.map_scale,
+        roi_size=recipe.roi_size,
         image_size=recipe.image_size,
         feature_size=recipe.feature_size,
         class_embedding_size=0 if embeddings is None else embeddings.shape[1],
@@ -188,9 +213,44 @@ def _build_network(recipe: VisionRecipe, dataset: Dataset, class_names: tuple[st
     network = RegionEncoder(config, drop_path=recipe.drop_path)
     if embeddings is not None:
         network.class_embeddings.copy_(embeddings)
-    if recipe.backbone:
+    if recipe.init_from:
+        _load_weights(network, targets, Path(recipe.init_from))
+    elif recipe.backbone:
         _load_backbone(network, Path(recipe.backbone))
     return network
+
+
+def _load_weights(network: RegionEncoder, targets: VisionTargets, path: Path) -> None:
+    """Load the weights of a vision encoder with the same class names and words; the image size may differ."""
+    encoder = load_vision(path)
+    if not isinstance(encoder, RegionVisionEncoder):
+        raise InputError(f"{path} is an encoder of the Hugging Face Hub: expected one of a run with task = 'vision'")
+    for kind, expected, found in (
+        ("class names", targets.class_names, encoder.class_names),
+        ("words", targets.words, encoder.words),
+    ):
+        if found != expected:
+            raise InputError(
+                f"{path} has {len(found)} {kind}, expected the {len(expected)} of the dataset: train on the same data "
+                "with the same minimum counts"
+            )
+    weights = encoder.network.state_dict()
+    check_state_dict(weights, {name: tuple(weight.shape) for name, weight in network.state_dict().items()}, path)
+    network.load_state_dict(weights)
+
+
+class _MovingAverage(AveragedModel):
+    """Exponential moving average of a network; its decay grows in the first steps, so that initial weights fade."""
+
+    module: RegionEncoder
+
+    def __init__(self, network: RegionEncoder, decay: float) -> None:
+        def update(averages: Sequence[Tensor], weights: Sequence[Tensor], num_averaged: Tensor | int) -> None:
+            momentum = 1 - min(decay, (1 + int(num_averaged)) / (10 + int(num_averaged)))
+            for average, weight in zip(averages, weights, strict=True):
+                average.lerp_(weight, momentum)
+
+        super().__init__(network, multi_avg_fn=update)
 
 
 def _make_adamw(groups: list[dict[str, Any]], device: torch.device) -> torch.optim.AdamW:
@@ -200,11 +260,11 @@ def _make_adamw(groups: list[dict[str, Any]], device: torch.device) -> torch.opt
     return torch.optim.AdamW(groups, betas=(0.9, 0.99), fused=on_gpu, capturable=on_gpu)
 
 
-def parameter_groups(network: RegionEncoder, heads: AttributeHeads, recipe: VisionRecipe) -> list[dict[str, Any]]:
+def parameter_groups(network: RegionEncoder, recipe: VisionRecipe) -> list[dict[str, Any]]:
     """Parameters by learning rate and weight decay: layer-wise decay in the backbone, no weight decay on vectors."""
     depth = network.config.vit.depth
     groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
-    for name, parameter in [*network.named_parameters(), *heads.named_parameters()]:
+    for name, parameter in network.named_parameters():
         learning_rate = recipe.learning_rate
         if name.startswith("backbone."):
             layer = int(name.split(".")[2]) + 1 if ".blocks." in name else depth + 1 if ".norm." in name else 0
