@@ -3,8 +3,11 @@ from pathlib import Path
 import pytest
 
 from sct.data.dataset import Dataset
+from sct.data.records import AnnotatedImage, Caption, Chunk
+from sct.errors import InputError
+from sct.regions import Box, Region
 from sct.training.vision.targets import NONE, VisionTargets, build_targets
-from tests.factories import make_painted_dataset
+from tests.factories import make_dataset, make_painted_dataset
 
 
 @pytest.fixture(scope="module")
@@ -30,3 +33,56 @@ def test_human_grounded_images(painted: Path) -> None:
     assert [targets.class_names[name] for name in names] == [targets.words[word] for word in words]
     assert (targets.image_classes[:, :2] != NONE).all()
     assert targets.is_boxed[targets.image_classes != NONE].all()
+
+
+def _annotated_image() -> AnnotatedImage:
+    """An image of COCO: boxes of classes, captions grounded automatically."""
+    return AnnotatedImage(
+        image_id="1",
+        split="train",
+        width=100,
+        height=100,
+        regions=(
+            Region(Box(0, 0, 10, 10), "dog"),
+            Region(Box(0, 0, 90, 90), "hot dog"),
+            Region(Box(0, 0, 50, 50), "person"),
+        ),
+        captions=(
+            Caption(
+                "a tall chef eats a hot dog in the grass",
+                ("a", "tall", "chef", "eats", "a", "hot", "dog", "in", "the", "grass"),
+                (0, 0, 0, None, 1, 1, 1, None, 2, 2),
+                (
+                    Chunk("person", (2,), lemma="chef"),
+                    Chunk("hot dog", (1,), lemma="dog"),
+                    Chunk(None, (), lemma="grass"),
+                ),
+                auto_grounded=True,
+            ),
+        ),
+    )
+
+
+def test_annotated_classes_and_nouns_of_captions(tmp_path: Path) -> None:
+    targets = _build(Dataset.open(make_dataset(tmp_path / "data", [_annotated_image()])))
+    assert not targets.human_grounded.any()
+    assert set(targets.class_names) == {"dog", "hot dog", "person", "chef", "grass"}
+    names = [
+        {targets.class_names[name]: float(weight) for name, weight in zip(classes, weights, strict=True) if weight}
+        for classes, weights in zip(targets.region_classes[0, :3], targets.region_class_weights[0, :3], strict=True)
+    ]
+    # The largest region comes first; "a hot dog" says nothing about dogs.
+    assert names == [{"hot dog": 1.0}, {"chef": 0.5, "person": 0.5}, {"dog": 1.0}]
+    words = [[targets.words[word] for word in row if word != NONE] for row in targets.region_words[0, :3]]
+    assert [set(each) for each in words] == [{"hot", "dog"}, {"tall", "chef"}, set()]
+    boxed = {
+        targets.class_names[name]: bool(is_boxed)
+        for name, is_boxed in zip(targets.image_classes[0], targets.is_boxed[0], strict=True)
+        if name != NONE
+    }
+    assert boxed == {"chef": True, "dog": True, "grass": False}
+
+
+def test_counts_that_leave_no_class_name(painted: Path) -> None:
+    with pytest.raises(InputError, match="has 0 class names and 2 words that are frequent enough: lower"):
+        build_targets(Dataset.open(painted), min_class_count=1000, min_noun_count=1000, min_word_count=1)
