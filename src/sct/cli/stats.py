@@ -1,7 +1,7 @@
 """``sct stats``: statistics of a dataset next to the paper's Table 1."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,8 @@ from rich.text import Text
 from sct.data.dataset import Dataset
 from sct.data.statistics import SplitStatistics, compute_statistics
 from sct.errors import escape_controls
-from sct.reproduction.published import TABLES
+from sct.reproduction.published import TABLES, table_1_figures
+from sct.reproduction.results import format_figure
 
 
 def stats_command(
@@ -27,13 +28,17 @@ def stats_command(
     if as_json:
         print(json.dumps({split: _record(row) for split, row in statistics.items()}))
         return
-    console = Console(width=None if Console().is_terminal else 110)
+    console = Console(width=None if Console().is_terminal else 120)
     console.print(_table_1(opened.manifest.source, statistics))
     console.print(_source_captions(statistics))
 
 
 def _record(split: SplitStatistics) -> dict[str, float]:
-    return {**asdict(split), "chunks_per_caption": split.chunks_per_caption}
+    return {
+        **asdict(split),
+        "chunks_per_caption": split.chunks_per_caption,
+        "associated_share": split.associated_share,
+    }
 
 
 def _table_1(source: str, statistics: Mapping[str, SplitStatistics]) -> TextTable:
@@ -42,14 +47,14 @@ def _table_1(source: str, statistics: Mapping[str, SplitStatistics]) -> TextTabl
     for heading in ("", "split", *published.metrics):
         table.add_column(heading, justify="left" if heading in ("", "split") else "right")
     for split, row in statistics.items():
-        values = (row.num_captions, row.num_noun_chunks, row.chunks_per_caption, row.num_classes)
-        table.add_row(_text(f"this dataset ({source})"), _text(split), *map(_format, published.metrics, values))
+        table.add_row(
+            _text(f"this dataset ({source})"), _text(split), *_format(published.metrics, table_1_figures(row))
+        )
     for section in published.sections:
         table.add_section()
         for published_row in section.rows:
-            figures = [published_row.figures[metric] for metric in published.metrics]
             name, split = f"{section.title}, published", published_row.key.system
-            table.add_row(name, split, *map(_format, published.metrics, figures))
+            table.add_row(name, split, *_format(published.metrics, published_row.figures))
     return table
 
 
@@ -58,16 +63,15 @@ def _text(name: str) -> Text:
     return Text(escape_controls(name))
 
 
-def _format(metric: str, value: float) -> str:
-    return f"{value:.2f}" if metric == "chunks per caption" else f"{int(value):,}"
+def _format(metrics: Sequence[str], figures: Mapping[str, float]) -> list[str]:
+    return [format_figure(figures[metric], metric) if metric in figures else "" for metric in metrics]
 
 
 def _source_captions(statistics: Mapping[str, SplitStatistics]) -> TextTable:
     table = TextTable(title="Captions of the source")
-    for heading in ("split", "images", "in source", "no noun chunk", "a chunk has no region", "used", "associated"):
+    for heading in ("split", "images", "in source", "no noun chunk", "a chunk has no region", "used"):
         table.add_column(heading, justify="left" if heading == "split" else "right")
     for split, row in statistics.items():
-        share = row.num_associated_chunks / row.num_noun_chunks if row.num_noun_chunks else 0.0
         counts = (
             row.num_images,
             row.num_source_captions,
@@ -75,6 +79,6 @@ def _source_captions(statistics: Mapping[str, SplitStatistics]) -> TextTable:
             row.num_unassociated,
             row.num_captions,
         )
-        table.add_row(_text(split), *(f"{count:,}" for count in counts), f"{share:.1%}")
-    table.caption = "Captions with a chunk that has no region are used in training only; associated: share of chunks."
+        table.add_row(_text(split), *(f"{count:,}" for count in counts))
+    table.caption = "Captions with a chunk that has no region are used in training only."
     return table

@@ -31,6 +31,11 @@ class SplitStatistics:
         """Mean number of noun chunks per caption."""
         return self.num_noun_chunks / self.num_captions if self.num_captions else 0.0
 
+    @property
+    def associated_share(self) -> float:
+        """Share of noun chunks with a region."""
+        return self.num_associated_chunks / self.num_noun_chunks if self.num_noun_chunks else 0.0
+
 
 class CaptionMarks(NamedTuple):
     """Which captions can be used."""

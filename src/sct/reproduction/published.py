@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Literal, NamedTuple
 
+from sct.data.statistics import SplitStatistics
 from sct.errors import InputError
 
 Data = Literal["coco", "flickr"]
@@ -202,6 +203,20 @@ def _controllable(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 TABLES: Mapping[str, PublishedTable] = {table.name: table for table in _load_tables()}
 _ALIASES: Mapping[str, str] = {"table6": "table7"}
 """The diversity table is the sixth in the paper's LaTeX source."""
+
+
+def table_1_figures(split: SplitStatistics) -> dict[str, float]:
+    """Return the statistics of a split by their names in Table 1.
+
+    The paper does not give the percentage of noun chunks that are associated with a region.
+    """
+    return {
+        "captions": split.num_captions,
+        "noun chunks": split.num_noun_chunks,
+        "chunks per caption": split.chunks_per_caption,
+        "classes": split.num_classes,
+        "% associated": 100 * split.associated_share,
+    }
 
 
 def find_table(name: str) -> PublishedTable:
