@@ -6,7 +6,7 @@ from sct.training.vision.losses import RegionTargets, vision_loss
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
 from sct.vision.vit import ViTConfig
 
-NUM_CLASSES, NUM_WORDS = 4, 3
+NUM_CLASSES, NUM_WORDS = 500, 3
 BALL, GRASS = 0, 1
 
 
