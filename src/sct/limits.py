@@ -18,6 +18,10 @@ MAX_HDF5_CHUNK_BYTES = 64 << 20
 """Size of one chunk of an HDF5 dataset after decompression."""
 MAX_MEGAPIXELS = 150
 """Pixels of an image, in millions; a small file can claim more than there is memory for."""
+MAX_IMAGE_BYTES = 1 << 30
+"""Size of an image file in a tar file."""
+MAX_SOURCE_IMAGES = 1 << 22
+"""Images of the folders and tar files of a dataset."""
 MAX_DRAWN_BOXES = 200
 """Boxes of a drawing: of more, the first are drawn, with a warning."""
 MAX_DRAWING_HEIGHT = 16_000

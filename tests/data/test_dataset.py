@@ -21,7 +21,7 @@ def write(folder, nouns: NounTable | None, tags: str | None = None) -> None:
         image_id="1", split="train", width=1, height=1, regions=(Region(Box(0, 0, 1, 1), "dog"),), captions=(caption,)
     )
     table, vocabulary = merge_tables([build_table([image])])
-    manifest = Manifest(source="a test", mode="paper", settings={}, image_folder=None, num_images=1, num_captions=1)
+    manifest = Manifest(source="a test", mode="paper", settings={}, images=[], num_images=1, num_captions=1)
     write_dataset(folder, table, vocabulary, manifest, nouns, tags)
 
 
@@ -86,8 +86,8 @@ def test_a_vocabulary_of_another_dataset_is_an_error(tmp_path):
     [
         pytest.param({"source": None}, id="no source"),
         pytest.param({"settings": []}, id="settings that are no object"),
-        pytest.param({"image_folder": 7}, id="a number as image folder"),
-        pytest.param({"image_folder": ["images"]}, id="a list as image folder"),
+        pytest.param({"images": "images"}, id="a text as images"),
+        pytest.param({"images": ["images", 7]}, id="a number as folder of images"),
         pytest.param({"num_images": "1"}, id="a number as text"),
         pytest.param({"num_images": True}, id="a boolean as number"),
         pytest.param({"num_captions": 2}, id="another number of captions"),

@@ -60,8 +60,9 @@ def test_prepared_dataset_can_be_opened(complete):
     astronaut = dataset["astronaut"]
     assert astronaut == dataset["astronaut.jpg"]
     assert [chunk.class_name for chunk in astronaut.captions[0].chunks] == ["woman", "suit", "helmet", "shuttle"]
-    assert dataset.image_path(astronaut) == TINY.resolve() / "images" / "astronaut.jpg"
-    assert dataset.image_path(dataset["beach"]) is None, "its image file is missing"
+    assert dataset.manifest.images == [str(TINY.resolve() / "images")]
+    assert dataset.load_image(astronaut).name == str(TINY.resolve() / "images" / "astronaut.jpg")
+    assert dataset.load_image(dataset["beach"]) is None, "its image file is missing"
     assert sum(len(image.captions) for image in dataset) == dataset.manifest.num_captions == 41
 
 
@@ -286,7 +287,7 @@ def test_a_folder_whose_name_is_not_utf8(tmp_path):
     (folder / "images").mkdir(parents=True)
     shutil.copy(TINY / "train.jsonl", folder)
     prepare(folder, folder / "out", PrepareConfig())
-    assert Dataset.open(folder / "out").manifest.image_folder == str(folder / "images")
+    assert Dataset.open(folder / "out").manifest.images == [str(folder / "images")]
 
 
 def test_every_file_of_a_folder_is_read_or_an_error(tmp_path):
@@ -314,7 +315,7 @@ def test_an_image_in_two_splits_is_an_error(tmp_path):
         pytest.param(
             {"source": SourceOptions(min_iou=0.5)}, "--min-iou does not apply to grounded JSONL", id="min_iou"
         ),
-        pytest.param({"source": SourceOptions(image_folder=Path("nowhere"))}, "nowhere is not a folder", id="images"),
+        pytest.param({"source": SourceOptions(images=(Path("nowhere"),))}, "nowhere does not exist", id="images"),
         pytest.param({"min_similarity": float("nan")}, "got min_similarity nan", id="not a number"),
         pytest.param({"vectors": Path("nowhere")}, "nowhere does not exist", id="vectors"),
     ],

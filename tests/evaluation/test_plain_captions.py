@@ -101,7 +101,7 @@ def test_table_and_default_folder(bundle, tmp_path, capsys, monkeypatch):
     [
         pytest.param(["--metrics", "NW,IoU"], "expected one that needs no control, such as C", id="only NW and IoU"),
         pytest.param(["--control", "sequence"], "has no caption with mentions", id="sequence"),
-        pytest.param(["--images", "nowhere"], "nowhere is not a folder", id="no images"),
+        pytest.param(["--images", "nowhere"], "nowhere does not exist", id="no images"),
     ],
 )
 def test_refusals_leave_nothing(bundle, arguments, message, tmp_path, capsys):

@@ -302,7 +302,7 @@ def _use_detections(path: Path) -> None:
 def _use_dataset(path: Path) -> None:
     dataset = Dataset.open(path)
     for image in dataset:
-        dataset.image_path(image)
+        dataset.load_image(image)
     table = dataset.table
     compute_statistics(table)
     region_of_member(table)

@@ -35,7 +35,7 @@ def config(tmp_path_factory):
         root,
         data,
         overrides=(*SMALL, f"cross_entropy:examples.vision={root}/vision.safetensors"),
-        image_folder=root / "moved",
+        images=(root / "moved",),
         metrics=("C",),
     )
 
@@ -50,7 +50,7 @@ def test_a_baseline_is_trained_by_the_shared_recipe(result):
     [command] = result.commands()
     assert command.startswith(f"sct train {RECIPES}/flickr8k_images/cross_entropy.toml ")
     assert " model.variant=controllable_up_down " in f"{command} "
-    assert "image_folder=" not in command  # where images are does not change the model
+    assert "images=" not in command  # where images are does not change the model
     [row] = result.results.values()
     assert row.figure("C") is not None
 
@@ -63,7 +63,7 @@ def test_images_are_encoded_once_for_all_rows(result, config, tmp_path, monkeypa
         return extract(self, images)
 
     monkeypatch.setattr(ImageFeatureExtractor, "__call__", count)
-    cache = PredictionCache(SubstituteDataset.open(config.data), "val", device="cpu", image_folder=config.image_folder)
+    cache = PredictionCache(SubstituteDataset.open(config.data), "val", device="cpu", images=config.images)
     for run in ("one", "other"):
         cache.predict(PredictionDir(tmp_path / run, "sequence", "val"), config.runs / NAME / "best", None)
     assert encoded == [[3, 7, 11]]
@@ -73,8 +73,8 @@ def test_images_are_encoded_once_for_all_rows(result, config, tmp_path, monkeypa
 
 
 def test_missing_images_fail_the_row(result, config):
-    config = replace(config, image_folder=None)
-    assert Dataset.open(config.data).manifest.image_folder
+    config = replace(config, images=())
+    assert Dataset.open(config.data).manifest.images
     (config.runs / NAME / "evaluation" / "sequence-val" / "provenance.json").unlink()
     again = reproduce(TABLE, config, print)
-    assert "the images of the dataset are not in" in again.failures()[NAME]
+    assert "the images of the dataset are missing" in again.failures()[NAME]

@@ -19,8 +19,8 @@ from sct.captioner.ordering import restore_input_order, sort_requests
 from sct.captioner.requests import (
     IMAGE_BATCH_SIZE,
     CaptionOptions,
+    ImageInput,
     ImageRequest,
-    ImageSource,
     ProposalSelection,
     RegionRequest,
 )
@@ -88,7 +88,7 @@ class Captioner:
 
     def caption(
         self,
-        image: ImageSource,
+        image: ImageInput,
         regions: RegionsLike | None = None,
         *,
         ordered: bool = True,
@@ -120,12 +120,12 @@ class Captioner:
             captions += self.caption_batch(encoded, options)
         return captions
 
-    def detect(self, image: ImageSource, limit: int = 30) -> tuple[Region, ...]:
+    def detect(self, image: ImageInput, limit: int = 30) -> tuple[Region, ...]:
         """Return at most ``limit`` proposals of an image, highest score first."""
         [proposals] = self.detect_images([image], limit)
         return proposals
 
-    def detect_images(self, images: Sequence[ImageSource], limit: int = 30) -> list[tuple[Region, ...]]:
+    def detect_images(self, images: Sequence[ImageInput], limit: int = 30) -> list[tuple[Region, ...]]:
         """Return the proposals of several images."""
         if limit < 1:
             raise InputError(f"limit is {limit}, expected at least 1")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sct.captioner.requests import ImageRequest, ImageSource, ProposalSelection, RegionRequest
+from sct.captioner.requests import ImageInput, ImageRequest, ProposalSelection, RegionRequest
 from sct.regions.boxes import nms
 from sct.regions.images import LoadedImage, load_image
 from sct.regions.parsing import clip_control
@@ -13,7 +13,7 @@ from sct.regions.records import Box, Control, Region, RegionSet
 from sct.vision.interface import EncodedImage, VisionEncoder
 
 
-def as_image(source: ImageSource) -> LoadedImage:
+def as_image(source: ImageInput) -> LoadedImage:
     """Load an image unless it is loaded already."""
     return source if isinstance(source, LoadedImage) else load_image(source)
 

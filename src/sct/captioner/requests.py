@@ -15,7 +15,7 @@ from sct.regions.records import Control, Region
 
 IMAGE_BATCH_SIZE = 8
 """Images that are in memory and encoded at a time."""
-ImageSource = str | Path | bytes | Image.Image | Shaped[np.ndarray, "..."] | LoadedImage
+ImageInput = str | Path | bytes | Image.Image | Shaped[np.ndarray, "..."] | LoadedImage
 """A file, the content of a file, or a decoded image."""
 
 
@@ -107,7 +107,7 @@ class RegionRequest:
 class ImageRequest:
     """An image and the regions to describe."""
 
-    image: ImageSource
+    image: ImageInput
     control: Control | None = None
     """None: regions are detected, selected and ordered. Features of its regions are ignored."""
     selection: ProposalSelection = field(default_factory=ProposalSelection)

@@ -45,7 +45,10 @@ def evaluate_command(
     length_penalty: Annotated[
         float | None, typer.Option(min=0, help="Rank captions by log_prob / length ** PENALTY; default: the bundle's.")
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder of the images; default: images beside the file.")] = None,
+    images: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="Folder or tar of the images; default: images/ beside the file; repeatable."),
+    ] = None,
     features: Annotated[Path | None, typer.Option(help="Region store that the dataset was prepared with.")] = None,
     sorter: Annotated[
         Path | None, typer.Option(help="Sorter folder written by sct train, instead of the bundle's sorter.")
@@ -73,7 +76,7 @@ def evaluate_command(
 
     plain = None
     if oracle is None and control in (None, "none"):
-        plain = read_plain_captions(data, split, images)
+        plain = read_plain_captions(data, split, images or ())
     if control is None and oracle is None and plain is None:
         raise InputError("got neither --control nor --oracle: give --control sequence, set or none")
     if plain is not None and (features is not None or vectors is not None):
@@ -110,7 +113,7 @@ def evaluate_command(
                 features=features,
                 nouns=nouns,
                 with_proposals=control == "none",
-                image_folder=images,
+                images=images or (),
                 progress=progress_bar,
             )
             results = {

@@ -6,6 +6,10 @@ from typing import Annotated, Literal
 import typer
 
 ImagesArgument = Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files or folders.")]
+MovedImagesOption = Annotated[
+    list[Path] | None,
+    typer.Option("--images", metavar="PATH", help="Folder or tar of the images, if they have moved; repeatable."),
+]
 ModelOption = Annotated[Path, typer.Option(help='Bundle folder, or "default".')]
 AllowDownloadOption = Annotated[
     bool,

@@ -23,7 +23,10 @@ def prepare_command(
     min_iou: Annotated[
         float | None, typer.Option(help="Flickr30k Entities: minimum IoU of a human box and its detection.")
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder of the images, for sct show.")] = None,
+    images: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="Images: a folder, a tar file or a folder of tar files; repeatable."),
+    ] = None,
     vectors: Annotated[
         Path | None, typer.Option(help="Word vectors instead of GloVe 6B 50-d: a GloVe or word2vec file.")
     ] = None,
@@ -51,7 +54,7 @@ def prepare_command(
 
     select_spacy_model(spacy_model)
     config = PrepareConfig(
-        source=SourceOptions(mode=mode, splits=splits, features=features, min_iou=min_iou, image_folder=images),
+        source=SourceOptions(mode=mode, splits=splits, features=features, min_iou=min_iou, images=tuple(images or ())),
         vectors=vectors,
         min_similarity=min_similarity,
         classes=classes,

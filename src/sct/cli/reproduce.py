@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from sct.cli.options import MovedImagesOption
 from sct.cli.printing import print_message
-from sct.errors import InputError
 from sct.limits import MAX_DEVICES, MAX_SEEDS
 
 
@@ -51,7 +51,7 @@ def reproduce_command(
         typer.Option(min=1, max=MAX_DEVICES, help="Number of runs to train at once, and of runs to caption at once."),
     ] = 1,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Device to train and caption on.")] = "auto",
-    images: Annotated[Path | None, typer.Option(help="Folder of the dataset's images, if they have moved.")] = None,
+    images: MovedImagesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train missing runs of a table of the paper, evaluate every row, and compare with the published figures.
@@ -59,6 +59,7 @@ def reproduce_command(
     An interrupted call can be repeated: runs, captions and scores are cached in the run directories. A failed run stops
     no other; the exit code is then 1.
     """
+    from sct.regions.image_source import ImageSource  # noqa: PLC0415
     from sct.reproduction.evaluate_rows import reproduce  # noqa: PLC0415
     from sct.reproduction.plan import ReproductionConfig, require_folder  # noqa: PLC0415
     from sct.reproduction.published import find_table  # noqa: PLC0415
@@ -66,8 +67,7 @@ def reproduce_command(
     from sct.storage.atomic import lock_folder  # noqa: PLC0415
     from sct.training.recipe_files import find_recipe_folder  # noqa: PLC0415
 
-    if images is not None and not images.is_dir():
-        raise InputError(f"--images {images} is not a folder: expected the folder of the images")
+    ImageSource.open(*images or ())  # an error now, not after hours
     published = find_table(table)
     config = ReproductionConfig(
         data=data,
@@ -82,7 +82,7 @@ def reproduce_command(
         systems=_split_names(systems),
         jobs=jobs,
         device=device,
-        image_folder=images,
+        images=tuple(images or ()),
     )
     folder = out or Path("reproduction") / published.name
     require_folder(folder, "--out")

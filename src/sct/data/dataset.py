@@ -1,7 +1,7 @@
 """Prepared dataset folders."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +13,8 @@ from sct.data.table_file import load_table, save_table
 from sct.errors import InputError, format_value
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
+from sct.regions.image_source import ImageSource
+from sct.regions.images import LoadedImage
 from sct.storage.artifacts import ArtifactFormat, sha256_file
 from sct.storage.atomic import atomic_write
 from sct.storage.reading import read_json, read_text
@@ -32,14 +34,15 @@ class Manifest:
     mode: str
     settings: dict[str, Any]
     """Other settings that determine the content."""
-    image_folder: str | None
+    images: list[str]
+    """Image sources: folders and tar files; empty if the images are not at hand."""
     num_images: int
     num_captions: int
     skipped: dict[str, int] = field(default_factory=dict)
     """Number of inputs left out, by reason."""
 
 
-_MANIFEST_TYPES = {name: dict if get_origin(kind) is dict else kind for name, kind in get_type_hints(Manifest).items()}
+_MANIFEST_TYPES = {name: get_origin(kind) or kind for name, kind in get_type_hints(Manifest).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +114,17 @@ class Dataset:
         """Iterate over all images in order."""
         return (self.table.image(row) for row in range(len(self)))
 
-    def image_path(self, image: AnnotatedImage, folder: Path | None = None) -> Path | None:
-        """Return the path of an image file, in ``folder`` or the dataset's image folder; None if it is missing."""
-        if folder is not None and not folder.is_dir():
-            raise InputError(f"{folder} is not a folder: expected the folder of the images")
-        root = folder or (Path(self.manifest.image_folder) if self.manifest.image_folder else None)
-        path = root / image.file if root and image.file else None
-        return path if path is not None and path.is_file() else None
+    def open_images(self, moved: Sequence[Path] = ()) -> ImageSource:
+        """Open the images of the dataset; ``moved`` is where they are if not where the dataset was prepared."""
+        paths = moved or [Path(path) for path in self.manifest.images]
+        if not paths:
+            raise InputError("the dataset does not say where its images are: expected a folder or tar files of images")
+        return ImageSource.open(*paths)
+
+    def load_image(self, image: AnnotatedImage, moved: Sequence[Path] = ()) -> LoadedImage | None:
+        """Decode the file of one image; None if it is not at hand. For many images, ``open_images`` is faster."""
+        source = ImageSource.open(*(moved or (path for path in map(Path, self.manifest.images) if path.exists())))
+        return None if image.file is None or source.find(image.file) is None else source.load(image.file)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -137,6 +144,8 @@ def _parse_manifest(content: Mapping[str, Any], path: Path) -> Manifest:
             raise DATASET_FORMAT.damaged(path, f"got {name[:40]} = {format_value(value)}")
     if not all(type(count) is int for count in values.get("skipped", {}).values()):
         raise DATASET_FORMAT.damaged(path, f"got skipped = {format_value(values['skipped'])}")
+    if not all(type(image) is str for image in values.get("images", [])):
+        raise DATASET_FORMAT.damaged(path, f"got images = {format_value(values['images'])}")
     try:
         return Manifest(**values)
     except TypeError as error:  # a missing key

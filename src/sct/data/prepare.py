@@ -24,6 +24,7 @@ from sct.data.table_file import load_table
 from sct.errors import InputError
 from sct.language.word_vectors import load_vectors
 from sct.regions.hdf5 import convert_hdf5, read_class_names
+from sct.regions.image_source import ImageSource
 from sct.storage.atomic import atomic_write, lock, make_folder, remove_empty_folders
 
 HDF5_SUFFIXES = frozenset({".h5", ".hdf5"})
@@ -139,9 +140,7 @@ def _prepare_dataset(
             source=source.kind,
             mode=config.source.mode,
             settings=grounding.summary() if grounding else {},
-            image_folder=str(source.image_folder.resolve())
-            if source.image_folder and source.image_folder.is_dir()
-            else None,
+            images=[] if source.images is None else [str(path.resolve()) for path in source.images.paths],
             num_images=len(table.image_ids),
             num_captions=len(table.columns["auto_grounded"]),
             skipped={**skipped.counts(), **({"unreadable_inputs": num_unreadable} if num_unreadable else {})},
@@ -163,6 +162,7 @@ def _fingerprint(source: Source, config: PrepareConfig, grounding: GrounderConfi
         "files": _hash_stats([*source.files, *([config.vectors] if config.vectors else [])]),
         "options": {name: str(getattr(config.source, name)) for name in ("mode", "min_iou")},
         "grounding": grounding.summary() if grounding else None,
+        "images": None if source.images is None else _hash_names(source.images),
         "images_per_shard": IMAGES_PER_SHARD,
     }
     return json.dumps(content, indent=1)
@@ -175,6 +175,11 @@ def _hash_stats(files: Sequence[Path]) -> str:
         stat = path.stat()
         digest.update(os.fsencode(f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}\n"))
     return digest.hexdigest()
+
+
+def _hash_names(images: ImageSource) -> str:
+    """Hash the names of images: a reader may leave out images without a file."""
+    return hashlib.sha256("\n".join(images.names).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @contextmanager

@@ -11,8 +11,10 @@ from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.flickr30k_entities import read_flickr30k_entities
 from sct.data.readers.grounded_jsonl import EXPECTED, read_grounded_jsonl
 from sct.data.readers.karpathy import SPLITS
+from sct.data.readers.split_lists import find_split_lists
 from sct.data.records import AnnotatedImage, ReaderMode
 from sct.errors import InputError
+from sct.regions.image_source import ImageSource
 from sct.regions.store import RegionStore
 from sct.storage.reading import parse_json, read_byte_lines
 
@@ -28,7 +30,8 @@ class Source:
     num_images: int | None = None
     class_names: Mapping[str, Sequence[str]] | None = None
     """Classes of the detections with their synonyms, for auto-grounding."""
-    image_folder: Path | None = None
+    images: ImageSource | None = None
+    """None if the images are not at hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +40,13 @@ class SourceOptions:
 
     mode: ReaderMode = "paper"
     splits: Path | None = None
-    """Karpathy's ``dataset_*.json``, for COCO Entities and Flickr30k Entities."""
+    """Karpathy's ``dataset_*.json``, or for Flickr30k Entities a folder of lists of images."""
     features: Path | None = None
     """Region store of the detections."""
     min_iou: float | None = None
     """Flickr30k Entities: minimum IoU of a human box and its detection."""
-    image_folder: Path | None = None
+    images: tuple[Path, ...] = ()
+    """Image sources: folders and tar files."""
 
 
 SUPPORTED = (
@@ -84,25 +88,28 @@ def open_source(path: Path, options: SourceOptions) -> Source:
 def _grounded_jsonl(files: Mapping[str, Path], options: SourceOptions) -> Source:
     _check_options(options, "grounded JSONL", ())
     classes, num_images = _scan(files.values())
+    beside = next(iter(files.values())).parent / "images"
+    images = options.images or ((beside,) if beside.is_dir() else ())
     return Source(
         kind="grounded JSONL",
         files=tuple(files.values()),
         read=lambda errors, _: read_grounded_jsonl(files, errors),
         num_images=num_images,
         class_names={name: COCO_NAMES.get(name, ()) for name in classes} or None,
-        image_folder=options.image_folder or next(iter(files.values())).parent / "images",
+        images=ImageSource.open(*images) if images else None,
     )
 
 
 def _coco_layout(files: Mapping[str, Path], options: SourceOptions) -> Source:
     _check_options(options, "COCO layout", ())
+    images = _open_images(options)
     return Source(
         kind="COCO layout",
         files=tuple(files.values()),
-        read=lambda errors, _: read_coco_layout(files, errors),
+        read=lambda errors, skipped: read_coco_layout(files, errors, images=images, skipped=skipped),
         num_images=count_rows(files),
         class_names=COCO_NAMES,
-        image_folder=options.image_folder,
+        images=images,
     )
 
 
@@ -117,19 +124,23 @@ def _coco_entities(annotations: Path, options: SourceOptions) -> Source:
         read=lambda errors, skipped: read_coco_entities(
             annotations, splits, detections=store, errors=errors, mode=options.mode, sizes=sizes, skipped=skipped
         ),
-        image_folder=options.image_folder,
+        images=_open_images(options),
     )
 
 
 def _flickr30k_entities(root: Path, options: SourceOptions) -> Source:
     _check_options(options, "Flickr30k Entities", ("mode", "splits", "features", "min_iou"))
-    splits = options.splits or _sibling(root / "Sentences", "dataset_flickr30k.json")
-    if splits is None:
-        raise InputError(f"{root} has no splits: give Karpathy's dataset_flickr30k.json with --splits")
+    splits = options.splits or _sibling(root / "Sentences", "dataset_flickr30k.json") or root
+    lists = list(find_split_lists(splits).values()) if splits.is_dir() else [splits]
+    if not lists:
+        raise InputError(
+            f"{splits} has no splits: expected train.txt, val.txt or test.txt, lists of images, or Karpathy's "
+            "dataset_flickr30k.json with --splits"
+        )
     store = None if options.features is None else RegionStore.open(options.features)
     return Source(
         kind="Flickr30k Entities",
-        files=_list_files(splits, root / "Sentences", root / "Annotations", options.features),
+        files=_list_files(*lists, root / "Sentences", root / "Annotations", options.features),
         read=lambda errors, skipped: read_flickr30k_entities(
             root,
             splits,
@@ -139,7 +150,7 @@ def _flickr30k_entities(root: Path, options: SourceOptions) -> Source:
             min_iou=options.min_iou,
             skipped=skipped,
         ),
-        image_folder=options.image_folder,
+        images=_open_images(options),
     )
 
 
@@ -160,8 +171,10 @@ def _check_options(options: SourceOptions, kind: str, supported: Sequence[str]) 
     for name in ("mode", "splits", "features", "min_iou"):
         if name not in supported and getattr(options, name) != getattr(SourceOptions(), name):
             raise InputError(f"--{name.replace('_', '-')} does not apply to {kind}: omit it")
-    if options.image_folder is not None and not options.image_folder.is_dir():
-        raise InputError(f"{options.image_folder} is not a folder: expected the folder of the images")
+
+
+def _open_images(options: SourceOptions) -> ImageSource | None:
+    return ImageSource.open(*options.images) if options.images else None
 
 
 def _scan(files: Iterable[Path]) -> tuple[list[str], int]:

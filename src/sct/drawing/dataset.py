@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from itertools import groupby
-from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image
@@ -15,7 +14,7 @@ from sct.drawing.terminal import format_chunk
 from sct.drawing.text import Paragraph, TextSpan, draw_paragraphs
 from sct.errors import escape_controls
 from sct.language.tokenizer import tokenize_with_spans
-from sct.regions.images import load_image
+from sct.regions.images import LoadedImage
 
 _LONG_SIDE = 640
 
@@ -67,14 +66,16 @@ def region_set_colors(image: AnnotatedImage) -> dict[tuple[int, ...], Color]:
     return {regions: PALETTE[number % len(PALETTE)] for number, regions in enumerate(region_sets)} | {(): UNGROUNDED}
 
 
-def draw_image(image: AnnotatedImage, path: Path | None) -> Image.Image:
-    """Draw an image (an empty canvas without ``path``) with its boxes, and the captions below."""
-    scale = _LONG_SIDE / max(image.width, image.height)
-    size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
-    empty = Image.new("RGB", size, CANVAS)
-    scene = empty if path is None else Image.fromarray(load_image(path).pixels).resize(size)
+def draw_image(image: AnnotatedImage, loaded: LoadedImage | None) -> Image.Image:
+    """Draw an image (an empty canvas if it is not ``loaded``) with its boxes, and the captions below."""
+    # A source with relative boxes says that images have width and height 1: the shape is that of the file.
+    width, height = (image.width, image.height) if loaded is None else (loaded.width, loaded.height)
+    scale = _LONG_SIDE / max(width, height)
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    scene = Image.new("RGB", size, CANVAS) if loaded is None else Image.fromarray(loaded.pixels).resize(size)
     colors = region_set_colors(image)
-    scene = draw_boxes(scene, _labeled_boxes(image, scale, colors))
+    box_scale = scale * width / image.width, scale * height / image.height
+    scene = draw_boxes(scene, _labeled_boxes(image, box_scale, colors))
     text = draw_paragraphs(
         [Paragraph(_text_spans(caption, colors)) for caption in image.captions], max(size[0], _LONG_SIDE)
     )
@@ -96,14 +97,16 @@ def format_dataset_caption(image: AnnotatedImage, caption: Caption) -> Text:
     return line
 
 
-def _labeled_boxes(image: AnnotatedImage, scale: float, colors: Mapping[tuple[int, ...], Color]) -> list[LabeledBox]:
-    """Return the boxes of each region set; a region of several sets is labelled once."""
+def _labeled_boxes(
+    image: AnnotatedImage, scale: tuple[float, float], colors: Mapping[tuple[int, ...], Color]
+) -> list[LabeledBox]:
+    """Return the boxes of each region set, scaled in x and y; a region of several sets is labelled once."""
     boxes: dict[int, list[LabeledBox]] = {}
     for region_set, color in colors.items():
         for index in region_set:
             region, others = image.regions[index], boxes.setdefault(index, [])
             name = "" if others else region.class_name or ""
-            others.append(LabeledBox(scale_box(region.box, scale, scale), color, name))
+            others.append(LabeledBox(scale_box(region.box, *scale), color, name))
     return [box for each in boxes.values() for box in each]
 
 

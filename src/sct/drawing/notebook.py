@@ -9,7 +9,7 @@ from PIL import Image
 
 from sct.captioner.encode import as_image
 from sct.captioner.grounded_caption import GroundedCaption
-from sct.captioner.requests import ImageSource
+from sct.captioner.requests import ImageInput
 from sct.drawing.captions import TitledCaption, draw_captions
 from sct.errors import InputError
 from sct.regions.images import LoadedImage
@@ -39,7 +39,7 @@ class ShownCaptions:
         return f'<img alt="{text}" style="max-width: 100%; height: auto" src="data:image/png;base64,{data}">'
 
 
-def show(image: ImageSource, *captions: GroundedCaption, titles: tuple[str, ...] = ()) -> ShownCaptions:
+def show(image: ImageInput, *captions: GroundedCaption, titles: tuple[str, ...] = ()) -> ShownCaptions:
     """Draw captions of an image in a notebook, one panel each.
 
     ``titles`` are written above the first captions.

@@ -121,14 +121,14 @@ def load_data(
     features: Path | None = None,
     nouns: NounLexicon | None = None,
     with_proposals: bool = False,
-    image_folder: Path | None = None,
+    images: Sequence[Path] = (),
     progress: ProgressBar = no_progress,
 ) -> EncodedDataset:
     """Load a prepared dataset folder, or a grounded JSONL file, with the region features that the captioner expects.
 
     A captioner with a vision encoder encodes the images of a JSONL file, ``with_proposals`` or only human boxes, unless
-    ``features``, a region store, is given. Otherwise the file is prepared into ``out``/dataset. ``image_folder`` is by
-    default ``images`` beside the file.
+    ``features``, a region store, is given. Otherwise the file is prepared into ``out``/dataset. ``images`` says where
+    the images are, by default in ``images/`` beside the file.
     """
     is_jsonl = path.is_file() and path.suffix == ".jsonl"
     if is_jsonl and captioner.vision is not None and features is None:
@@ -138,10 +138,10 @@ def load_data(
                 path,
                 nouns=nouns,
                 with_proposals=with_proposals,
-                image_folder=image_folder,
+                images=images,
                 progress=report,
             )
-    if image_folder is not None:
+    if images:
         raise InputError("got --images for region features that are not read from images: leave it out")
     if is_jsonl:
         with progress("images") as report:

@@ -28,7 +28,8 @@ from sct.evaluation.scoring import NounLexicon
 from sct.language.noun_chunks import NounChunker
 from sct.language.noun_table import NounTable
 from sct.language.word_vectors import load_vectors
-from sct.regions.images import LoadedImage, load_image
+from sct.regions.image_source import open_images_beside
+from sct.regions.images import LoadedImage
 from sct.regions.records import Box
 from sct.vision.interface import VisionEncoder
 
@@ -54,24 +55,22 @@ def encode_dataset(
     *,
     nouns: NounLexicon | None = None,
     with_proposals: bool = False,
-    image_folder: Path | None = None,
+    images: Sequence[Path] = (),
     progress: ProgressCallback | None = None,
 ) -> EncodedDataset:
     """Encode every image of a grounded JSONL file and extract features of all boxes of its captions.
 
-    The images are in ``image_folder``, by default ``images/`` beside the file. ``with_proposals`` adds proposals of the
+    ``images`` says where they are, by default in ``images/`` beside the file. ``with_proposals`` adds proposals of the
     encoder to the regions, for captions without a control.
     """
     annotated = _read_human_grounded(path)
-    folder = path.parent / "images" if image_folder is None else image_folder
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder, expected the images of {path.name} there: give it with --images")
+    source = open_images_beside(path, images)
     detected: list[AnnotatedImage] = []
     human: list[AnnotatedImage] = []
     image_features: list[np.ndarray] = []
     for start in range(0, len(annotated), IMAGE_BATCH_SIZE):
         batch = annotated[start : start + IMAGE_BATCH_SIZE]
-        loaded = [load_image(folder / image.image_id) for image in batch]
+        loaded = [source.load(image.image_id) for image in batch]
         scalers = [_BoxScaler(image, pixels) for image, pixels in zip(batch, loaded, strict=True)]
         for image, scaler, encoded in zip(batch, scalers, vision.encode(loaded), strict=True):
             regions = encoded.regions([scaler.to_image(region.box) for region in image.regions])
@@ -88,7 +87,7 @@ def encode_dataset(
         source="grounded JSONL",
         mode="paper",
         settings={},
-        image_folder=str(folder.resolve()),
+        images=[str(each.resolve()) for each in source.paths],
         num_images=len(annotated),
         num_captions=len(table.columns["auto_grounded"]),
     )

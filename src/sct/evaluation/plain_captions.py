@@ -18,6 +18,7 @@ from sct.errors import InputError, format_value
 from sct.evaluation.config import DEFAULT_SPLIT, EvaluationConfig, ProgressBar
 from sct.evaluation.predictions import Prediction
 from sct.evaluation.scoring import EvaluationResult, score_and_save
+from sct.regions.image_source import ImageSource, open_images_beside
 from sct.regions.records import is_one_line
 
 CONTROL_METRICS = ("NW", "IoU")
@@ -26,11 +27,10 @@ _NO_CONTROL = "it compares captions of one control, and these captions have no m
 
 @dataclass(frozen=True, slots=True)
 class CaptionedImage:
-    """An image file with its reference captions."""
+    """An image with its reference captions."""
 
     name: str
-    """As the source names it."""
-    file: Path
+    """As the file of captions names it."""
     captions: tuple[str, ...]
 
 
@@ -40,17 +40,17 @@ class PlainCaptions:
 
     images: tuple[CaptionedImage, ...]
     split: str
+    source: ImageSource
 
 
-def read_plain_captions(path: Path, split: str | None = None, image_folder: Path | None = None) -> PlainCaptions | None:
+def read_plain_captions(path: Path, split: str | None = None, images: Sequence[Path] = ()) -> PlainCaptions | None:
     """Read COCO's captions_*.json, a split of Karpathy's dataset_*.json, or JSONL without any mention.
 
-    Returns None for grounded JSONL with mentions, and for a folder. The images are in ``image_folder``, by default
-    ``images`` beside the file.
+    Returns None for grounded JSONL with mentions, and for a folder. ``images`` says where the images are, by default in
+    ``images/`` beside the file.
     """
     if path.is_dir() or path.suffix not in (".json", ".jsonl"):
         return None
-    folder = path.parent / "images" if image_folder is None else image_folder
     if path.suffix == ".jsonl":
         plain = read_plain_jsonl(path)
         if plain is None:
@@ -64,14 +64,12 @@ def read_plain_captions(path: Path, split: str | None = None, image_folder: Path
         split = DEFAULT_SPLIT if split is None else split
         karpathy = read_karpathy(path, errors=ReadErrors(can_skip=False)).values()
         found = {image.file: list(image.captions) for image in karpathy if image.split == split}
-    images = [CaptionedImage(name, folder / name, tuple(texts)) for name, texts in found.items() if texts]
-    for image in images:
+    captioned = tuple(CaptionedImage(name, tuple(texts)) for name, texts in found.items() if texts)
+    for image in captioned:
         _check_image(image, path)
-    if not images:
+    if not captioned:
         raise InputError(f"{path} has no image with a caption in split {split!r}: expected at least one")
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder, expected the images of {path.name} there: give it with --images")
-    return PlainCaptions(tuple(images), split)
+    return PlainCaptions(captioned, split, open_images_beside(path, images))
 
 
 def _check_image(image: CaptionedImage, path: Path) -> None:
@@ -101,20 +99,21 @@ def evaluate_plain(
         raise InputError(f"got metrics {', '.join(config.metrics)}, expected one that needs no control, such as C")
     config = replace(config, control="none").resolve(captioner, data.split)
     with progress("images") as report:
-        predictions = caption_plain(captioner, data.images, config, report)
+        predictions = caption_plain(captioner, data, config, report)
     with progress("metrics") as report:
         return score_and_save(predictions, out, config, absent=absent, progress=report)
 
 
 def caption_plain(
-    captioner: Captioner, images: Sequence[CaptionedImage], config: EvaluationConfig, progress: ProgressCallback
+    captioner: Captioner, data: PlainCaptions, config: EvaluationConfig, progress: ProgressCallback
 ) -> list[Prediction]:
     """Caption images: their regions are detected, selected and ordered as by ``sct caption``."""
     predictions: list[Prediction] = []
-    for start in range(0, len(images), IMAGE_BATCH_SIZE):
-        batch = images[start : start + IMAGE_BATCH_SIZE]
-        found = captioner.caption_images([ImageRequest(image.file) for image in batch], config.options())
+    for start in range(0, len(data.images), IMAGE_BATCH_SIZE):
+        batch = data.images[start : start + IMAGE_BATCH_SIZE]
+        requests = [ImageRequest(data.source.load(image.name)) for image in batch]
+        found = captioner.caption_images(requests, config.options())
         for image, [best, *_] in zip(batch, found, strict=True):
             predictions.append(Prediction(image.name, None, best.text, image.captions, log_prob=best.log_prob))
-        progress(len(predictions), len(images))
+        progress(len(predictions), len(data.images))
     return predictions

@@ -204,7 +204,7 @@ def _predict_in_worker(config: ReproductionConfig, out: PredictionDir, best: Pat
 def _worker_cache(config: ReproductionConfig) -> PredictionCache:
     """Cache of this worker process, which opens the dataset and computes region features once."""
     data = SubstituteDataset.open(config.data)
-    return PredictionCache(data, config.split, device=config.torch_device, image_folder=config.image_folder)
+    return PredictionCache(data, config.split, device=config.torch_device, images=config.images)
 
 
 class _RowPredictions:
@@ -220,7 +220,7 @@ class _RowPredictions:
         log: Log,
     ) -> None:
         self._protocol, self._config, self._paths, self._data, self._log = protocol, config, paths, data, log
-        self._cache = PredictionCache(data, config.split, device=config.torch_device, image_folder=config.image_folder)
+        self._cache = PredictionCache(data, config.split, device=config.torch_device, images=config.images)
         self._sorter = plan_run(RowKey(data.kind, SORTER, "")) if protocol == "set" else None
         self.errors = {run.name: reason for run in runs if (reason := paths.why_unusable(run, data))}
         """Why a run failed or cannot be used, by name."""

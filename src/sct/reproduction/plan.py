@@ -127,8 +127,8 @@ class ReproductionConfig:
     """Number of runs to train at once, and of runs to caption at once."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device of training and captioning."""
-    image_folder: Path | None = None
-    """Folder of the dataset's images, if they have moved."""
+    images: tuple[Path, ...] = ()
+    """Folders or tar files of the dataset's images, if they have moved."""
 
     def __post_init__(self) -> None:
         """Check everything that can be checked without the dataset."""
@@ -173,9 +173,9 @@ class ReproductionConfig:
             "--systems": ",".join(self.systems),
             "--jobs": self.jobs,
             "--device": self.device,
-            "--images": self.image_folder,
         }
         words = [word for option, value in options.items() if value not in (None, "") for word in (option, str(value))]
+        words += [word for path in self.images for word in ("--images", str(path))]
         words += [] if self.train else ["--no-train"]
         return shlex.join(["sct", "reproduce", table.name, *self.overrides, *words])
 

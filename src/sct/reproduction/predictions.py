@@ -116,10 +116,10 @@ def evaluation_name(protocol: CaptionProtocol, split: str) -> str:
 class PredictionCache:
     """Captions a split of a dataset with the bundles of several runs; region features are computed once."""
 
-    def __init__(self, data: SubstituteDataset, split: str, *, device: str, image_folder: Path | None = None) -> None:
-        """Compute nothing yet; ``image_folder`` holds the dataset's images if they have moved."""
+    def __init__(self, data: SubstituteDataset, split: str, *, device: str, images: Sequence[Path] = ()) -> None:
+        """Compute nothing yet; ``images`` is where the dataset's images are if they have moved."""
         self._data, self._split, self._device = data, split, device
-        self._image_folder = "" if image_folder is None else str(image_folder)
+        self._images = tuple(map(str, images))
         self._features: dict[str, Features] = {}
 
     def is_current(self, out: PredictionDir, best: Path, sorter: Path | None) -> bool:
@@ -172,7 +172,7 @@ class PredictionCache:
     def _extract_features(self, vision: VisionEncoder) -> Features:
         table = self._data.dataset.table
         images = np.flatnonzero(table.columns["image_split"] == split_index(table, self._split)).tolist()
-        extract = ImageFeatureExtractor(vision, self._data.dataset, self._image_folder, torch.device(self._device))
+        extract = ImageFeatureExtractor(vision, self._data.dataset, self._images, torch.device(self._device))
         return CachedFeatures(extract(images), images)
 
 

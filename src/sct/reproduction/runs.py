@@ -242,8 +242,8 @@ class RunPaths:
         """``key=value`` overrides that a run would be started with."""
         overrides = [*self._path_overrides(run), *run.overrides, *self._user_overrides(run)]
         if run.kind != "sorter":
-            if self._config.image_folder is not None:
-                overrides.append(f"examples.image_folder={self._config.image_folder}")
+            if self._config.images:
+                overrides.append(f"examples.images={','.join(map(str, self._config.images))}")
             if self._config.device != "auto":
                 overrides.append(f"device.accelerator={self._config.device}")
         return overrides
@@ -325,7 +325,7 @@ class RunPaths:
         plain = flatten_config(kind.load(self.recipe_file(run), self._path_overrides(run)))
         if budget := self.report(run).get("max_seconds"):
             used["max_seconds"] = budget  # over all calls; the recipe of a resumed run has what was left
-        ignored = {"data", "out", "from", "examples.image_folder", "device"}
+        ignored = {"data", "out", "from", "examples.images", "device"}
         changed = [
             format_override(key, value)
             for key, value in used.items()

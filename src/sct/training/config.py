@@ -143,6 +143,15 @@ def check_types(config: Config, table: str = "") -> None:
             raise InputError(_wrong_type(_dotted(table, key_of(field)), value, field.type))
 
 
+def split_list(value: str) -> tuple[str, ...]:
+    """Split a setting that lists names or paths.
+
+    >>> split_list("runs/a, runs/b"), split_list("")
+    (('runs/a', 'runs/b'), ())
+    """
+    return tuple(name.strip() for name in value.split(",")) if value else ()
+
+
 def check_at_least(key: str, value: float, minimum: int) -> None:
     """Raise if a number is below ``minimum``."""
     if value < minimum:

@@ -1,32 +1,34 @@
 """All images of a dataset as one uint8 tensor, decoded once."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
 from sct.data.dataset import Dataset
 from sct.errors import InputError
-from sct.regions.images import load_image
 from sct.storage.cpus import count_cpus
 from sct.vision.preprocess import resize_square
 
 
-def load_pixel_table(dataset: Dataset, folder: str, image_size: int) -> UInt8[Tensor, "images 3 side side"]:
-    """Decode all images and resize them to squares, in parallel; ``folder`` is where they are if they have moved."""
-    root = Path(folder or dataset.manifest.image_folder or "")
-    if not (folder or dataset.manifest.image_folder) or not root.is_dir():
-        raise InputError(f"the images of the dataset are not in {str(root)!r}: name their folder, image_folder=DIR")
+def load_pixel_table(dataset: Dataset, images: Sequence[str], image_size: int) -> UInt8[Tensor, "images 3 side side"]:
+    """Decode all images and resize them to squares, in parallel; ``images`` is where they are if they have moved."""
+    try:
+        source = dataset.open_images([Path(path) for path in images])
+    except InputError as error:
+        raise InputError(f"the images of the dataset are missing ({error}): say where they are, images=PATH") from error
+    if "" in dataset.table.image_files:
+        image_id = dataset.table.image_ids[dataset.table.image_files.index("")]
+        raise InputError(f"image {image_id!r} has no file: expected a dataset that was prepared with its images")
     table = torch.empty(len(dataset), 3, image_size, image_size, dtype=torch.uint8)
+    # Written through NumPy: in many threads, torch's copies would each start threads of their own.
+    rows = table.numpy()
 
     def fill(row: int) -> None:
-        name = dataset.table.image_files[row]
-        if not name:
-            raise InputError(f"image {dataset.table.image_ids[row]!r} has no file: expected a dataset with images")
-        table[row] = torch.from_numpy(np.ascontiguousarray(resize_square(load_image(root / name).pixels, image_size)))
+        rows[row] = resize_square(source.load(dataset.table.image_files[row]).pixels, image_size)
 
     with ThreadPoolExecutor(count_cpus()) as pool:
         for _ in pool.map(fill, range(len(dataset))):

@@ -10,7 +10,6 @@ import sct
 from sct.captioner.bundle import Bundle, load_bundle
 from sct.captioner.captioner import Captioner
 from sct.data.dataset import Dataset
-from sct.regions.images import load_image
 from sct.training.captioner.config import (
     CaptionerRecipe,
     DeviceConfig,
@@ -44,7 +43,7 @@ def test_extracted_features_equal_encoded_ones(painted: Path, models: Path) -> N
     features = ImageFeatureExtractor(encoder, dataset, "", torch.device("cpu"))([3, 0])
     for index, row in enumerate((3, 0)):
         image = dataset.table.image(row)
-        [encoded] = encoder.encode([load_image(dataset.image_path(image))])
+        [encoded] = encoder.encode([dataset.load_image(image)])
         first = features.first_row[index]
         expected = np.stack([region.feature for region in encoded.regions([region.box for region in image.regions])])
         np.testing.assert_allclose(features.regions[first : first + 2].numpy(), expected, atol=1e-4)
@@ -89,13 +88,13 @@ def test_captioner_learns_from_hub_features(painted: Path, bundle: Bundle, order
     for row in (3, 7, 11, 15):  # validation split
         image = dataset.table.image(row)
         first, second = image.regions[::order]
-        caption = captioner.caption(dataset.image_path(image), [first.box, second.box])
+        caption = captioner.caption(dataset.load_image(image), [first.box, second.box])
         assert caption.text == f"a {first.class_name} near a {second.class_name}"
 
 
 def test_without_a_detector_the_whole_image_is_captioned(painted: Path, bundle: Bundle) -> None:
     captioner, dataset = sct.load(bundle.folder), Dataset.open(painted)
-    image = dataset.image_path(dataset.table.image(0))
+    image = dataset.load_image(dataset.table.image(0))
     assert captioner.detect(image) == ()
     caption = captioner.caption(image)
     assert [tuple(region.box) for each in caption.control.region_sets for region in each.regions] == [(0, 0, 84, 84)]
@@ -106,7 +105,7 @@ def test_with_a_detector_its_detections_are_captioned(painted: Path, models: Pat
     config = HubConfig(backbone=str(models / "dino"), detector=str(models / "yolos"), score_threshold=0.0)
     captioner = Captioner(bundle.model, bundle.vocabulary, vision=build_hub_vision(config))
     dataset = Dataset.open(painted)
-    image = dataset.image_path(dataset.table.image(0))
+    image = dataset.load_image(dataset.table.image(0))
     detected = captioner.detect(image)
     caption = captioner.caption(image)
     assert {region for each in caption.control.region_sets for region in each.regions} <= set(detected)

@@ -10,7 +10,6 @@ import torch
 from sct.captioner.bundle import load_bundle
 from sct.data.dataset import Dataset
 from sct.errors import InputError
-from sct.regions.images import load_image
 from sct.training.captioner.config import (
     CaptionerRecipe,
     DeviceConfig,
@@ -62,7 +61,7 @@ def test_extracted_features_equal_encoded_ones(encoder: RegionVisionEncoder, pai
     features = _extractor(encoder, painted)([3, 0])
     for index, row in enumerate((3, 0)):
         image = dataset.table.image(row)
-        [encoded] = encoder.encode([load_image(dataset.image_path(image))])
+        [encoded] = encoder.encode([dataset.load_image(image)])
         first = features.first_row[index]
         expected = np.stack([region.feature for region in encoded.regions([region.box for region in image.regions])])
         np.testing.assert_allclose(features.regions[first : first + 2].numpy(), expected, atol=1e-4)

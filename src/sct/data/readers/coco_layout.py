@@ -1,16 +1,17 @@
-"""Reader of the COCO layout: captions and human boxes of 80 classes without images, one parquet file per split.
+"""Reader of the COCO layout: captions and human boxes of 80 classes, one parquet file per split.
 
 Columns: ``image_id``, ``captions``, ``classes`` (0-79, COCO's order), ``boxes`` (center x, center y, width, height, all
-relative to the image). Images have width and height 1.
+relative to the image). Images have width and height 1, whatever the size of their files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sct.data.coco_classes import COCO_CLASSES
-from sct.data.readers.errors import ClippedBoxes, ReadErrors
+from sct.data.readers.errors import ClippedBoxes, ReadErrors, SkipCounts
 from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage, Caption, check_caption_length
 from sct.errors import InputError, format_value, missing_extra
@@ -21,6 +22,7 @@ from sct.limits import (
     MAX_RELATIVE_BOX_OVERHANG,
 )
 from sct.regions import Box, Region
+from sct.regions.image_source import ImageSource
 from sct.storage.reading import open_file
 
 _COLUMNS = {
@@ -33,8 +35,18 @@ _TOLERANCE = 1e-4
 """Rounded boxes may exceed the image by this much; they are clipped without a warning."""
 
 
-def read_coco_layout(files: Mapping[str, Path], errors: ReadErrors) -> Iterator[AnnotatedImage]:
-    """Read the images of files by Karpathy split, in the order of the rows."""
+def read_coco_layout(
+    files: Mapping[str, Path],
+    errors: ReadErrors,
+    *,
+    images: ImageSource | None = None,
+    skipped: SkipCounts | None = None,
+) -> Iterator[AnnotatedImage]:
+    """Read the images of files by Karpathy split, in the order of the rows; with ``images``, those that it has.
+
+    The split is that of the parquet file, whatever split of COCO the name of the image file mentions.
+    """
+    skipped = skipped or SkipCounts()
     seen: set[str] = set()
     clipped = ClippedBoxes()
     for stem, path in files.items():
@@ -47,8 +59,19 @@ def read_coco_layout(files: Mapping[str, Path], errors: ReadErrors) -> Iterator[
                 errors.report(f"{path}, row {number}", str(error))
                 continue
             seen.add(image.image_id)
-            yield image
+            file = None if images is None else find_coco_image(images, int(image.image_id))
+            if images is not None and file is None:
+                skipped.images_without_a_file += 1
+                continue
+            yield replace(image, file=file)
         clipped.warn(path)
+
+
+def find_coco_image(images: ImageSource, image_id: int) -> str | None:
+    """Name of the file of a COCO image, as in the releases of 2017 or of 2014."""
+    number = f"{image_id:012}"
+    stems = (number, f"COCO_train2014_{number}", f"COCO_val2014_{number}")
+    return next((found for stem in stems if (found := images.find(stem)) is not None), None)
 
 
 def count_rows(files: Mapping[str, Path]) -> int:

@@ -46,6 +46,8 @@ class SkipCounts:
     """Annotated captions that are not among the image's captions."""
     images_without_annotation: int = 0
     """Images of the split file that are not annotated."""
+    images_without_a_file: int = 0
+    """COCO: images that are not among the given images."""
     images_outside_the_split: int = 0
     """Annotated images that are not in the split file, such as 769 of Flickr30k in Karpathy's."""
     captions_without_region: int = 0

@@ -22,7 +22,7 @@ from sct.limits import (
     check_integer,
 )
 from sct.models.config import Mode, Variant
-from sct.training.config import Config, Recipe, check_at_least, check_positive, check_types
+from sct.training.config import Config, Recipe, check_at_least, check_positive, check_types, split_list
 
 TrainingStage = Literal["cross_entropy", "cider", "cider_and_nw"]
 _MIN_DECAY_EVERY = 1e-3
@@ -79,8 +79,8 @@ class ExamplesConfig(Config):
     """Vision encoder that extracts features from the dataset's images: a file written by a recipe with
     ``task = "vision"`` or by ``sct export-vision``, or a bundle, such as ``default``. A run that starts from a bundle
     uses the bundle's encoder."""
-    image_folder: str = ""
-    """Folder of the images, if they have moved since the dataset was prepared."""
+    images: str = ""
+    """Folders or tar files of the images, separated by commas, if they have moved since the dataset was prepared."""
     augment: bool = False
     """Extract features anew in each epoch from images with random color jitter and horizontal flips."""
     feature_dropout: float = 0.0
@@ -205,7 +205,7 @@ class ObjectiveConfig(Config):
     @property
     def teacher_folders(self) -> tuple[str, ...]:
         """Bundles of the teachers."""
-        return tuple(name.strip() for name in self.teachers.split(",")) if self.teachers else ()
+        return split_list(self.teachers)
 
     @property
     def is_self_critical(self) -> bool:
@@ -251,7 +251,7 @@ class CaptionerRecipe(Recipe):
             "checkpoint_every_seconds",
             "patience",
             "examples.storage",
-            "examples.image_folder",
+            "examples.images",
             "device.",
         }
     )

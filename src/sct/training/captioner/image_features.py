@@ -24,15 +24,15 @@ _BATCH_SIZE = 64
 class ImageFeatureExtractor:
     """Features of all regions of images (``sct.data.features.Features``)."""
 
-    def __init__(self, encoder: VisionEncoder, dataset: Dataset, folder: str, device: torch.device) -> None:
-        """Decode all images; ``folder`` is where they are if they have moved."""
+    def __init__(self, encoder: VisionEncoder, dataset: Dataset, images: Sequence[str], device: torch.device) -> None:
+        """Decode all images; ``images`` is where they are if they have moved."""
         if not encoder.trainable:
             raise InputError(
                 "the vision encoder cannot extract features in batches, which training needs: expected one trained "
                 'with task = "vision" or exported with sct export-vision'
             )
         self._network, self.device = encoder.to(device).network, device
-        self._pixels = _to_device_if_fits(load_pixel_table(dataset, folder, encoder.image_size), device)
+        self._pixels = _to_device_if_fits(load_pixel_table(dataset, images, encoder.image_size), device)
         columns = dataset.table.columns
         self._offsets = columns["region_offsets"].astype(np.int64)
         image = np.repeat(np.arange(len(dataset)), np.diff(self._offsets))

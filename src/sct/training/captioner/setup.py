@@ -40,6 +40,7 @@ from sct.training.captioner.objectives import (
     cider_references,
 )
 from sct.training.captioner.validation import Validation, make_validation
+from sct.training.config import split_list
 from sct.training.loss import MaskedMean, masked_mean
 from sct.training.rewards import AlignmentReward, CiderReward, InverseDocumentFrequencies, TokenSequences
 from sct.vision.encoder import load_vision
@@ -132,7 +133,7 @@ def _image_feature_extractor(
 ) -> ImageFeatureExtractor | None:
     """None if features come from a region store or a layout encoder."""
     if store is None and bundle.vision is not None:
-        return ImageFeatureExtractor(bundle.vision, dataset, recipe.examples.image_folder, device)
+        return ImageFeatureExtractor(bundle.vision, dataset, split_list(recipe.examples.images), device)
     if recipe.examples.augment:
         raise InputError(
             "examples.augment is true, but features do not come from images: name a vision encoder, "
