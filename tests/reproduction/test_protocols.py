@@ -208,7 +208,13 @@ def test_statistics(source, kind, tmp_path):
     made = reproduce(TABLES["table1"], config_for(data, tmp_path / "runs"), print)
     measured = {key.system: row.runs[0].figures for key, row in made.results.items() if row.is_measured}
     assert {key.data for key, row in made.results.items() if row.is_measured} == {kind}
-    assert measured["val"] == {"captions": 6, "noun chunks": 12, "chunks per caption": 2, "classes": 4}
+    assert measured["val"] == {
+        "captions": 6,
+        "noun chunks": 12,
+        "chunks per caption": 2,
+        "classes": 4,
+        "% associated": 100,
+    }
     assert measured["train"]["captions"] == 18
     assert "test" not in measured
     assert summarize(made) == "2 of 6 rows were measured on data."

@@ -15,7 +15,9 @@ def reproduce_command(
     table: Annotated[
         str, typer.Argument(help="table1 to table5, table6 or table7 (diversity), tableA1 (sorting) to tableA4.")
     ],
-    data: Annotated[Path, typer.Option(help="Dataset folder, written by sct prepare.")],
+    data: Annotated[
+        list[Path], typer.Option(help="Dataset folder, written by sct prepare; table1: also two, COCO and Flickr.")
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
@@ -70,7 +72,8 @@ def reproduce_command(
     ImageSource.open(*images or ())  # an error now, not after hours
     published = find_table(table)
     config = ReproductionConfig(
-        data=data,
+        data=data[0],
+        more_data=tuple(data[1:]),
         runs=runs,
         recorded=recorded,
         recipes=find_recipe_folder(recipes),

@@ -118,6 +118,8 @@ class Reproduction:
     results: Results
     verdicts: Sequence[Verdict]
     orders: Sequence[RowOrder]
+    differences: Sequence[str] = ()
+    """Reasons why statistics differ from the paper's."""
 
     def measured_on(self, sections: Sequence[Section]) -> list[str]:
         """Names of the datasets that rows of some sections were measured on; the one at hand if none was."""
@@ -162,7 +164,8 @@ class Reproduction:
             for verdict in self.verdicts
         ]
         names = {"table": self.table.name, "data": self.data, "split": self.split}
-        return {**names, "rows": rows, "claims": claims, "orders": [asdict(order) for order in self.orders]}
+        orders = [asdict(order) for order in self.orders]
+        return {**names, "rows": rows, "claims": claims, "orders": orders, "differences": list(self.differences)}
 
 
 def compare(table: PublishedTable, data: str, split: str, metrics: tuple[str, ...], results: Results) -> Reproduction:

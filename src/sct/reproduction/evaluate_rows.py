@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sct.data.statistics import compute_statistics
 from sct.errors import InputError
 from sct.reproduction.claims import Reproduction, compare
 from sct.reproduction.plan import SORTER, Log, PlannedRun, ReproductionConfig, plan_run
@@ -26,6 +25,7 @@ from sct.reproduction.predictions import (
 from sct.reproduction.published import PublishedTable, RowKey
 from sct.reproduction.results import NOT_RUN, Results, RowResult, RunResult
 from sct.reproduction.runs import RunPaths, SubstituteDataset, read_object
+from sct.reproduction.statistics import make_table_1
 from sct.reproduction.train_missing import is_cuda_oom, train_missing
 from sct.training.sorter.trainer import SCORES as SORTER_SCORES
 
@@ -45,6 +45,13 @@ def reproduce(table: PublishedTable, config: ReproductionConfig, log: Log) -> Re
     data = SubstituteDataset.open(config.data)
     data.check_table(table)
     config = replace(config, split=data.resolve_split(table, config.split))
+    if table.protocol == "statistics":
+        config.check_systems(table)
+        datasets = [data, *map(SubstituteDataset.open, config.more_data)]
+        counted = make_table_1(table, datasets, metrics, log)
+        return replace(compare(table, data.folder.name, "", metrics, counted.results), differences=counted.differences)
+    if config.more_data:
+        raise InputError(f"got several datasets, but {table.name} is about one: give --data once")
     results = evaluate_rows(table, config, data, metrics, log)
     return compare(table, config.data.name, config.split, metrics, results)
 
@@ -54,8 +61,6 @@ def evaluate_rows(
 ) -> Results:
     """Measure every row of a table, training missing runs first if ``config`` says so."""
     config.check_systems(table)
-    if table.protocol == "statistics":
-        return _dataset_statistics(table, data, metrics, log)
     paths, runs = RunPaths(config), config.plan(table)
     sorters = [plan_run(RowKey(data.kind, SORTER, ""))] if table.protocol == "set" else []
     for step in {step.name: step for run in [*sorters, *_flat(runs)] for step in run.chain()}.values():
@@ -67,22 +72,6 @@ def evaluate_rows(
 
 def _flat(runs: _Runs) -> list[PlannedRun]:
     return [run for row_runs in runs.values() for run in row_runs]
-
-
-def _dataset_statistics(table: PublishedTable, data: SubstituteDataset, metrics: Sequence[str], log: Log) -> Results:
-    """Statistics of the splits of the substitute dataset."""
-    log(f"counting in {data.folder}")
-    statistics, name = compute_statistics(data.dataset.table), data.folder.name
-    results = {}
-    for row in table.rows():
-        split = statistics.get(row.key.system) if row.key.data == data.kind else None
-        run = RunResult(name=name, missing_reason=NOT_RUN)
-        if split is not None:
-            counts = (split.num_captions, split.num_noun_chunks, split.chunks_per_caption, split.num_classes)
-            figures = dict(zip(table.metrics, map(float, counts), strict=True))
-            run = RunResult(name=name, data=name, figures={metric: figures[metric] for metric in metrics})
-        results[row.key] = RowResult(row.key, (run,))
-    return results
 
 
 def _sorter_scores(

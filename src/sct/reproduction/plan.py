@@ -106,6 +106,8 @@ class ReproductionConfig:
 
     data: Path
     """Dataset folder, written by ``sct prepare``."""
+    more_data: tuple[Path, ...] = ()
+    """Further dataset folders, for a table of statistics."""
     runs: Path = Path("runs")
     """Folder of run directories."""
     recorded: Path | None = None
@@ -162,7 +164,6 @@ class ReproductionConfig:
     def command(self, table: PublishedTable, out: Path | None) -> str:
         """``sct reproduce`` command with these options; empty ones are left out."""
         options = {
-            "--data": self.data,
             "--runs": self.runs,
             "--recorded": self.recorded,
             "--recipes": self.recipes,
@@ -175,6 +176,7 @@ class ReproductionConfig:
             "--device": self.device,
         }
         words = [word for option, value in options.items() if value not in (None, "") for word in (option, str(value))]
+        words = [word for path in (self.data, *self.more_data) for word in ("--data", str(path))] + words
         words += [word for path in self.images for word in ("--images", str(path))]
         words += [] if self.train else ["--no-train"]
         return shlex.join(["sct", "reproduce", table.name, *self.overrides, *words])

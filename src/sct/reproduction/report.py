@@ -12,6 +12,7 @@ from sct.reproduction.results import NOT_RUN, Figure, RowResult, format_figure, 
 from sct.storage.atomic import atomic_write
 
 _MISSING = "-"
+_DIFFERENCES = "Reasons of differences"
 _LEGEND = "Each cell has our figure, then the paper's in parentheses."
 _STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1f; --quiet: #5c5c66; --ground: #fdfdfc; --line: #d5d5db;
@@ -61,8 +62,10 @@ def to_markdown(result: Reproduction, command: str) -> str:
     tables += [claim_table(result.verdicts)] if result.verdicts else []
     tables += [order_table(result)] if result.orders else []
     parts += map(_markdown_table, tables)
+    if result.differences:
+        parts += [f"**{_DIFFERENCES}**", _markdown_list(result.differences)]
     if notes := list_missing(result):
-        parts += ["\n".join(f"- {line}" for line in notes)]
+        parts += [_markdown_list(notes)]
     parts += ["\n".join(["```", *result.commands(), command, "```"])]
     return "\n\n".join(parts) + "\n"
 
@@ -78,8 +81,10 @@ def to_html(result: Reproduction, command: str) -> str:
         body += ["<h2>Claims</h2>", _html_table(claim_table(result.verdicts), kind="text", has_title=False)]
     if result.orders:
         body += ["<h2>Order of rows</h2>", _html_table(order_table(result), kind="text", has_title=False)]
+    if result.differences:
+        body += [f"<h2>{_DIFFERENCES}</h2>", _html_list(result.differences)]
     if notes := list_missing(result):
-        body += ["<h2>Missing</h2>", f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in notes)}</ul>"]
+        body += ["<h2>Missing</h2>", _html_list(notes)]
     commands = "\n".join([*result.commands(), command])
     body += ["<h2>Commands</h2>", f"<pre>{escape(commands)}</pre>"]
     # The policy keeps the page from loading anything, whatever ends up in it.
@@ -91,6 +96,14 @@ def to_html(result: Reproduction, command: str) -> str:
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{content}\n</body>\n</html>\n"
     )
+
+
+def _markdown_list(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _html_list(lines: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,42 +76,52 @@ def make_table_1(
 def explain(
     data: SubstituteDataset, split: str, counted: SplitStatistics, published: Mapping[str, float]
 ) -> Iterator[str]:
-    """Explain captions, noun chunks and classes of a split, a line each; the paper's counts are in parentheses."""
+    """Explain captions, noun chunks and classes of a split, a line each."""
     source = KARPATHY_SPLITS[data.kind][split]
-    dropped, reasons = counted.num_source_captions - counted.num_captions, []
-    if counted.num_without_chunk:
-        is_flickr30k = data.dataset.manifest.source == "Flickr30k Entities"
-        reason = "no phrase with a box" if is_flickr30k else "no noun chunk, or an image without regions"
-        reasons.append(f"{counted.num_without_chunk:,} with {reason}")
-    if counted.num_unassociated:
-        reasons.append(f"{counted.num_unassociated:,} with a noun chunk without a region")
+    dropped = _share(counted.num_source_captions - counted.num_captions, counted.num_source_captions)
+    published_dropped = _share(source.captions - int(published["captions"]), source.captions)
+    per_caption = published["noun chunks"] / published["captions"]
     yield (
-        f"captions: {counted.num_images:,} images ({source.images:,} in Karpathy's split); dropped "
-        f"{_share(dropped, counted.num_source_captions)} "
-        f"({_share(source.captions - int(published['captions']), source.captions)})"
-        + (f": {', '.join(reasons)}" if reasons else "")
+        f"captions {_change(counted.num_captions, published['captions'])}: "
+        f"{counted.num_images:,} images (paper: {source.images:,}), "
+        f"dropped {dropped} (paper: {published_dropped}){_drop_reasons(data, counted)}"
     )
     yield (
-        f"noun chunks: {counted.chunks_per_caption:.3f} per caption "
-        f"({published['noun chunks'] / published['captions']:.3f}), {_chunk_source(data)}"
+        f"noun chunks {_change(counted.num_noun_chunks, published['noun chunks'])}: "
+        f"{counted.chunks_per_caption:.3f} per caption (paper: {per_caption:.3f}), {_chunk_source(data)}"
     )
-    yield f"classes: {_class_source(data)}; the paper's are those of 1,600 that its detector found in the regions"
+    yield f"classes {_change(counted.num_classes, published['classes'])}: {_class_source(data)}"
+
+
+def _change(here: float, published: float) -> str:
+    return f"{100 * (here / published - 1):+.1f} %"
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{part:,} of {whole:,}, {part / whole if whole else 0:.2%}"
+    return f"{part:,} of {whole:,} = {100 * part / whole if whole else 0:.2f} %"
+
+
+def _drop_reasons(data: SubstituteDataset, counted: SplitStatistics) -> str:
+    is_flickr30k = data.dataset.manifest.source == "Flickr30k Entities"
+    no_chunk = "no phrase with a box" if is_flickr30k else "no noun chunk, or no region in the image"
+    count_of_reason = {
+        no_chunk: counted.num_without_chunk,
+        "a noun chunk without a region": counted.num_unassociated,
+    }
+    reasons = [f"{count:,} with {reason}" for reason, count in count_of_reason.items() if count]
+    return f": {', '.join(reasons)}" if reasons else ""
 
 
 def _chunk_source(data: SubstituteDataset) -> str:
     manifest = data.dataset.manifest
-    if data.kind == "flickr":
-        return "phrases with a box, as in the paper"
-    return f"by {manifest.settings['parser']}" if "parser" in manifest.settings else "by the authors' parser"
+    if data.dataset.table.columns["auto_grounded"].any():
+        return f"found by {manifest.settings['parser']}"
+    return "phrases with a box, as in the paper" if data.kind == "flickr" else "found by the authors"
 
 
 def _class_source(data: SubstituteDataset) -> str:
-    table = data.dataset.table
-    num_available = int((np.unique(table.columns["region_class"]) != NO_CLASS).sum())
-    if data.kind == "flickr" and np.isnan(table.columns["region_score"]).all():
-        return f"head nouns of the phrases, {num_available:,} in all splits, because human boxes have no class"
-    return f"{num_available:,} are the classes of the regions of all splits"
+    columns = data.dataset.table.columns
+    if data.kind == "flickr" and np.isnan(columns["region_score"]).all():
+        return "head nouns of phrases; the paper's are classes of the detections that overlap the boxes most, of 1,600"
+    num_classes = int((np.unique(columns["region_class"]) != NO_CLASS).sum())
+    return f"regions of this dataset have {num_classes:,} classes, those of the paper's detector 1,600"

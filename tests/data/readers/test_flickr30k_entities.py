@@ -6,6 +6,7 @@ import pytest
 from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.flickr30k_entities import read_flickr30k_entities
 from sct.data.records import Chunk
+from sct.data.sources import SourceOptions, open_source
 from sct.errors import InputError
 from sct.limits import MAX_RECORD_BYTES
 from sct.regions import Box, Region
@@ -392,3 +393,28 @@ def test_a_missing_folder_is_an_error(root, name):
 def test_a_threshold_out_of_range_is_an_error(read, min_iou):
     with pytest.raises(InputError, match=rf"got min_iou {min_iou}"):
         read({}, min_iou=min_iou)
+
+
+def test_its_own_splits(root):
+    for image_id in ("1", "2", "3"):
+        (root / "Sentences" / f"{image_id}.txt").write_text(MAN_AND_DOG)
+        (root / "Annotations" / f"{image_id}.xml").write_text(TWO_BOXES)
+    (root / "train.txt").write_text("2\n")
+    (root / "val.txt").write_text("1\n")
+    skipped = SkipCounts()
+    source = open_source(root, SourceOptions())
+    images = list(source.read(ReadErrors(), skipped))
+    assert [(image.image_id, image.split) for image in images] == [("2", "train"), ("1", "val")]
+    assert skipped.images_outside_the_split == 1
+    assert [path.name for path in source.files[:2]] == ["train.txt", "val.txt"]
+    karpathy(root, ["3"])  # preferred to the lists
+    assert [image.image_id for image in open_source(root, SourceOptions()).read(ReadErrors(), skipped)] == ["3"]
+    assert [image.image_id for image in open_source(root, SourceOptions(splits=root)).read(ReadErrors(), skipped)] == [
+        "2",
+        "1",
+    ]
+
+
+def test_no_splits(root):
+    with pytest.raises(InputError, match=r"has no splits: expected train\.txt, val\.txt or test\.txt"):
+        open_source(root, SourceOptions())
