@@ -19,6 +19,7 @@ VERBS = (
     "caption",
     "detect",
     "prepare",
+    "merge",
     "stats",
     "show",
     "train",

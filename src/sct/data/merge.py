@@ -1,0 +1,97 @@
+"""Merge dataset folders into one: one vocabulary, one noun table, the images of all of them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sct.data.dataset import Dataset, Manifest, write_dataset
+from sct.data.table import merge_tables
+from sct.errors import InputError
+from sct.language.noun_table import NounTable
+from sct.language.vocabulary import Vocabulary
+
+
+def merge_datasets(folders: Sequence[Path], out: Path) -> Manifest:
+    """Write the images of several dataset folders, in their order, as one dataset; images are not copied.
+
+    Image ids and files must differ between datasets. Where they disagree whether a word is a noun, or on its part of
+    speech, the one that uses it most decides.
+    """
+    if len(folders) < 2:
+        raise InputError(f"got {len(folders)} datasets, expected at least 2 to merge")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists: expected a new or empty folder for the merged dataset")
+    datasets = [Dataset.open(folder) for folder in folders]
+    _check_datasets(folders, datasets)
+    manifests = [dataset.manifest for dataset in datasets]
+    is_reference = manifests[0].mode == "reference"
+    table, vocabulary = merge_tables(
+        (dataset.table for dataset in datasets), counted_splits=("train", "val") if is_reference else ("train",)
+    )
+    skipped: Counter[str] = Counter()
+    for manifest in manifests:
+        skipped.update(manifest.skipped)
+    manifest = Manifest(
+        source=" + ".join(dict.fromkeys(manifest.source for manifest in manifests)),
+        mode=manifests[0].mode,
+        settings={"merged": [{"source": each.source, "settings": each.settings} for each in manifests]},
+        images=list(dict.fromkeys(path for each in manifests for path in each.images)),
+        num_images=len(table.image_ids),
+        num_captions=len(table.columns["auto_grounded"]),
+        skipped=dict(skipped),
+    )
+    write_dataset(out, table, vocabulary, manifest, _merge_nouns(datasets), _merge_tags(datasets, vocabulary))
+    return manifest
+
+
+def _check_datasets(folders: Sequence[Path], datasets: Sequence[Dataset]) -> None:
+    if len(modes := {dataset.manifest.mode for dataset in datasets}) > 1:
+        raise InputError(f"got datasets of modes {' and '.join(sorted(modes))}, expected one: prepare them in one mode")
+    for kind, names in (
+        ("image", [dataset.table.image_ids for dataset in datasets]),
+        ("image file", [dataset.table.image_files for dataset in datasets]),
+    ):
+        owners: dict[str, Path] = {}
+        for folder, own_names in zip(folders, names, strict=True):
+            for name in own_names:
+                if name and owners.setdefault(name, folder) != folder:
+                    raise InputError(f"{kind} {name!r} is in {owners[name]} and {folder}: expected it in one dataset")
+
+
+def _merge_nouns(datasets: Sequence[Dataset]) -> NounTable | None:
+    tables = [dataset.nouns for dataset in datasets]
+    if any(table is None for table in tables):
+        return None
+    if len(names := {table.vectors_name for table in tables if table}) > 1:
+        raise InputError(f"got datasets with the word vectors {' and '.join(sorted(names))}, expected the same")
+    units = {noun: unit for table in tables if table for noun, unit in zip(table.nouns, table.units, strict=True)}
+    users = _main_users(datasets)
+    # A noun that is not in a vocabulary can only come from its own table.
+    nouns = sorted(noun for noun in units if noun not in users or noun in (datasets[users[noun]].nouns or ()))
+    matrix = np.array([units[noun] for noun in nouns], np.float32).reshape(len(nouns), -1)
+    return NounTable(tuple(nouns), matrix, next(iter(names)))
+
+
+def _merge_tags(datasets: Sequence[Dataset], vocabulary: Vocabulary) -> str | None:
+    if any(dataset.tags is None for dataset in datasets):
+        return None
+    users = _main_users(datasets)
+
+    def tag(word: str) -> str:
+        dataset = datasets[users[word]]
+        return (dataset.tags or "")[dataset.vocabulary.ids[word]]
+
+    return "".join(map(tag, vocabulary.words))
+
+
+def _main_users(datasets: Sequence[Dataset]) -> dict[str, int]:
+    """Index of the dataset that uses each word most; the first of those that use it equally often."""
+    counts: dict[str, int] = {}
+    users: dict[str, int] = {}
+    for index, dataset in enumerate(datasets):
+        for word, count in zip(dataset.vocabulary.words, dataset.vocabulary.counts, strict=True):
+            if count > counts.get(word, -1):
+                counts[word], users[word] = count, index
+    return users
