@@ -30,7 +30,9 @@ def test_statistics_of_usable_captions():
     found = compute_statistics(table)
     train, val = found["train"], found["val"]
     assert (train.num_images, train.num_source_captions, train.num_captions) == (3, 5, 3)
-    assert (train.num_noun_chunks, train.num_associated_chunks, train.num_classes) == (5, 3, 2)
+    assert (train.num_noun_chunks, train.num_classes) == (5, 2)
+    assert (train.num_source_chunks, train.num_associated_chunks, train.associated_share) == (6, 3, 0.5)
+    assert val.associated_share == 2 / 3, "dropped captions are included"
     assert train.chunks_per_caption == 5 / 3
     assert (train.num_without_chunk, train.num_unassociated) == (2, 0), "training fills unassociated chunks"
     assert (val.num_captions, val.num_noun_chunks, val.num_classes, val.num_unassociated) == (1, 1, 1, 1), (

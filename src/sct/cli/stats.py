@@ -55,6 +55,7 @@ def _table_1(source: str, statistics: Mapping[str, SplitStatistics]) -> TextTabl
         for published_row in section.rows:
             name, split = f"{section.title}, published", published_row.key.system
             table.add_row(name, split, *_format(published.metrics, published_row.figures))
+    table.caption = "Associated: noun chunks with a region, of all captions of the source."
     return table
 
 

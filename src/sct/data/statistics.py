@@ -18,9 +18,12 @@ class SplitStatistics:
     num_captions: int
     num_noun_chunks: int
     num_classes: int
-    num_associated_chunks: int
     num_images: int
     num_source_captions: int
+    num_source_chunks: int
+    """Noun chunks of all captions, also of dropped ones."""
+    num_associated_chunks: int
+    """Those of them with a region."""
     num_without_chunk: int
     """Captions without a noun chunk, or of an image without a region."""
     num_unassociated: int
@@ -33,8 +36,8 @@ class SplitStatistics:
 
     @property
     def associated_share(self) -> float:
-        """Share of noun chunks with a region."""
-        return self.num_associated_chunks / self.num_noun_chunks if self.num_noun_chunks else 0.0
+        """Share of the source's noun chunks with a region."""
+        return self.num_associated_chunks / self.num_source_chunks if self.num_source_chunks else 0.0
 
 
 class CaptionMarks(NamedTuple):
@@ -76,15 +79,16 @@ def compute_statistics(table: Table) -> dict[str, SplitStatistics]:
     statistics = {}
     for index, split in enumerate(table.splits):
         in_split = splits == index
-        is_counted = (marks.usable & in_split)[mentions.caption]
+        is_counted, is_in_split = (marks.usable & in_split)[mentions.caption], in_split[mentions.caption]
         classes = np.unique(columns["chunk_class"][mentions.chunk[is_counted & has_region]])
         statistics[split] = SplitStatistics(
             num_captions=int((marks.usable & in_split).sum()),
             num_noun_chunks=int(is_counted.sum()),
             num_classes=int((classes != NO_CLASS).sum()),
-            num_associated_chunks=int((is_counted & has_region).sum()),
             num_images=int((columns["image_split"] == index).sum()),
             num_source_captions=int(in_split.sum()),
+            num_source_chunks=int(is_in_split.sum()),
+            num_associated_chunks=int((is_in_split & has_region).sum()),
             num_without_chunk=int((in_split & ~marks.with_chunk).sum()),
             num_unassociated=int((in_split & marks.with_chunk & ~marks.usable).sum()),
         )

@@ -208,7 +208,7 @@ _ALIASES: Mapping[str, str] = {"table6": "table7"}
 def table_1_figures(split: SplitStatistics) -> dict[str, float]:
     """Return the statistics of a split by their names in Table 1.
 
-    The paper does not give the percentage of noun chunks that are associated with a region.
+    The paper does not give the percentage of noun chunks with a region; dropped captions are included in it.
     """
     return {
         "captions": split.num_captions,
