@@ -1,8 +1,9 @@
-"""``sct detect``: region proposals of images."""
+"""``sct detect``: region proposals of images, printed or in a file of detections."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,10 +15,10 @@ from sct.cli.options import (
     JsonLinesOption,
     ModelOption,
     RecursiveOption,
-    ResultsOption,
 )
-from sct.cli.printing import print_line
-from sct.limits import MAX_DETECTIONS
+from sct.cli.printing import print_line, print_message
+from sct.errors import InputError
+from sct.limits import MAX_BATCH_SIZE, MAX_DETECTIONS
 
 if TYPE_CHECKING:
     from sct.cli.image_batches import ImageJob
@@ -31,13 +32,37 @@ def detect_command(
     allow_download: AllowDownloadOption = False,
     device: DeviceOption = "cpu",
     recursive: RecursiveOption = False,
-    out: ResultsOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write to this file instead. FILE.jsonl: the JSON lines, as they are made; the same command resumes a "
+            "stopped one. FILE.safetensors: boxes, classes and words for sct prepare --detections; images may then be "
+            "tar files too.",
+        ),
+    ] = None,
     as_json: JsonLinesOption = False,
+    vision: Annotated[
+        Path | None, typer.Option(help="Vision encoder file for FILE.safetensors, instead of that of --model.")
+    ] = None,
+    batch_size: Annotated[
+        int, typer.Option(min=1, max=MAX_BATCH_SIZE, help="Images per batch for FILE.safetensors.")
+    ] = 64,
+    max_file_mb: Annotated[
+        int | None, typer.Option(min=1, help="Divide FILE.safetensors into files of at most this size.")
+    ] = None,
 ) -> None:
     """Print region proposals of images, highest score first: score, class, box in pixels.
 
     Unreadable images are reported on stderr and skipped; the exit code is then 2.
     """
+    if out is not None and out.suffix == ".safetensors":
+        if as_json or recursive:
+            raise InputError("got --json or --recursive with a file of detections: expected one or the other")
+        _write_file(images, out, vision, model, device, limit=limit, batch_size=batch_size, max_file_mb=max_file_mb)
+        return
+    if vision is not None or max_file_mb is not None:
+        raise InputError("got --vision or --max-file-mb without a file of detections: add --out FILE.safetensors")
     from sct.captioner.bundle import bundle_sha256  # noqa: PLC0415
     from sct.captioner.captioner import load  # noqa: PLC0415
     from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
@@ -51,6 +76,71 @@ def detect_command(
     with open_run(files, errors, out=out, settings=settings, as_json=as_json) as run:
         for result in run.process(lambda jobs: captioner.detect_images([job.image for job in jobs], limit)):
             run.write(_record(result.job, result.value), partial(_print_regions, result.job, result.value))
+
+
+def _write_file(
+    images: Sequence[Path],
+    out: Path,
+    vision: Path | None,
+    model: Path,
+    device: str,
+    *,
+    limit: int,
+    batch_size: int,
+    max_file_mb: int | None,
+) -> None:
+    """Write the detections of all images of image sources."""
+    import torch  # noqa: PLC0415
+
+    from sct.cli.image_batches import ErrorReporter  # noqa: PLC0415
+    from sct.cli.progress import progress_bar  # noqa: PLC0415
+    from sct.regions.detections import DetectionVocabulary  # noqa: PLC0415
+    from sct.regions.detections_writer import DetectionBatch, check_output, write_detections  # noqa: PLC0415
+    from sct.regions.image_keys import check_image_keys  # noqa: PLC0415
+    from sct.regions.image_source import ImageSource  # noqa: PLC0415
+    from sct.storage.artifacts import sha256_file  # noqa: PLC0415
+    from sct.vision.detect import check_region_encoder, detect_images  # noqa: PLC0415
+    from sct.vision.encoder import load_vision  # noqa: PLC0415
+
+    check_output(out)
+    if vision is None:
+        from sct.captioner.bundle import vision_file  # noqa: PLC0415  not needed with a file of its own
+
+        vision = vision_file(model)
+    encoder = check_region_encoder(load_vision(vision))
+    source = ImageSource.open(*images)
+    check_image_keys(source.names)
+    vocabulary = DetectionVocabulary(
+        class_names=encoder.class_names,
+        words=encoder.words,
+        attributes=tuple(sorted(encoder.attributes)),
+        encoder_sha256=sha256_file(vision),
+    )
+    errors, start, done = ErrorReporter(), perf_counter(), 0
+    with progress_bar("images") as progress:
+
+        def count(batches: Iterator[DetectionBatch]) -> Iterator[DetectionBatch]:
+            nonlocal done
+            for batch in batches:
+                yield batch
+                done += len(batch.image_ids)
+                progress(done, len(source))
+
+        batches = detect_images(
+            encoder,
+            source,
+            source.names,
+            limit=limit,
+            batch_size=batch_size,
+            device=torch.device(device),
+            on_error=errors.report,
+        )
+        max_file_bytes = None if max_file_mb is None else max_file_mb << 20
+        files = write_detections(out, vocabulary, count(batches), max_file_bytes=max_file_bytes)
+    rate = done / (perf_counter() - start)
+    print_message(f"images: {done:,} done, {errors.count:,} failed, {rate:.1f} per second; files: {len(files)}")
+    if errors.count:
+        raise typer.Exit(2)
 
 
 def _record(job: "ImageJob", regions: "Sequence[Region]") -> dict[str, Any]:

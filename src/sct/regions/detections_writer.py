@@ -68,7 +68,8 @@ def check_output(path: Path) -> None:
 def _to_byte(probabilities: Float[np.ndarray, "..."]) -> UInt8[np.ndarray, "..."]:
     if not ((probabilities >= 0) & (probabilities <= 1)).all():
         raise InputError("got a probability or score out of range, expected 0 to 1: check the weights of the encoder")
-    return np.rint(np.sqrt(probabilities) * 255).astype(np.uint8)
+    quantized: UInt8[np.ndarray, ...] = np.rint(np.sqrt(probabilities) * 255).astype(np.uint8)
+    return quantized
 
 
 def _encode(batch: DetectionBatch, vocabulary: DetectionVocabulary, seen: set[str]) -> dict[str, np.ndarray]:

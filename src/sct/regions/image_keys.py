@@ -1,5 +1,8 @@
 """The name under which sources that write image ids differently find the same image."""
 
+from collections.abc import Iterable
+
+from sct.errors import InputError
 from sct.regions.images import SUFFIXES
 
 
@@ -13,3 +16,12 @@ def image_key(image_id: str) -> str:
     stem, dot, suffix = name.rpartition(".")
     key = stem if stem and f"{dot}{suffix.lower()}" in SUFFIXES else name
     return (key.lstrip("0") or "0") if key.isascii() and key.isdigit() else key
+
+
+def check_image_keys(names: Iterable[str]) -> None:
+    """Raise if two names have the same key."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(image_key(name), name)
+        if other != name:
+            raise InputError(f"images {other!r} and {name!r} have the same id: expected different file names")

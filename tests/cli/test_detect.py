@@ -1,0 +1,61 @@
+import pytest
+
+from sct.cli.main import run
+from sct.regions.detections import Detections
+from tests.factories import CLASS_NAMES, make_image_files, make_vision_encoder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("detect")
+    make_image_files(folder / "images")
+    make_vision_encoder().save(folder / "vision.safetensors")
+    return folder
+
+
+def _detect(folder, out, *options):
+    return run(["detect", f"{folder}/images", "--vision", f"{folder}/vision.safetensors", "--out", f"{out}", *options])
+
+
+def test_file_of_detections(folder, tmp_path, capsys):
+    assert _detect(folder, tmp_path / "x.safetensors", "--limit", "4", "--batch-size", "2") == 0
+    assert "images: 3 done, 0 failed" in capsys.readouterr().err
+    detections = Detections.open(tmp_path / "x.safetensors")
+    assert detections.image_ids == ("a", "b", "c")
+    assert detections.vocabulary.class_names == CLASS_NAMES
+    found = detections.get("a.png")
+    assert (found.width, found.height, len(found.boxes)) == (40, 20, 4)
+
+
+def test_existing_file(folder, tmp_path, capsys):
+    (tmp_path / "x-000.safetensors").touch()
+    assert _detect(folder, tmp_path / "x.safetensors") == 2
+    assert "x-000.safetensors exists: delete it" in capsys.readouterr().err
+
+
+def test_unreadable_images_are_reported(folder, tmp_path, capsys):
+    (make_image_files(tmp_path / "images") / "b.png").write_bytes(b"no image")
+    vision = str(folder / "vision.safetensors")
+    assert run(["detect", f"{tmp_path}/images", "--vision", vision, "--out", f"{tmp_path}/x.safetensors"]) == 2
+    assert "b.png is not a known image format" in capsys.readouterr().err
+    assert Detections.open(tmp_path / "x.safetensors").image_ids == ("a", "c")
+
+
+def test_two_images_of_one_id(folder, tmp_path, capsys):
+    for name in ("x", "y"):
+        make_image_files(tmp_path / "images" / name)
+    vision = str(folder / "vision.safetensors")
+    assert run(["detect", f"{tmp_path}/images", "--vision", vision, "--out", f"{tmp_path}/x.safetensors"]) == 2
+    assert "images 'x/a.png' and 'y/a.png' have the same id" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        pytest.param(["--vision", "v.safetensors"], "add --out FILE.safetensors", id="vision without a file"),
+        pytest.param(["--out", "x.safetensors", "--json"], "got --json or --recursive", id="two outputs"),
+    ],
+)
+def test_clashing_options(options, reason, capsys):
+    assert run(["detect", "images", *options]) == 2
+    assert reason in capsys.readouterr().err
