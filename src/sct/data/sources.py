@@ -6,11 +6,12 @@ from pathlib import Path
 
 from sct.data.coco_classes import COCO_NAMES
 from sct.data.readers.coco_entities import read_coco_entities
+from sct.data.readers.coco_json import CocoInstances, find_coco_files, read_coco_json
 from sct.data.readers.coco_layout import count_rows, read_coco_layout
 from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.readers.flickr30k_entities import read_flickr30k_entities
 from sct.data.readers.grounded_jsonl import EXPECTED, read_grounded_jsonl
-from sct.data.readers.karpathy import SPLITS
+from sct.data.readers.karpathy import SPLITS, read_karpathy
 from sct.data.readers.split_lists import find_split_lists
 from sct.data.records import AnnotatedImage, ReaderMode
 from sct.errors import InputError
@@ -50,8 +51,8 @@ class SourceOptions:
 
 
 SUPPORTED = (
-    "a folder with train/val/test .jsonl (grounded JSONL) or .parquet (COCO layout), "
-    "with Sentences/ and Annotations/ (Flickr30k Entities), or with coco_entities*.json"
+    "a folder with train/val/test .jsonl (grounded JSONL) or .parquet (COCO layout), with captions_*.json and "
+    "instances_*.json (COCO), with Sentences/ and Annotations/ (Flickr30k Entities), or with coco_entities*.json"
 )
 
 
@@ -64,7 +65,7 @@ def open_source(path: Path, options: SourceOptions) -> Source:
     if path.is_dir() and (path / "Sentences").is_dir():
         return _flickr30k_entities(path, options)
     if path.is_file() and path.suffix == ".json":
-        return _coco_entities(path, options)
+        return _coco_json([path], options) if path.name.startswith("captions_") else _coco_entities(path, options)
     readers = {".jsonl": _grounded_jsonl, ".parquet": _coco_layout}
     if path.is_file() and path.suffix in readers:
         return readers[path.suffix]({path.stem if path.stem in SPLITS else "train": path}, options)
@@ -82,6 +83,8 @@ def open_source(path: Path, options: SourceOptions) -> Source:
     for name in ("coco_entities_release.json", "coco_entities.json"):
         if (path / name).is_file():
             return _coco_entities(path / name, options)
+    if captions := sorted(path.glob("captions_*.json")):
+        return _coco_json(captions, options)
     raise InputError(f"{path} has no file of a known format: expected {SUPPORTED}")
 
 
@@ -109,6 +112,26 @@ def _coco_layout(files: Mapping[str, Path], options: SourceOptions) -> Source:
         read=lambda errors, skipped: read_coco_layout(files, errors, images=images, skipped=skipped),
         num_images=count_rows(files),
         class_names=COCO_NAMES,
+        images=images,
+    )
+
+
+def _coco_json(captions: Sequence[Path], options: SourceOptions) -> Source:
+    _check_options(options, "COCO's files", ("splits",))
+    splits = options.splits or _sibling(captions[0], "dataset_coco.json")
+    files = {each: CocoInstances.read(each.instances) for each in find_coco_files(captions)}
+    images = _open_images(options)
+
+    def read(errors: ReadErrors, skipped: SkipCounts) -> Iterator[AnnotatedImage]:
+        karpathy = None if splits is None else read_karpathy(splits, errors=errors)
+        return read_coco_json(files, errors, splits=karpathy, images=images, skipped=skipped)
+
+    return Source(
+        kind="COCO",
+        files=_list_files(*captions, *(each.instances for each in files), splits),
+        read=read,
+        num_images=sum(instances.num_images for instances in files.values()),
+        class_names={name: COCO_NAMES.get(name, ()) for instances in files.values() for name in instances.class_names},
         images=images,
     )
 

@@ -7,13 +7,15 @@ import json
 import os
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from sct.errors import InputError
 from sct.limits import MAX_LINE_BYTES, MAX_TEXT_BYTES, MAX_TOML_BYTES
+
+ObjectHook = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Line(NamedTuple):
@@ -81,8 +83,8 @@ def read_byte_lines(path: Path, expected: str) -> Iterator[bytes]:
             yield line
 
 
-def parse_json(text: str | bytes, where: object) -> Any:
-    """Parse JSON; ``where`` names its file and line in errors.
+def parse_json(text: str | bytes, where: object, *, object_hook: ObjectHook | None = None) -> Any:
+    """Parse JSON; ``where`` names its file and line in errors, ``object_hook`` replaces each object once it is parsed.
 
     >>> parse_json("[" * 100_000, "deep.json")
     Traceback (most recent call last):
@@ -90,7 +92,8 @@ def parse_json(text: str | bytes, where: object) -> Any:
     sct.errors.InputError: deep.json is nested too deeply: expected JSON
     """
     try:
-        return json.loads(_decode(text, str(where), "JSON") if isinstance(text, bytes) else text)
+        decoded = _decode(text, str(where), "JSON") if isinstance(text, bytes) else text
+        return json.loads(decoded, object_hook=object_hook)
     except RecursionError:
         raise InputError(f"{where} is nested too deeply: expected JSON") from None
     except json.JSONDecodeError as error:
@@ -101,9 +104,9 @@ def parse_json(text: str | bytes, where: object) -> Any:
         raise InputError(f"{where} has a number of too many digits: expected JSON") from error
 
 
-def read_json(path: Path, expected: str) -> Any:
+def read_json(path: Path, expected: str, *, object_hook: ObjectHook | None = None) -> Any:
     """Read a JSON file."""
-    return parse_json(read_bytes(path, expected), path)
+    return parse_json(read_bytes(path, expected), path, object_hook=object_hook)
 
 
 def read_toml(path: Path, expected: str) -> dict[str, Any]:

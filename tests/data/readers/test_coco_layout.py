@@ -6,9 +6,11 @@ from pyarrow import parquet
 
 from sct.data.readers import coco_layout
 from sct.data.readers.coco_layout import count_rows, read_coco_layout
-from sct.data.readers.errors import ReadErrors
+from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.errors import InputError
 from sct.regions import Box
+from sct.regions.image_source import ImageSource
+from tests.storage.test_tar import write_tar
 
 ROW = {
     "image_id": 7,
@@ -39,6 +41,17 @@ def test_splits_are_read_in_order(tmp_path):
     images = list(read_coco_layout(files, ReadErrors()))
     assert [(image.image_id, image.split) for image in images] == [("0", "train"), ("1", "train"), ("2", "val")]
     assert count_rows(files) == 3
+
+
+@pytest.mark.parametrize("prefix", ["", "COCO_train2014_", "train2017/"])
+def test_images_without_a_file_are_left_out(tmp_path, prefix):
+    rows = [{**ROW, "image_id": number} for number in (7, 8)]
+    images = ImageSource.open(write_tar(tmp_path / "a.tar", {f"{prefix}000000000008.jpg": b"1"}))
+    skipped = SkipCounts()
+    files = {"val": write(tmp_path / "val.parquet", *rows)}
+    [image] = read_coco_layout(files, ReadErrors(), images=images, skipped=skipped)
+    assert (image.image_id, image.split, image.file) == ("8", "val", f"{prefix}000000000008.jpg")
+    assert skipped.counts() == {"images_without_a_file": 1}
 
 
 def test_captions_classes_and_boxes(tmp_path):

@@ -58,6 +58,10 @@ class SkipCounts:
     """Flickr30k: phrases that describe the whole scene, which has no box."""
     mentions_without_box: int = 0
     """Flickr30k: phrases annotated as having no box."""
+    boxes_of_crowds: int = 0
+    """COCO: boxes of many objects at once."""
+    boxes_without_area: int = 0
+    """COCO: boxes of no width or height."""
     boxes_without_detection: int = 0
     """Flickr30k: human boxes that no detection overlaps sufficiently."""
 
