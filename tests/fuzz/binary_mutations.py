@@ -1,4 +1,4 @@
-"""Mutations of Parquet, HDF5, NumPy, PyTorch and image files, made with the libraries that write them."""
+"""Mutations of Parquet, HDF5, NumPy, PyTorch, tar and image files, made with the libraries that write them."""
 
 import io
 import json
@@ -178,6 +178,19 @@ def mutate_array(random: Random, content: bytes) -> bytes:
     pattern = random.choice((bytes(4), b"\xff" * 4, struct.pack("<f", float("nan")), b"\x7f" * 4, random.randbytes(4)))
     end = random.choice((start + 4, len(content)))
     return content[:start] + (pattern * (len(content) // 4 + 1))[: end - start] + content[end:]
+
+
+def mutate_tar(random: Random, content: bytes) -> bytes:
+    """Damage a field of a header, with the right checksum: name, size, type, magic or prefix."""
+    start = random.randrange(len(content) // 512) * 512
+    header = bytearray(content[start : start + 512])
+    first, last = random.choice(((0, 100), (124, 136), (156, 157), (257, 265), (345, 500)))
+    sizes = (b"7" * 11, b"0" * 11, b"\x80" + bytes(7) + b"\1\0\0\0", b"\xff" * 12)
+    value = random.choice((*sizes, b"0", b"L", b"x", b"g", b"5", b"S", random.randbytes(8)))
+    header[first:last] = value[: last - first].ljust(last - first, b"\0")
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return content[:start] + bytes(header) + content[start + 512 :]
 
 
 def mutate_form(random: Random, content: bytes) -> bytes:

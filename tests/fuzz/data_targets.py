@@ -2,10 +2,12 @@
 
 import io
 import json
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from sct.data.dataset import Dataset
 from sct.data.examples import make_examples
@@ -21,6 +23,7 @@ from sct.errors import InputError
 from sct.regions.detections import Detections, DetectionVocabulary
 from sct.regions.detections_writer import write_detections
 from sct.regions.hdf5 import convert_hdf5, read_class_names
+from sct.regions.image_source import ImageSource
 from sct.regions.store import RegionStore
 from sct.regions.store_format import JOURNAL
 from sct.regions.store_writer import RegionStoreWriter
@@ -90,6 +93,8 @@ def _sources(folder: Path) -> Iterator[Target]:
     yield _coco_caption_files(entities, store)
     yield from _flickr30k(karpathy)
     yield Target("sct prepare", {"train.jsonl": _grounded_jsonl()}, _prepare, num_examples=0.02, is_slow=True)
+    yield _coco_files()
+    yield Target("image shards", _image_shards(), _use_images, {".tar": binary.mutate_tar})
     yield Target("COCO layout", {"train.parquet": _parquet()}, _read_source, {".parquet": binary.mutate_parquet})
 
 
@@ -164,6 +169,44 @@ def _coco_caption_files(entities: object, store: dict[str, bytes]) -> Target:
         {".npy": binary.mutate_npy},
         stable=frozenset({*store, "splits/coco_restval_ids.npy", "splits/coco_test_ids.npy"}),
     )
+
+
+def _coco_files() -> Target:
+    images = [{"id": 42, "file_name": "42.jpg", "width": 640, "height": 480}]
+    boxes = [
+        {"image_id": 42, "category_id": 18, "bbox": [1, 2.5, 30, 40], "iscrowd": 0, "segmentation": [[1.5, 2, 3, 4]]},
+        {"image_id": 42, "category_id": 1, "bbox": [0, 0, 0, 40], "iscrowd": 0, "segmentation": {"counts": [1]}},
+    ]
+    categories = [{"id": 1, "name": "person"}, {"id": 18, "name": "dog"}]
+    captions = [{"id": 1, "image_id": 42, "caption": "A dog."}]
+    files = {
+        "captions_val2017.json": {"images": images, "annotations": captions},
+        "instances_val2017.json": {"images": images, "annotations": boxes, "categories": categories},
+    }
+    return Target("COCO files", {name: json.dumps(content).encode() for name, content in files.items()}, _read_source)
+
+
+def _image_shards() -> dict[str, bytes]:
+    """Shards of the formats that tar files have; a long name has a header of its own."""
+    photo = io.BytesIO()
+    Image.new("RGB", (6, 4)).save(photo, "PNG")
+    shards = {}
+    for number, kind in enumerate((tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)):
+        shard = io.BytesIO()
+        with tarfile.open(fileobj=shard, mode="w", format=kind) as tar:
+            for name in (f"{number}.png", f"{'long' * 24}/{'name' * 22}{number}.png"):
+                info = tarfile.TarInfo(name)
+                info.size = photo.getbuffer().nbytes
+                tar.addfile(info, io.BytesIO(photo.getvalue()))
+        shards[f"{number}.tar"] = shard.getvalue()
+    return shards
+
+
+def _use_images(path: Path) -> None:
+    source = ImageSource.open(path)
+    for name in source.names:
+        source.find(Path(name).stem)
+        source.load(name)
 
 
 def _flickr30k(karpathy: bytes) -> Iterator[Target]:

@@ -47,7 +47,7 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
 NAMES = (
     "grounded JSONL", "COCO Entities, paper", "COCO Entities, reference", "COCO Entities, release file",
     "COCO caption files", "Flickr30k Entities, paper", "Flickr30k Entities, reference",
-    "Flickr30k Entities, own splits", "sct prepare", "COCO layout",
+    "Flickr30k Entities, own splits", "sct prepare", "COCO files", "image shards", "COCO layout",
     "region store", "unfinished region store", "HDF5 detections", "detections", "dataset folder", "sct score",
     "sct caption --out", "SPICE cache", "plain captions", "image.jpg", "image.jp2", "image.png", "image.webp",
     "image.gif", "image.bmp", "image.tiff", "image.ppm", "image.avif", "controls", "bundle",

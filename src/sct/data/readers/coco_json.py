@@ -42,7 +42,7 @@ class CocoInstances:
 
     @classmethod
     def read(cls, path: Path) -> "CocoInstances":
-        """Read a file. Polygons, most of its 470 MB, are dropped while it is parsed."""
+        """Read a file. Polygons, most of its content, are dropped while it is parsed."""
         document = as_object(read_json(path, "a COCO instances file", object_hook=_drop_polygons), f"{path}")
         try:
             return cls._parse(document)
