@@ -309,12 +309,16 @@ class Source:
     """The most frequent first."""
 
     @classmethod
-    def open(cls, folder: Path | None, moved: Sequence[Path], limit: int | None) -> "Source":
+    def open(
+        cls, folder: Path | None, moved: Sequence[Path], limit: int | None, *, names_in_captions: bool
+    ) -> "Source":
         """Open a dataset."""
         if folder is None:
             return cls()
         dataset = Dataset.open(folder)
-        images = [image for image in read_truth(dataset) if len(image.boxes)][:limit]
+        images = [image for image in read_truth(dataset, names_in_captions=names_in_captions) if len(image.boxes)][
+            :limit
+        ]
         print(f"{folder}: {len(images)} images, {sum(len(image.boxes) for image in images)} boxes")
         return cls(images, dataset.open_images(moved), frequent_nouns(dataset))
 
@@ -382,7 +386,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="also write all scores")
     options = parser.parse_args()
     sources = [
-        Source.open(folder, options.images, options.limit)
+        Source.open(folder, options.images, options.limit, names_in_captions=folder != options.coco)
         for folder in (options.first_captions, options.flickr8k, options.coco)
     ]
     timed = next((source for source in sources if source.images), None)

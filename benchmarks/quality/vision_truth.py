@@ -29,21 +29,21 @@ class TruthImage:
     """Lemmas of the head nouns of all captions."""
 
 
-def read_truth(dataset: Dataset) -> list[TruthImage]:
-    """Validation images that have a file."""
+def read_truth(dataset: Dataset, *, names_in_captions: bool) -> list[TruthImage]:
+    """Validation images that have a file; boxes have their class or, ``names_in_captions``, what captions call them."""
     table = dataset.table
     rows = np.flatnonzero(table.columns["image_split"] == split_index(table, VALIDATION_SPLIT))
-    return [_read_image(image) for row in rows.tolist() if (image := table.image(row)).file is not None]
+    return [
+        _read_image(image, names_in_captions) for row in rows.tolist() if (image := table.image(row)).file is not None
+    ]
 
 
-def _read_image(image: AnnotatedImage) -> TruthImage:
+def _read_image(image: AnnotatedImage, names_in_captions: bool) -> TruthImage:
     is_human = [region.score is None for region in image.regions]
-    names = [{region.class_name} - {None} for region in image.regions]
-    unnamed = [not some for some in names]  # those of Flickr8k
+    names = [{region.class_name} for region in image.regions]
     for chunk in (chunk for caption in image.captions for chunk in caption.chunks or ()):
-        for region in chunk.regions:
-            if unnamed[region]:
-                names[region].add(chunk.class_name)
+        for region in chunk.regions if names_in_captions else ():
+            names[region].add(chunk.class_name)
     size = np.array([image.width, image.height] * 2, np.float32)
     return TruthImage(
         image_id=image.image_id,
