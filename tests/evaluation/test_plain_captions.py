@@ -12,6 +12,7 @@ from sct.evaluation.plain_captions import read_plain_captions
 from sct.storage.atomic import lock_folder
 from tests.color_vision import ColorVision
 from tests.factories import make_bundle, make_image_files
+from tests.storage.test_tar import write_tar
 
 CAPTIONS = {"a.png": ["A red dog.", "the man"], "b.png": ["a blue dog"], "c.png": []}
 
@@ -84,6 +85,17 @@ def test_captions_are_those_of_sct_caption(bundle, write, control, tmp_path, cap
     saved = json.loads((tmp_path / "out" / "scores.json").read_text())
     assert (saved["config"]["split"], saved["config"]["control"], saved["NW"]) == ("val", "none", None)
     assert "one control" in saved["unavailable"]["NW"]
+
+
+def test_images_in_a_tar_file(bundle, tmp_path, capsys):
+    images = make_image_files(tmp_path / "images")
+    files = {f"val2014/{path.name}": path.read_bytes() for path in images.iterdir()}
+    found = []
+    for source in (images, write_tar(tmp_path / "val2014.tar", files)):
+        command = ["evaluate", str(bundle), str(write_coco(tmp_path)), "--images", str(source), "--metrics", "R"]
+        assert run([*command, "--out", str(tmp_path / source.stem / "out")]) == 0
+        found.append((tmp_path / source.stem / "out" / "predictions.jsonl").read_text())
+    assert found[0] == found[1]
 
 
 def test_table_and_default_folder(bundle, tmp_path, capsys, monkeypatch):
