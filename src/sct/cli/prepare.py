@@ -44,7 +44,7 @@ def prepare_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Prepare a dataset from grounded JSONL, COCO layout, COCO Entities or Flickr30k Entities.
+    """Prepare a dataset from grounded JSONL, COCO, COCO layout, COCO Entities or Flickr30k Entities.
 
     Captions without groundings are grounded automatically. An HDF5 file of detections becomes a region store.
     """
