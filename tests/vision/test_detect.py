@@ -7,7 +7,7 @@ from PIL import Image
 
 from sct.regions.image_source import ImageSource
 from sct.vision.box_ops import nms
-from sct.vision.detect import check_region_encoder, detect_images, nms_batch, propose_batch
+from sct.vision.detect import check_region_encoder, detect_images, nms_batch, nms_each, propose_batch
 from sct.vision.encoder import RegionVisionEncoder, propose
 from sct.vision.preprocess import normalize
 from sct.vision.region_network import RegionEncoder
@@ -25,8 +25,10 @@ def _network_with_varied_boxes(seed):
     return network
 
 
+@pytest.mark.parametrize("suppress", [nms_each, nms_batch])
 @pytest.mark.parametrize("limit", [1, 20, 500])
-def test_batched_proposals_equal_those_of_single_images(limit):
+def test_batched_proposals_equal_those_of_single_images(limit, suppress, monkeypatch):
+    monkeypatch.setattr("sct.vision.detect.nms_each", suppress)  # what a GPU uses too
     network = _network_with_varied_boxes(3)
     pixels = torch.randint(0, 256, (5, 3, 84, 84), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
@@ -39,21 +41,23 @@ def test_batched_proposals_equal_those_of_single_images(limit):
         torch.testing.assert_close(batched.boxes[image][found], expected.boxes, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("suppress", [nms_each, nms_batch])
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.75])
-def test_batched_nms_equals_greedy_nms(threshold):
+def test_batched_nms_equals_greedy_nms(threshold, suppress):
     generator = torch.Generator().manual_seed(2)
     corners, sizes = torch.rand(70, 60, 2, generator=generator), torch.rand(70, 60, 2, generator=generator)
     boxes, scores = torch.cat([corners, corners + sizes], dim=-1), torch.rand(70, 60, generator=generator)
     is_box = torch.rand(70, 60, generator=generator) < 0.8
-    kept = nms_batch(boxes, scores, is_box, threshold, 12)
+    kept = suppress(boxes, scores, is_box, threshold, 12)
     for image in range(len(boxes)):
         rows = torch.nonzero(is_box[image]).squeeze(1)
         expected = rows[nms(boxes[image][rows], scores[image][rows], threshold, 12)]
         assert kept.indices[image][kept.is_kept[image]].tolist() == expected.tolist()
 
 
-def test_nms_without_a_box():
-    kept = nms_batch(torch.zeros(1, 3, 4), torch.zeros(1, 3), torch.zeros(1, 3, dtype=torch.bool), 0.5, 2)
+@pytest.mark.parametrize("suppress", [nms_each, nms_batch])
+def test_nms_without_a_box(suppress):
+    kept = suppress(torch.zeros(1, 3, 4), torch.zeros(1, 3), torch.zeros(1, 3, dtype=torch.bool), 0.5, 2)
     assert not kept.is_kept.any()
 
 
