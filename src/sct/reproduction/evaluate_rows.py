@@ -61,6 +61,8 @@ def evaluate_rows(
 ) -> Results:
     """Measure every row of a table, training missing runs first if ``config`` says so."""
     config.check_systems(table)
+    if table.protocol == "statistics":
+        return make_table_1(table, [data], metrics, log).results
     paths, runs = RunPaths(config), config.plan(table)
     sorters = [plan_run(RowKey(data.kind, SORTER, ""))] if table.protocol == "set" else []
     for step in {step.name: step for run in [*sorters, *_flat(runs)] for step in run.chain()}.values():

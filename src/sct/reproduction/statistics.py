@@ -121,7 +121,9 @@ def _chunk_source(data: SubstituteDataset) -> str:
 
 def _class_source(data: SubstituteDataset) -> str:
     columns = data.dataset.table.columns
+    num_classes = int((np.unique(columns["region_class"]) != NO_CLASS).sum())
+    if not num_classes:
+        return "regions of this dataset have no classes"
     if data.kind == "flickr" and np.isnan(columns["region_score"]).all():
         return "head nouns of phrases; the paper's are classes of the detections that overlap the boxes most, of 1,600"
-    num_classes = int((np.unique(columns["region_class"]) != NO_CLASS).sum())
     return f"regions of this dataset have {num_classes:,} classes, those of the paper's detector 1,600"
