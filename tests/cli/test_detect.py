@@ -53,6 +53,7 @@ def test_two_images_of_one_id(folder, tmp_path, capsys):
     ("options", "reason"),
     [
         pytest.param(["--vision", "v.safetensors"], "add --out FILE.safetensors", id="vision without a file"),
+        pytest.param(["--out", "x.safetensors", "--device", "tpu"], "got device 'tpu', expected cpu", id="device"),
         pytest.param(["--out", "x.safetensors", "--json"], "got --json or --recursive", id="two outputs"),
     ],
 )

@@ -46,11 +46,15 @@ def detect_command(
         Path | None, typer.Option(help="Vision encoder file for FILE.safetensors, instead of that of --model.")
     ] = None,
     batch_size: Annotated[
-        int, typer.Option(min=1, max=MAX_BATCH_SIZE, help="Images per batch for FILE.safetensors.")
-    ] = 64,
-    max_file_mb: Annotated[
-        int | None, typer.Option(min=1, help="Divide FILE.safetensors into files of at most this size.")
+        int | None,
+        typer.Option(
+            min=1, max=MAX_BATCH_SIZE, help="Images per batch for FILE.safetensors; default: 256 on a GPU, or 8."
+        ),
     ] = None,
+    max_file_mb: Annotated[
+        int,
+        typer.Option(min=1, help="Divide FILE.safetensors into FILE-000.safetensors and so on of at most this size."),
+    ] = 15,
 ) -> None:
     """Print region proposals of images, highest score first: score, class, box in pixels.
 
@@ -61,8 +65,8 @@ def detect_command(
             raise InputError("got --json or --recursive with a file of detections: expected one or the other")
         _write_file(images, out, vision, model, device, limit=limit, batch_size=batch_size, max_file_mb=max_file_mb)
         return
-    if vision is not None or max_file_mb is not None:
-        raise InputError("got --vision or --max-file-mb without a file of detections: add --out FILE.safetensors")
+    if vision is not None or batch_size is not None:
+        raise InputError("got --vision or --batch-size without a file of detections: add --out FILE.safetensors")
     from sct.captioner.bundle import bundle_sha256  # noqa: PLC0415
     from sct.captioner.captioner import load  # noqa: PLC0415
     from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
@@ -86,8 +90,8 @@ def _write_file(
     device: str,
     *,
     limit: int,
-    batch_size: int,
-    max_file_mb: int | None,
+    batch_size: int | None,
+    max_file_mb: int,
 ) -> None:
     """Write the detections of all images of image sources."""
     import torch  # noqa: PLC0415
@@ -103,6 +107,8 @@ def _write_file(
     from sct.vision.encoder import load_vision  # noqa: PLC0415
 
     check_output(out)
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise InputError(f"got device {device!r}, expected cpu, or cuda on a machine with a GPU")
     if vision is None:
         from sct.captioner.bundle import vision_file  # noqa: PLC0415  not needed with a file of its own
 
@@ -131,12 +137,11 @@ def _write_file(
             source,
             source.names,
             limit=limit,
-            batch_size=batch_size,
+            batch_size=batch_size or (256 if device == "cuda" else 8),
             device=torch.device(device),
             on_error=errors.report,
         )
-        max_file_bytes = None if max_file_mb is None else max_file_mb << 20
-        files = write_detections(out, vocabulary, count(batches), max_file_bytes=max_file_bytes)
+        files = write_detections(out, vocabulary, count(batches), max_file_bytes=max_file_mb << 20)
     rate = done / (perf_counter() - start)
     print_message(f"images: {done:,} done, {errors.count:,} failed, {rate:.1f} per second; files: {len(files)}")
     if errors.count:
