@@ -1,7 +1,16 @@
 """Precision and coverage of auto-grounding, measured on human-grounded captions.
 
+    sct detect IMAGES --limit 20 --vision VISION.safetensors --out DETECTIONS.safetensors
+    python benchmarks/quality/auto_grounding.py modes VAL.jsonl --detections DETECTIONS.safetensors
+    python benchmarks/quality/auto_grounding.py modes ... --fit src/sct/data/grounding/learned.toml
     python benchmarks/quality/auto_grounding.py classes DETECTIONS.jsonl    # from benchmarks/quality/efficientdet.py
     python benchmarks/quality/auto_grounding.py transfer DATA.jsonl --sample 100 --seed 1
+
+``modes``: the modes of ``sct prepare --grounding`` on all captions of a file whose captions are all human-grounded
+(``grounding_modes.py``). Precision is the mean share of a mention's regions that overlap a human box of the mention by
+IoU 0.5; "any right" counts a mention as right if one of its regions does; coverage is the share of mentions with a
+region. ``--fit`` estimates the learned mode's parameters on the selection half. ``--other`` adds rows for another
+detector: the same file with its detections, from ``efficientdet.py``.
 
 ``classes``: the first caption of each image is grounded on detections by the class index and compared with its human
 boxes. An associated mention is correct if one of its regions overlaps a human box with IoU 0.5 or more; coverage is the
@@ -20,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from grounding_modes import mode_table
 
 from sct.data.coco_classes import CLASS_OF_NOUN, COCO_CLASSES, COCO_NAMES
 from sct.data.grounding.class_index import ClassIndex
@@ -31,6 +41,7 @@ from sct.data.records import AnnotatedImage
 from sct.language.noun_chunks import NounChunk, NounChunker
 from sct.language.word_vectors import WordVectors, load_vectors
 from sct.regions.boxes import box_iou
+from sct.regions.detections import Detections
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +66,14 @@ class ParsedImage:
         return found
 
 
+def read(path: Path, limit: int | None) -> list[AnnotatedImage]:
+    """Read the first images of a file."""
+    return list(read_grounded_jsonl({"train": path}, ReadErrors()))[:limit]
+
+
 def parse(path: Path, limit: int | None) -> list[ParsedImage]:
     """Read and parse the images whose first caption is grounded."""
-    images = list(read_grounded_jsonl({"train": path}, ReadErrors()))[:limit]
+    images = read(path, limit)
     found = NounChunker().chunks(caption.text for image in images for caption in image.captions)
     parsed = []
     for image in images:
@@ -149,12 +165,24 @@ def transfer_sample(parsed: Sequence[ParsedImage], vectors: WordVectors, size: i
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["classes", "transfer"])
+    parser.add_argument("what", choices=["modes", "classes", "transfer"])
     parser.add_argument("data", type=Path)
+    parser.add_argument("--detections", type=Path, help="modes: file of sct detect")
+    parser.add_argument("--other", type=Path, help="modes: grounded JSONL with detections of another detector")
+    parser.add_argument("--fit", type=Path, metavar="OUT.toml", help="modes: fit the learned mode and write it")
     parser.add_argument("--limit", type=int, default=None, help="maximum images")
     parser.add_argument("--sample", type=int, default=0, help="number of transferred groundings to print")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.what == "modes":
+        if options.detections is None:
+            parser.error("modes needs --detections")
+        other = None if options.other is None else read(options.other, options.limit)
+        for line in mode_table(
+            read(options.data, options.limit), Detections.open(options.detections), other, options.fit
+        ):
+            print(line)
+        return
     parsed, vectors = parse(options.data, options.limit), load_vectors()
     print(f"{options.data.name}: {len(parsed)} images, {vectors.name}")
     if options.sample:

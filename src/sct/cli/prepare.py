@@ -8,7 +8,7 @@ import typer
 
 from sct.cli.printing import print_json, print_line, print_message
 from sct.cli.progress import progress_bar
-from sct.data.records import ReaderMode
+from sct.data.records import GroundingMode, ReaderMode
 from sct.limits import MAX_THREADS
 
 
@@ -18,7 +18,10 @@ def prepare_command(
     mode: Annotated[
         ReaderMode, typer.Option(help="reference: reproduce the defects of the authors' released code.")
     ] = "paper",
-    splits: Annotated[Path | None, typer.Option(help="Karpathy's dataset_coco.json or dataset_flickr30k.json.")] = None,
+    splits: Annotated[
+        Path | None,
+        typer.Option(help="Karpathy's dataset_*.json; Flickr30k Entities: also a folder with train.txt and val.txt."),
+    ] = None,
     features: Annotated[Path | None, typer.Option(help="Region store with the detections.")] = None,
     min_iou: Annotated[
         float | None, typer.Option(help="Flickr30k Entities: minimum IoU of a human box and its detection.")
@@ -34,7 +37,17 @@ def prepare_command(
         str | None, typer.Option(help="spaCy pipeline, a name or folder; default: en_core_web_sm.")
     ] = None,
     min_similarity: Annotated[
-        float | None, typer.Option(help="Minimum cosine similarity of noun and class; -1: none, as in the paper.")
+        float | None, typer.Option(help="Minimum cosine similarity of noun and class; -1: none.")
+    ] = None,
+    grounding: Annotated[
+        GroundingMode | None,
+        typer.Option(
+            help="How captions are grounded. learned: by a score of chunks and detected regions (default with "
+            "--detections). paper: first detected of the five most similar classes. classes: by the source's boxes.",
+        ),
+    ] = None,
+    detections: Annotated[
+        list[Path] | None, typer.Option(help="Detections to ground captions on: files of sct detect --out.")
     ] = None,
     classes: Annotated[Path | None, typer.Option(help="HDF5 only: class names of the detector, one per line.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable inputs and report them.")] = False,
@@ -57,6 +70,8 @@ def prepare_command(
         source=SourceOptions(mode=mode, splits=splits, features=features, min_iou=min_iou, images=tuple(images or ())),
         vectors=vectors,
         min_similarity=min_similarity,
+        grounding=grounding,
+        detections=tuple(detections or ()),
         classes=classes,
         skip_bad=skip_bad,
         overwrite=overwrite,

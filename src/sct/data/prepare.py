@@ -15,14 +15,16 @@ from typing import Any
 
 from sct.data.corpus_words import build_noun_table, word_tags
 from sct.data.dataset import DATASET_FORMAT, FILES, MANIFEST, Manifest, check_is_dataset, write_dataset
-from sct.data.grounding.grounder import GrounderConfig
+from sct.data.grounding.config import GrounderConfig
 from sct.data.readers.errors import ReadErrors, SkipCounts
+from sct.data.records import GroundingMode
 from sct.data.shards import IMAGES_PER_SHARD, build_shards
 from sct.data.sources import Source, SourceOptions, open_source
 from sct.data.table import merge_tables
 from sct.data.table_file import load_table
 from sct.errors import InputError
 from sct.language.word_vectors import load_vectors
+from sct.regions.detections import Detections
 from sct.regions.hdf5 import convert_hdf5, read_class_names
 from sct.regions.image_source import ImageSource
 from sct.storage.atomic import atomic_write, lock, make_folder, remove_empty_folders
@@ -43,6 +45,10 @@ class PrepareConfig:
     """File of word vectors; None: GloVe 6B 50-d."""
     min_similarity: float | None = None
     """Minimum similarity of noun and class; None: see ``GrounderConfig``."""
+    grounding: GroundingMode | None = None
+    """None: ``learned`` with detections, else ``classes``."""
+    detections: tuple[Path, ...] = ()
+    """Files of ``sct detect``, on which captions are grounded."""
     classes: Path | None = None
     """HDF5 detections only: file with the detector's class names, one per line."""
     skip_bad: bool = False
@@ -103,9 +109,15 @@ def _prepare_dataset(
     grounding = None
     if not is_reference:
         grounding = GrounderConfig(
-            class_names=source.class_names, vectors=config.vectors, min_similarity=config.min_similarity
+            class_names=source.class_names,
+            vectors=config.vectors,
+            min_similarity=config.min_similarity,
+            mode=config.grounding or ("learned" if config.detections else "classes"),
+            detections=Detections.open(*config.detections) if config.detections else None,
         )
         grounding.check()
+    elif config.grounding or config.detections:
+        raise InputError("in reference mode, all captions are grounded: omit --grounding and --detections")
     errors, skipped = ReadErrors(skip=config.skip_bad), SkipCounts()
     images = source.read(errors, skipped)
     with _shard_folder(out, _fingerprint(source, config, grounding), overwrite=config.overwrite) as folder:
@@ -159,7 +171,13 @@ def _fingerprint(source: Source, config: PrepareConfig, grounding: GrounderConfi
     content = {
         "version": DATASET_FORMAT.version,
         "kind": source.kind,
-        "files": _hash_stats([*source.files, *([config.vectors] if config.vectors else [])]),
+        "files": _hash_stats(
+            [
+                *source.files,
+                *([config.vectors] if config.vectors else []),
+                *(grounding.detections.paths if grounding and grounding.detections else ()),
+            ]
+        ),
         "options": {name: str(getattr(config.source, name)) for name in ("mode", "min_iou")},
         "grounding": grounding.summary() if grounding else None,
         "images": None if source.images is None else _hash_names(source.images),

@@ -19,6 +19,11 @@ from sct.regions.records import is_one_line
 ReaderMode = Literal["paper", "reference"]
 """``reference`` reproduces the defects of the authors' released code, to read their files and match their scores."""
 
+GroundingMode = Literal["learned", "paper", "classes"]
+"""``learned``: by a score of chunks and detections, on the source's boxes where a class fits. ``paper``: the rule of
+section 4.1 and nothing else. ``classes``: that rule with hand-written names and a minimum similarity, on the source's
+regions."""
+
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 

@@ -13,7 +13,8 @@ from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 
-from sct.data.grounding.grounder import Grounder, GrounderConfig
+from sct.data.grounding.config import GrounderConfig
+from sct.data.grounding.grounder import Grounder
 from sct.data.readers.errors import ReadErrors
 from sct.data.records import AnnotatedImage
 from sct.data.table import build_table

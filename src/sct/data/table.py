@@ -251,7 +251,8 @@ def _remap(column: np.ndarray, ids: Sequence[int], dtype: type[np.unsignedintege
 
 def _remap_lemmas(shard: Table, lemma_ids: Mapping[str, int]) -> np.ndarray:
     lookup = np.array([*map(lemma_ids.__getitem__, shard.lemmas), NO_LEMMA], np.uint32)
-    return lookup[np.minimum(shard.columns["chunk_lemma"], len(shard.lemmas))]
+    remapped: np.ndarray = lookup[np.minimum(shard.columns["chunk_lemma"], len(shard.lemmas))]
+    return remapped
 
 
 def _count_words(shards: Sequence[Table], counted_splits: Sequence[str]) -> Counter[str]:

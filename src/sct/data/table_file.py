@@ -62,9 +62,9 @@ def load_table(path: Path) -> Table:
             raise TABLE_FORMAT.damaged(path, f"strings.{name} are not UTF-8: {error.reason}") from error
         return tuple(text.split("\n")) if text else ()
 
-    *names, image_ids, image_files = map(strings, STRINGS)
+    words, classes, lemmas, splits, image_ids, image_files = map(strings, STRINGS)
     columns = {name: tensors[name] for name in (*_COLUMNS, *OFFSETS)}
-    table = Table(columns, *names, image_ids, image_files or ("",) * len(image_ids))
+    table = Table(columns, words, classes, lemmas, splits, image_ids, image_files or ("",) * len(image_ids))
     if damage := _find_damage(table):
         raise TABLE_FORMAT.damaged(path, damage)
     return table

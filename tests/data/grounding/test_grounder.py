@@ -1,7 +1,7 @@
 import pytest
 
 from sct.data.coco_classes import COCO_NAMES
-from sct.data.grounding.grounder import GrounderConfig
+from sct.data.grounding.config import GrounderConfig
 from sct.data.readers.errors import ReadErrors
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError

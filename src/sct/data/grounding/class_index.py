@@ -33,6 +33,9 @@ class ClassIndex:
     """Whether a noun that is a name of a class matches only this class. Right for few distinct classes, among which the
     next most similar one is unrelated ("boy": dog, cat, hot dog); with many overlapping classes ("man", "guy",
     "person") leave it off, as in the paper."""
+    match_phrases: bool = True
+    """Whether names of several words take precedence: "a hot dog" is a hot dog if that is a class, not a dog. The paper
+    looks up the noun alone."""
     _classes_of_name: dict[str, list[str]] = field(init=False, repr=False)
     _name_vectors: Float[np.ndarray, "names dims"] = field(init=False, repr=False)
     _class_of_vector: list[str] = field(init=False, repr=False)
@@ -63,12 +66,9 @@ class ClassIndex:
         return found
 
     def associate(self, chunk: NounChunk, present: Collection[str]) -> str | None:
-        """Return the best candidate class of the chunk's noun, or of its lemma, that is present in the image.
-
-        Longer names take precedence: "a hot dog" is a hot dog if that is a class, not a dog.
-        """
+        """Return the best candidate class of the chunk's noun, or of its lemma, that is present in the image."""
         for noun in dict.fromkeys((chunk.noun, chunk.lemma)):
-            for length in range(len(chunk.modifiers), 0, -1):
+            for length in range(len(chunk.modifiers) if self.match_phrases else 0, 0, -1):
                 phrase = " ".join((*chunk.modifiers[-length:], noun))
                 if phrase in self._classes_of_name:
                     return _first_present(self.candidates(phrase), present)

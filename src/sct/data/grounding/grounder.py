@@ -1,19 +1,16 @@
 """Auto-grounding: associate each noun chunk of a plain caption with regions; chunks without a match are kept."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 
-from sct.data.coco_classes import CLASS_OF_NOUN, COCO_NAMES
-from sct.data.grounding.class_index import ClassIndex
-from sct.data.grounding.transfer import TRANSFER_SIMILARITY, Anchor, Transfer
+from sct.data.grounding.methods import Candidates, GroundingMethod
+from sct.data.grounding.transfer import Anchor, Transfer
 from sct.data.readers.errors import ReadErrors
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
-from sct.language.noun_chunks import NounChunk, NounChunker, label_words, parser_version
+from sct.language.noun_chunks import NounChunk, NounChunker, label_words
 from sct.language.tokenizer import tokenize_with_spans
-from sct.language.word_vectors import DEFAULT_VECTORS, load_vectors
 from sct.regions import Region
 
 _BATCH_TEXTS = 256
@@ -24,26 +21,33 @@ _BATCH_CHARACTERS = 1 << 17
 class Grounder:
     """Grounds plain captions and assigns class names to human-grounded chunks.
 
-    A plain caption is grounded on human-grounded captions of the same image (``transfer``), then on the detected
-    classes (``class_index``).
+    A plain caption is grounded on human-grounded captions of the same image (``transfer``), then on its regions
+    (``method``).
     """
 
     chunker: NounChunker
     transfer: Transfer | None = None
-    class_index: ClassIndex | None = None
+    method: GroundingMethod | None = None
 
     def ground(self, images: Sequence[AnnotatedImage], errors: ReadErrors | None = None) -> Iterator[AnnotatedImage]:
         """Ground a batch of images; all captions are parsed in one batch.
 
-        A caption with too many noun chunks is reported to ``errors``, by default raised.
+        A caption with too many noun chunks, or an image without detections, is reported to ``errors``, by default
+        raised.
         """
         errors = ReadErrors() if errors is None else errors
         parsed = self._parse(caption.text for image in images if _needs_parsing(image) for caption in image.captions)
         for image in images:
-            if _needs_parsing(image):
-                yield self._ground_image(image, [next(parsed) for _ in image.captions], errors)
-            else:
+            if not _needs_parsing(image):
                 yield image
+                continue
+            noun_chunks = [next(parsed) for _ in image.captions]
+            try:
+                candidates = self._candidates(image)
+            except InputError as error:
+                errors.report(f"image {image.image_id}", str(error))
+                continue
+            yield self._ground_image(image, noun_chunks, candidates, errors)
 
     def _parse(self, texts: Iterator[str]) -> Iterator[list[NounChunk]]:
         """Parse texts in batches, long ones alone: the parser needs 40 MB for one of 10,000 characters."""
@@ -52,18 +56,22 @@ class Grounder:
             for start in range(0, len(batch), size):
                 yield from self.chunker.chunks(batch[start : start + size])
 
+    def _candidates(self, image: AnnotatedImage) -> Candidates | None:
+        is_plain = any(caption.chunks is None for caption in image.captions)
+        return self.method.candidates(image) if self.method and is_plain else None
+
     def _ground_image(
-        self, image: AnnotatedImage, parsed: Sequence[Sequence[NounChunk]], errors: ReadErrors
+        self,
+        image: AnnotatedImage,
+        parsed: Sequence[Sequence[NounChunk]],
+        candidates: Candidates | None,
+        errors: ReadErrors,
     ) -> AnnotatedImage:
         anchors = [
             Anchor(mention, chunk.regions)
             for caption, noun_chunks in zip(image.captions, parsed, strict=True)
             for mention, chunk in zip(parse_mentions(caption, noun_chunks), caption.chunks or (), strict=True)
         ]
-        regions_of_class: dict[str, list[int]] = {}
-        for index, region in enumerate(image.regions):
-            if region.class_name is not None:
-                regions_of_class.setdefault(region.class_name, []).append(index)
         lemmas = (anchor.chunk.lemma for anchor in anchors)
         captions = []
         for caption, noun_chunks in zip(image.captions, parsed, strict=True):
@@ -72,27 +80,27 @@ class Grounder:
                 captions.append(replace(caption, chunks=named))
                 continue
             try:
-                captions.append(self._ground_caption(caption, noun_chunks, anchors, regions_of_class))
+                captions.append(self._ground_caption(caption, noun_chunks, anchors, candidates))
             except InputError as error:
                 errors.report(f"image {image.image_id}", str(error))
-        return replace(image, regions=_name_regions(image.regions, anchors), captions=tuple(captions))
+        regions = candidates.regions if candidates else image.regions
+        grounded = replace(image, regions=_name_regions(regions, anchors), captions=tuple(captions))
+        return _select_regions(grounded, candidates) if candidates else grounded
 
     def _ground_caption(
         self,
         caption: Caption,
         noun_chunks: Sequence[NounChunk],
         anchors: Sequence[Anchor],
-        regions_of_class: Mapping[str, Sequence[int]],
+        candidates: Candidates | None,
     ) -> Caption:
-        transferred = self.transfer.match(noun_chunks, anchors) if self.transfer else [()] * len(noun_chunks)
+        nothing: list[tuple[int, ...]] = [()] * len(noun_chunks)
+        known = self.transfer.match(noun_chunks, anchors) if self.transfer else nothing
+        found = candidates.associate(noun_chunks, known) if candidates else [Chunk(None, ())] * len(noun_chunks)
         chunks = []
-        for noun_chunk, regions in zip(noun_chunks, transferred, strict=True):
+        for noun_chunk, regions, chunk in zip(noun_chunks, known, found, strict=True):
             lemma = noun_chunk.lemma or None
-            if regions:
-                chunks.append(Chunk(noun_chunk.lemma, regions, lemma))
-                continue
-            class_name = self.class_index.associate(noun_chunk, regions_of_class) if self.class_index else None
-            chunks.append(Chunk(class_name, tuple(regions_of_class[class_name]) if class_name else (), lemma))
+            chunks.append(Chunk(lemma, regions, lemma) if regions else replace(chunk, lemma=lemma))
         labels = label_words(tokenize_with_spans(caption.text), [(chunk.start, chunk.end) for chunk in noun_chunks])
         return Caption(caption.text, caption.words, tuple(labels), tuple(chunks), auto_grounded=True)
 
@@ -125,6 +133,26 @@ def parse_mentions(caption: Caption, noun_chunks: Sequence[NounChunk]) -> list[N
     return mentions
 
 
+def _select_regions(image: AnnotatedImage, candidates: Candidates) -> AnnotatedImage:
+    """Drop the regions that ``candidates`` does not keep."""
+    used = dict.fromkeys(
+        region for caption in image.captions for chunk in caption.chunks or () for region in chunk.regions
+    )
+    kept = candidates.select(used)
+    new_index = {region: index for index, region in enumerate(kept)}
+    captions = [
+        replace(
+            caption,
+            chunks=tuple(
+                replace(chunk, regions=tuple(new_index[region] for region in chunk.regions))
+                for chunk in caption.chunks or ()
+            ),
+        )
+        for caption in image.captions
+    ]
+    return replace(image, regions=tuple(image.regions[region] for region in kept), captions=tuple(captions))
+
+
 def _name_chunk(chunk: Chunk, lemma: str) -> Chunk:
     return replace(chunk, class_name=chunk.class_name or lemma or None, lemma=lemma or None)
 
@@ -139,55 +167,3 @@ def _name_regions(regions: Sequence[Region], anchors: Sequence[Anchor]) -> tuple
         replace(region, class_name=noun_of_region.get(index) or None) if region.class_name is None else region
         for index, region in enumerate(regions)
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrounderConfig:
-    """Picklable settings from which each worker process builds its grounder."""
-
-    class_names: Mapping[str, Sequence[str]] | None
-    """Classes of the detections with their synonyms; None without detections."""
-    vectors: Path | None = None
-    """File of word vectors; None: GloVe 6B 50-d."""
-    min_similarity: float | None = None
-    """Minimum similarity of a noun and a class name. None: 0.8 for COCO classes, whose synonyms are known, else 0.7
-    (measured in docs/grounding.md). The paper has no minimum (-1)."""
-
-    @property
-    def only_coco_classes(self) -> bool:
-        """Whether all classes are COCO's, so that their synonyms are known."""
-        return self.class_names is not None and self.class_names.keys() <= COCO_NAMES.keys()
-
-    @property
-    def class_similarity(self) -> float:
-        """Minimum similarity in effect."""
-        if self.min_similarity is not None:
-            return self.min_similarity
-        return 0.8 if self.only_coco_classes else 0.7
-
-    def check(self) -> None:
-        """Raise if a setting is invalid or a dependency is missing, before worker processes start."""
-        if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
-            raise InputError(f"got min_similarity {self.min_similarity}, expected -1 to 1")
-        load_vectors(self.vectors)
-        parser_version()
-
-    def summary(self) -> dict[str, str | float]:
-        """Return everything that determines the groundings, for the manifest."""
-        classes = {"class_similarity": self.class_similarity} if self.class_names else {}
-        return {
-            "parser": parser_version(),
-            "vectors": self.vectors.name if self.vectors else DEFAULT_VECTORS,
-            "transfer_similarity": TRANSFER_SIMILARITY,
-            **classes,
-        }
-
-    def build(self) -> Grounder:
-        """Load parser and word vectors."""
-        vectors = load_vectors(self.vectors)
-        index = None
-        if self.class_names:
-            index = ClassIndex(
-                self.class_names, vectors, min_similarity=self.class_similarity, prefer_exact=self.only_coco_classes
-            )
-        return Grounder(NounChunker(), Transfer(vectors, CLASS_OF_NOUN), index)

@@ -49,9 +49,9 @@ class Transfer:
 
     def _match_noun(self, chunk: NounChunk, anchors: Sequence[Anchor]) -> tuple[int, ...]:
         same_noun = [anchor for anchor in anchors if anchor.chunk.lemma == chunk.lemma]
-        if _is_several(chunk):
+        if is_several(chunk):
             return _union(same_noun)
-        single = [anchor for anchor in same_noun if not _is_several(anchor.chunk)]
+        single = [anchor for anchor in same_noun if not is_several(anchor.chunk)]
         description = _description(chunk)
         shared = [len(description & _description(anchor.chunk)) for anchor in single]
         best = [anchor for anchor, count in zip(single, shared, strict=True) if count == max(shared)]
@@ -61,8 +61,8 @@ class Transfer:
         similar = [
             (similarity, anchor) for anchor in anchors if (similarity := self._similarity(chunk, anchor.chunk)) > 0
         ]
-        agreeing = [(value, anchor) for value, anchor in similar if _is_several(anchor.chunk) == _is_several(chunk)]
-        if not agreeing and _is_several(chunk):
+        agreeing = [(value, anchor) for value, anchor in similar if is_several(anchor.chunk) == is_several(chunk)]
+        if not agreeing and is_several(chunk):
             return _union([anchor for _, anchor in similar])
         top = max((value for value, _ in agreeing), default=0.0)
         best = [anchor for value, anchor in agreeing if value == top]
@@ -79,12 +79,13 @@ class Transfer:
 
 def _union(anchors: Sequence[Anchor]) -> tuple[int, ...]:
     """Return the regions of all anchors; none for one singular anchor, which cannot be all of several objects."""
-    if len(anchors) == 1 and not _is_several(anchors[0].chunk):
+    if len(anchors) == 1 and not is_several(anchors[0].chunk):
         return ()
     return tuple(dict.fromkeys(region for anchor in anchors for region in anchor.regions))
 
 
-def _is_several(chunk: NounChunk) -> bool:
+def is_several(chunk: NounChunk) -> bool:
+    """Whether a chunk denotes several objects."""
     return chunk.is_plural or chunk.lemma in COLLECTIVES
 
 
