@@ -12,7 +12,7 @@ from jaxtyping import Bool
 from sct.data.coco_classes import CLASS_OF_NOUN, COCO_CLASSES, COCO_NAMES
 from sct.data.grounding.config import GrounderConfig
 from sct.data.grounding.fit import fit_weights, format_parameters
-from sct.data.grounding.region_score import FEATURES, RegionEvidence, RegionScorer, ScoreParameters
+from sct.data.grounding.region_score import FEATURES, RegionEvidence, RegionScorer, ScoreParameters, is_listed
 from sct.data.halves import in_report_half
 from sct.data.records import AnnotatedImage, Caption
 from sct.language.noun_chunks import NounChunk, NounChunker, label_words
@@ -134,8 +134,10 @@ class Comparison:
                 [noun_chunks] = self.parsed.chunks([caption.text])
                 for mention, chunk in zip(find_mentions(caption, noun_chunks), caption.chunks or (), strict=True):
                     if mention is not None:
-                        features.append(scorer.features(noun_chunks[mention], evidence))
-                        is_right.append(_overlaps(boxes, _boxes(image, chunk.regions)))
+                        found_features = scorer.features(noun_chunks[mention], evidence)
+                        kept = is_listed(found_features)
+                        features.append(found_features[kept])
+                        is_right.append(_overlaps(boxes, _boxes(image, chunk.regions))[kept])
         return fit_weights(np.concatenate(features), np.concatenate(is_right), threshold=0.5)
 
 

@@ -1,12 +1,15 @@
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sct.data.coco_classes import COCO_NAMES
+from sct.data.dataset import Dataset
 from sct.data.grounding.config import GrounderConfig
 from sct.data.grounding.fit import fit_weights, format_parameters
 from sct.data.grounding.region_score import FEATURES, RegionEvidence, RegionScorer, ScoreParameters
+from sct.data.prepare import PrepareConfig, prepare
 from sct.data.readers.errors import ReadErrors
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
@@ -199,3 +202,19 @@ def test_shipped_parameters_reward_all_evidence():
     parameters = ScoreParameters.load()
     assert min(parameters.weights) > 0
     assert 0 < parameters.threshold < 1
+
+
+def test_prepare_grounds_on_detections_by_default_by_the_learned_score(tmp_path):
+    detections = make_detections(tmp_path, ("dog", ["dog"]), ("man", ["man"]))
+    line = {"image": "1.jpg", "width": 100, "height": 50, "captions": [{"text": "A dog .", "mentions": None}]}
+    source = tmp_path / "train.jsonl"
+    source.write_text(json.dumps(line), encoding="utf-8")
+    found = {}
+    for mode in (None, "paper"):
+        config = PrepareConfig(detections=detections.paths, grounding=mode, workers=1)
+        prepare(source, tmp_path / str(mode), config)
+        dataset = Dataset.open(tmp_path / str(mode))
+        found[dataset.manifest.settings["grounding"]] = dataset["1.jpg"].captions[0].chunks
+    assert found == {"learned": (Chunk("dog", (0,), "dog"),), "paper": (Chunk("dog", (0,), "dog"),)}
+    with pytest.raises(InputError, match="got some, expected none: omit --detections"):
+        prepare(source, tmp_path / "out", PrepareConfig(detections=detections.paths, grounding="classes", workers=1))

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, UInt16
+from jaxtyping import Bool, Float, UInt16
 
 from sct.language.noun_chunks import NounChunk
 from sct.language.word_vectors import WordVectors
@@ -71,6 +71,11 @@ class RegionEvidence:
         return RegionEvidence(by_class, by_word, np.append(self.objectness, np.float32(1))[index], area)
 
 
+def is_listed(features: Float[np.ndarray, "regions features"]) -> Bool[np.ndarray, " regions"]:
+    """Whether the noun, or a similar name, is among the listed classes or words of a region."""
+    return np.asarray((features[:, :2] > np.log(_FLOOR) + 1e-3).any(axis=1))
+
+
 def _spread(
     ids: UInt16[np.ndarray, "regions listed"], values: Float[np.ndarray, "regions listed"], count: int
 ) -> Float[np.ndarray, "regions count"]:
@@ -130,10 +135,10 @@ class RegionScorer:
         return next((form for form in reversed(self._class_forms(chunk)) if form in self._classes.rows), None)
 
     def probabilities(self, chunk: NounChunk, evidence: RegionEvidence) -> Float[np.ndarray, " regions"]:
-        """Probability of each region that the chunk describes it."""
-        logits = self.features(chunk, evidence) @ np.array(self.parameters.weights) + self.parameters.bias
-        probabilities: np.ndarray = 1 / (1 + np.exp(-logits))
-        return probabilities
+        """Probability of each region that the chunk describes it; 0 where the encoder does not list its noun."""
+        features = self.features(chunk, evidence)
+        logits = features @ np.array(self.parameters.weights) + self.parameters.bias
+        return np.where(is_listed(features), 1 / (1 + np.exp(-logits)), 0.0)
 
     def features(self, chunk: NounChunk, evidence: RegionEvidence) -> Float[np.ndarray, "regions features"]:
         """Return the features of a chunk and each region."""
