@@ -113,9 +113,8 @@ def _drop_reasons(data: SubstituteDataset, counted: SplitStatistics) -> str:
 
 
 def _chunk_source(data: SubstituteDataset) -> str:
-    manifest = data.dataset.manifest
     if data.dataset.table.columns["auto_grounded"].any():
-        return f"found by {manifest.settings['parser']}"
+        return f"found by {data.dataset.manifest.settings.get('parser', 'a parser')}"
     return "phrases with a box, as in the paper" if data.kind == "flickr" else "found by the authors"
 
 
