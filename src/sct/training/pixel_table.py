@@ -1,7 +1,6 @@
 """All images of a dataset as one uint8 tensor, decoded once."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -10,8 +9,11 @@ from torch import Tensor
 
 from sct.data.dataset import Dataset
 from sct.errors import InputError
-from sct.storage.cpus import count_cpus
-from sct.vision.preprocess import resize_square
+from sct.vision.image_loader import load_batches
+
+_BATCH_SIZE = 256
+_MIN_IMAGES_FOR_PROCESSES = 2000
+"""From here on decoding takes longer than starting processes, which unlike threads do not wait for each other."""
 
 
 def load_pixel_table(dataset: Dataset, images: Sequence[str], image_size: int) -> UInt8[Tensor, "images 3 side side"]:
@@ -24,13 +26,19 @@ def load_pixel_table(dataset: Dataset, images: Sequence[str], image_size: int) -
         image_id = dataset.table.image_ids[dataset.table.image_files.index("")]
         raise InputError(f"image {image_id!r} has no file: expected a dataset that was prepared with its images")
     table = torch.empty(len(dataset), 3, image_size, image_size, dtype=torch.uint8)
-    # Written through NumPy: in many threads, torch's copies would each start threads of their own.
-    rows = table.numpy()
-
-    def fill(row: int) -> None:
-        rows[row] = resize_square(source.load(dataset.table.image_files[row]).pixels, image_size)
-
-    with ThreadPoolExecutor(count_cpus()) as pool:
-        for _ in pool.map(fill, range(len(dataset))):
-            pass
+    start = 0
+    for batch in load_batches(
+        source,
+        dataset.table.image_files,
+        image_size,
+        _BATCH_SIZE,
+        in_processes=len(dataset) >= _MIN_IMAGES_FOR_PROCESSES,
+        on_error=_raise,
+    ):
+        table[start : start + len(batch.names)] = torch.from_numpy(batch.pixels)
+        start += len(batch.names)
     return table
+
+
+def _raise(error: InputError) -> None:
+    raise error
