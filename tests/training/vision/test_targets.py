@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,31 @@ def test_annotated_classes_and_nouns_of_captions(tmp_path: Path) -> None:
         if name != NONE
     }
     assert boxed == {"chef": True, "dog": True, "grass": False}
+
+
+def test_nouns_of_one_image_do_not_change_those_of_the_image_before(tmp_path: Path) -> None:
+    """A grounded chunk whose noun is no class name says nothing about the last class name of the image before."""
+    chunk = Chunk("person", (2,), lemma="of")  # a function word is no class name
+    caption = replace(_annotated_image().captions[0], chunks=(chunk, Chunk(None, ()), Chunk(None, ())))
+    images = [_annotated_image(), replace(_annotated_image(), image_id="2", captions=(caption,))]
+    targets = _build(Dataset.open(make_dataset(tmp_path / "data", images)))
+    assert targets.class_names[-1] == "grass"
+    assert not targets.is_boxed[0][targets.image_classes[0] == targets.class_names.index("grass")].any()
+
+
+def test_nouns_are_the_distribution_of_a_region_of_no_frequent_class(tmp_path: Path) -> None:
+    images = [replace(_annotated_image(), image_id=str(number)) for number in range(2)]
+    images[1] = replace(images[1], regions=(*images[1].regions[:2], replace(images[1].regions[2], class_name="cook")))
+    dataset = Dataset.open(make_dataset(tmp_path / "data", images))
+    targets = build_targets(dataset, min_class_count=2, min_noun_count=1, min_word_count=1)
+    assert "cook" not in targets.class_names
+    assert targets.region_class_weights[1, 1].sum() == 1
+
+
+def test_too_many_names(painted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sct.training.vision.targets._MAX_NAMES", 1)
+    with pytest.raises(InputError, match="has 2 class names and 2 words, expected at most 1 of each: raise min_class"):
+        _build(Dataset.open(painted))
 
 
 def test_counts_that_leave_no_class_name(painted: Path) -> None:

@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from sct.data.dataset import Dataset
+from sct.data.records import AnnotatedImage
 from sct.errors import InputError
 from sct.training.metric_logger import read_metrics
 from sct.training.run_dir import RunDir
@@ -13,7 +14,9 @@ from sct.training.vision.augment import augment, no_augmentation
 from sct.training.vision.config import VisionRecipe
 from sct.training.vision.trainer import train_vision
 from sct.vision.encoder import load_vision
-from tests.factories import make_painted_dataset, make_vision_encoder
+from tests.factories import make_dataset, make_painted_dataset, make_vision_encoder
+
+RECIPES = Path(__file__).parents[3] / "recipes" / "vision"
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +83,21 @@ def test_rejects_a_directory_with_a_run(painted: Path, tmp_path: Path) -> None:
         ({"image_size": 28}, "got image_size 28, expected an integer from 42"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0"),
         ({"min_class_count": 1000, "min_noun_count": 1000}, "lower min_class_count"),
+        ({"backbone": "a.safetensors", "init_from": "b.safetensors"}, "got weights from= and backbone="),
     ],
-    ids=["images", "backbone", "learning rate", "no heads", "heads", "image size", "decay", "no classes"],
+    ids=["images", "backbone", "learning rate", "no heads", "heads", "image size", "decay", "no classes", "clash"],
 )
 def test_rejects_bad_settings(painted: Path, tmp_path: Path, changes: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         train_vision(_recipe(painted, tmp_path, **changes))
     RunDir.create(tmp_path, _recipe(painted, tmp_path)).close()  # a corrected recipe may use the directory
+
+
+def test_rejects_a_dataset_without_regions(tmp_path: Path) -> None:
+    image = AnnotatedImage(image_id="1", split="train", width=9, height=9, regions=(), captions=())
+    data = make_dataset(tmp_path / "data", [image])
+    with pytest.raises(InputError, match="has no training image with regions"):
+        train_vision(_recipe(data, tmp_path / "run"))
 
 
 def test_rejects_a_backbone_of_another_size(painted: Path, tmp_path: Path) -> None:
@@ -95,8 +106,8 @@ def test_rejects_a_backbone_of_another_size(painted: Path, tmp_path: Path) -> No
         train_vision(_recipe(painted, tmp_path / "run", backbone=str(tmp_path / "other.safetensors")))
 
 
-def test_recipe_file_loads() -> None:
-    path = Path(__file__).parents[3] / "recipes" / "vision" / "flickr8k.toml"
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_recipe_file_loads(path: Path) -> None:
     assert VisionRecipe.load(path).task == "vision"
     with pytest.raises(InputError, match="device is 'tpu': expected 'auto', 'cpu' or 'cuda'"):
         VisionRecipe.load(path, ["device=tpu"])

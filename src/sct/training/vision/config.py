@@ -112,6 +112,8 @@ class VisionRecipe(Recipe):
             raise InputError(f"width is {self.width} and heads is {self.heads}: expected a multiple of heads")
         for name in ("learning_rate", "backbone_learning_rate"):
             check_positive(name, getattr(self, name))
+        if self.init_from and self.backbone:
+            raise InputError("got weights from= and backbone=, expected one of them: give backbone= to start from=FILE")
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"layer_decay is {self.layer_decay}: expected a number above 0 and at most 1")
         for name in ("drop_path", "ema_decay"):

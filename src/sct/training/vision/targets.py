@@ -17,6 +17,7 @@ from sct.errors import InputError
 
 NONE = -1
 """Fills rows of targets."""
+_MAX_NAMES = np.iinfo(np.int16).max
 MAX_REGIONS = 24
 """Regions per image, the largest ones; few images have more."""
 _MAX_REGION_NOUNS, _MAX_REGION_WORDS, _MAX_IMAGE_NOUNS, _MAX_IMAGE_WORDS = 4, 8, 24, 40
@@ -95,6 +96,11 @@ def build_targets(dataset: Dataset, *, min_class_count: int, min_noun_count: int
             f"the training split has {len(class_names)} class names and {len(words)} words that are frequent enough: "
             "lower min_class_count, min_noun_count and min_word_count"
         )
+    if max(len(class_names), len(words)) > _MAX_NAMES:
+        raise InputError(
+            f"the training split has {len(class_names):,} class names and {len(words):,} words, expected at most "
+            f"{_MAX_NAMES:,} of each: raise min_class_count, min_noun_count and min_word_count"
+        )
 
     member_region = region_of_member(table)
     class_of_lemma = np.append(_indices(table.lemmas, class_names), NONE)  # the last one is that of NO_LEMMA
@@ -114,8 +120,8 @@ def build_targets(dataset: Dataset, *, min_class_count: int, min_noun_count: int
     annotated_class = np.where(human_grounded[image_of_region], NONE, class_of_region)
     region_classes = np.concatenate([nouns.values, annotated_class[:, None]], axis=1).astype(np.int16)
     weights = np.concatenate([nouns.shares, (annotated_class >= 0)[:, None]], axis=1).astype(np.float32)
-    weights *= np.where(human_grounded[image_of_region, None], 1, [*[1 - _CLASS_SHARE] * _MAX_REGION_NOUNS, 1])
-    weights[:, -1] -= weights[:, :-1].sum(1) * (weights[:, -1] > 0)
+    weights[:, :-1] *= np.where(annotated_class >= 0, 1 - _CLASS_SHARE, 1)[:, None]
+    weights[:, -1] -= weights[:, :-1].sum(1) * (annotated_class >= 0)
 
     word = _indices(table.words, words)[columns["word_id"]]
     in_chunk = columns["word_chunk"] != NO_CHUNK
@@ -127,7 +133,8 @@ def build_targets(dataset: Dataset, *, min_class_count: int, min_noun_count: int
     )
     image_nouns = _most_frequent(chunks.image, noun, (num_images, _MAX_IMAGE_NOUNS), len(class_names))
     image_words = _most_frequent(image_of_word, word, (num_images, _MAX_IMAGE_WORDS), len(words))
-    boxed = np.unique(chunks.image[chunks.is_grounded] * len(class_names) + noun[chunks.is_grounded])
+    is_boxed = chunks.is_grounded & (noun >= 0)
+    boxed = np.unique(chunks.image[is_boxed] * len(class_names) + noun[is_boxed])
     region = _largest_regions(columns["region_box"], columns["region_offsets"].astype(np.int64))
     is_region = region >= 0
     sizes = np.concatenate([columns["image_size"]] * 2, axis=1)

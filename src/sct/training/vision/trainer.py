@@ -81,6 +81,9 @@ class _VisionTrainer:
         self._device = device = _resolve_device(recipe.device)
         torch.manual_seed(recipe.seed)
         dataset = Dataset.open(Path(recipe.data))
+        train, val = (_images_with_regions(dataset, split) for split in (TRAINING_SPLIT, VALIDATION_SPLIT))
+        if not len(train):
+            raise InputError(f"{recipe.data} has no training image with regions: expected at least one")
         self._targets = targets = build_targets(
             dataset,
             min_class_count=recipe.min_class_count,
@@ -89,9 +92,6 @@ class _VisionTrainer:
         )
         pixels = load_pixel_table(dataset, split_list(recipe.images), recipe.image_size)
         self._data = VisionData.on_device(pixels, targets, device)
-        train, val = (_images_with_regions(dataset, split) for split in (TRAINING_SPLIT, VALIDATION_SPLIT))
-        if not len(train):
-            raise InputError(f"{recipe.data} has no training image with regions: expected at least one")
         human_grounded = torch.from_numpy(targets.human_grounded)
         repetitions = torch.where(human_grounded[train], recipe.human_oversampling, 1)
         self._train = train.repeat_interleave(repetitions).to(device)
