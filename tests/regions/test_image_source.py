@@ -127,6 +127,13 @@ def test_large_images_and_sources_are_refused(tmp_path, monkeypatch):
         ImageSource.open(tmp_path / "images")
 
 
+def test_image_files(tmp_path):
+    make_folder(tmp_path)
+    source = ImageSource.open(tmp_path / "v1.5.png", tmp_path / "000000000009.png")
+    assert source.names == ("v1.5.png", "000000000009.png")
+    assert source.read("v1.5.png") == FILES["v1.5.png"]
+
+
 def test_what_is_no_source(tmp_path):
     with pytest.raises(InputError, match="nowhere does not exist: expected a folder of images, a tar file"):
         ImageSource.open(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""Images by name from folders, tar files and folders of tar shards, which are indexed once and never unpacked.
+"""Images by name from files, folders, tar files and folders of tar shards, which are indexed once and never unpacked.
 
 A shard is an uncompressed tar file, as webdataset writes them; members that are not images (``.json``, ``.txt``) are
 ignored.
@@ -29,8 +29,8 @@ class _Location:
 class ImageSource:
     """Images of one or several folders and tar files, by name; safe in threads, and picklable.
 
-    The name of an image is its path in its folder or tar file. Folders are indexed with their subfolders, one level
-    deep; images deeper in a folder are found by their path only.
+    The name of an image is its path in its folder or tar file, or its file name. Folders are indexed with their
+    subfolders, one level deep; images deeper in a folder are found by their path only.
     """
 
     paths: tuple[Path, ...]
@@ -52,7 +52,7 @@ class ImageSource:
                 found[name] = location
                 if len(found) + len(locations) > MAX_SOURCE_IMAGES:
                     raise InputError(f"{path} has too many images: expected at most {MAX_SOURCE_IMAGES:,}")
-            locations = found | locations
+            locations |= {name: location for name, location in found.items() if name not in locations}
         return cls(
             tuple(paths),
             locations,
@@ -152,6 +152,8 @@ def _group(names: Iterable[str], key: Callable[[str], str]) -> dict[str, list[st
 def _list_images(path: Path) -> Iterator[tuple[str, _Location]]:
     if path.is_dir():
         yield from _list_folder(path, "", depth=1)
+    elif path.is_file() and _is_image(path.name):
+        yield path.name, _Location(path)
     elif path.is_file():
         yield from _list_tar(path)
     else:
