@@ -75,6 +75,19 @@ def test_files_of_one_name_are_an_error(tmp_path):
         merge_datasets(folders, tmp_path / "out")
 
 
+def test_an_image_of_another_dataset_is_not_taken_for_one_of_the_same_name(tmp_path):
+    """The folder of the first dataset has a file that it does not use, but the second one does."""
+    folders = []
+    for name, files in (("a", ("1.png", "2.png")), ("b", ("2.png",))):
+        (tmp_path / f"images_{name}").mkdir()
+        for file in files:
+            (tmp_path / f"images_{name}" / file).touch()
+        image = replace(make_image(name, ("dog",)), file="1.png" if name == "a" else "2.png")
+        folders.append(make_dataset(tmp_path / name, [image], image_folder=tmp_path / f"images_{name}"))
+    with pytest.raises(InputError, match=r"'2\.png' of .*b is among the images of .*a too: expected file names"):
+        merge_datasets(folders, tmp_path / "out")
+
+
 def test_command(tmp_path, capsys):
     first, second = make(tmp_path / "a", "a", ("man",)), make(tmp_path / "b", "b", ("dog",))
     out = tmp_path / "out"

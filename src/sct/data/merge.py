@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ from sct.data.table import merge_tables
 from sct.errors import InputError
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
+from sct.regions.image_source import ImageSource
 
 
 def merge_datasets(folders: Sequence[Path], out: Path) -> Manifest:
     """Write the images of several dataset folders, in their order, as one dataset; images are not copied.
 
-    Image ids and files must differ between datasets. Where they disagree whether a word is a noun, or on its part of
+    Image ids and files must differ between datasets, and no dataset may have images that another one uses the names of.
+    Where they disagree whether a word is a noun, or on its part of
     speech, the one that uses it most decides.
     """
     if len(folders) < 2:
@@ -58,6 +61,18 @@ def _check_datasets(folders: Sequence[Path], datasets: Sequence[Dataset]) -> Non
             for name in own_names:
                 if name and owners.setdefault(name, folder) != folder:
                     raise InputError(f"{kind} {name!r} is in {owners[name]} and {folder}: expected it in one dataset")
+    for (folder, dataset), (other, its_dataset) in permutations(zip(folders, datasets, strict=True), 2):
+        _check_image_names(folder, dataset, other, its_dataset)
+
+
+def _check_image_names(folder: Path, dataset: Dataset, other: Path, its_dataset: Dataset) -> None:
+    """Raise if a file of the dataset would be read from the images of the other one, which may have unused ones."""
+    paths = (Path(path) for path in its_dataset.manifest.images if path not in dataset.manifest.images)
+    names = set(ImageSource.open(*(path for path in paths if path.exists())).names)
+    if name := next((name for name in dataset.table.image_files if name in names), None):
+        raise InputError(
+            f"image file {name!r} of {folder} is among the images of {other} too: expected file names of one dataset"
+        )
 
 
 def _merge_nouns(datasets: Sequence[Dataset]) -> NounTable | None:
