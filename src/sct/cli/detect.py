@@ -62,7 +62,9 @@ def detect_command(
     """
     if out is not None and out.suffix == ".safetensors":
         if as_json or recursive:
-            raise InputError("got --json or --recursive with a file of detections: expected one or the other")
+            raise InputError(
+                "got --json or --recursive with --out FILE.safetensors, which has no use for them: omit them"
+            )
         _write_file(images, out, vision, model, device, limit=limit, batch_size=batch_size, max_file_mb=max_file_mb)
         return
     if vision is not None or batch_size is not None:

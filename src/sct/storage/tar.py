@@ -35,7 +35,8 @@ class TarMember(NamedTuple):
 def index_tar(path: Path) -> Iterator[TarMember]:
     """Iterate over the regular files of a tar file; reads headers only.
 
-    Links, folders and devices are left out. A damaged file is an ``InputError``, also if only its end is missing.
+    Links, folders and devices are left out. A damaged file, also one that is cut off within a
+    member, is an ``InputError``; a missing end marker is not.
     """
     with open_file(path, EXPECTED) as file:
         descriptor = file.fileno()

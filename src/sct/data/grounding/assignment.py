@@ -20,8 +20,8 @@ def assign_regions(
 ) -> list[tuple[int, ...]]:
     """Return the regions of each chunk, the most probable first; none with a probability of ``threshold`` or less.
 
-    The assignment of one region to each chunk maximizes the expected number of right ones. Plural chunks then take
-    further regions that nobody has, up to a number they name.
+    The assignment of one region to each chunk maximizes the sum of what probabilities exceed the threshold by. Plural
+    chunks then take further regions that nobody has, up to a number they name.
     """
     groups = find_coreference(chunks)
     scores = np.zeros((len(chunks), probabilities.shape[1]))

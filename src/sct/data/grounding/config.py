@@ -8,7 +8,7 @@ from sct.data.coco_classes import CLASS_OF_NOUN, COCO_NAMES
 from sct.data.grounding.class_index import ClassIndex
 from sct.data.grounding.grounder import Grounder
 from sct.data.grounding.methods import ByClass, ByScore
-from sct.data.grounding.region_score import RegionScorer, ScoreParameters
+from sct.data.grounding.region_score import FEATURES, RegionScorer, ScoreParameters
 from sct.data.grounding.transfer import TRANSFER_SIMILARITY, Transfer
 from sct.data.records import GroundingMode
 from sct.errors import InputError
@@ -72,6 +72,8 @@ class GrounderConfig:
             summary["detections_of_encoder"] = self.detections.vocabulary.encoder_sha256
         if self.mode == "learned":
             summary["min_probability"] = self._parameters.threshold
+            weights = zip((*FEATURES, "bias"), (*self._parameters.weights, self._parameters.bias), strict=True)
+            summary["score_weights"] = ", ".join(f"{name} {weight:.4g}" for name, weight in weights)
         return summary
 
     def build(self) -> Grounder:

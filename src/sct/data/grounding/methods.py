@@ -62,7 +62,7 @@ class ByClass:
         if self.detections is None:
             return _ClassCandidates(self.index, image.regions)
         found = self.detections.get(image.image_id)
-        scores = found.class_probabilities[:, 0] if len(found.boxes) else found.scores
+        scores = found.class_probabilities[:, 0]
         detected = _make_regions(found, self.detections.vocabulary.class_names, scores, image)
         return _ClassCandidates(self.index, (*image.regions, *detected), first=len(image.regions))
 
