@@ -109,6 +109,26 @@ def test_saved_encoders_give_almost_the_same_features(tmp_path: Path) -> None:
     assert torch.equal(loaded.network.anchors, vision.network.anchors)
 
 
+def test_words_and_attributes(tmp_path: Path) -> None:
+    """Attributes are the probable words that are adjectives, best first; they are saved with the encoder."""
+    torch.manual_seed(1)
+    config = replace(make_region_network().config, num_words=4, map_scale=2, roi_size=3)
+    network = RegionEncoder(config)
+    torch.nn.init.zeros_(network.word_head.weight)
+    network.word_head.bias.data = torch.tensor([1.0, 2.0, 3.0, -3.0])
+    words, attributes = ("red", "wooden", "dog", "blue"), frozenset({"red", "wooden", "blue"})
+    vision = RegionVisionEncoder(network, CLASS_NAMES, words=words, attributes=attributes)
+    vision.save(tmp_path / "vision.safetensors")
+    loaded = load_vision(tmp_path / "vision.safetensors")
+    assert (loaded.words, loaded.attributes, loaded.network.config) == (words, attributes, config)
+    for encoder in (vision, vision.to("cpu"), loaded):
+        [encoded] = encoder.encode([_image(1)])
+        assert [region.attributes for region in encoded.regions(BOXES)] == [("wooden", "red")] * 2
+        assert encoded.proposals[0].attributes == ("wooden", "red")
+    with pytest.raises(InputError, match="got 0 words, expected 4"):
+        RegionVisionEncoder(network, CLASS_NAMES)
+
+
 def test_equal_encoders_are_equal_files(tmp_path: Path) -> None:
     contents = set()
     for number in range(4):
