@@ -47,6 +47,16 @@ def test_two_images_of_one_id(folder, tmp_path, capsys):
     vision = str(folder / "vision.safetensors")
     assert run(["detect", f"{tmp_path}/images", "--vision", vision, "--out", f"{tmp_path}/x.safetensors"]) == 2
     assert "images 'x/a.png' and 'y/a.png' have the same id" in capsys.readouterr().err
+    folders = [f"{tmp_path}/images/{name}" for name in "xy"]
+    assert run(["detect", *folders, "--vision", vision, "--out", f"{tmp_path}/x.safetensors"]) == 2
+    assert "images 'a.png' and 'a.png' have the same id" in capsys.readouterr().err
+
+
+def test_image_files(folder, tmp_path):
+    files = [f"{folder}/images/{name}.png" for name in "ca"]
+    vision = str(folder / "vision.safetensors")
+    assert run(["detect", *files, "--vision", vision, "--out", f"{tmp_path}/x.safetensors"]) == 0
+    assert Detections.open(tmp_path / "x.safetensors").image_ids == ("c", "a")
 
 
 @pytest.mark.parametrize(

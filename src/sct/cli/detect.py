@@ -117,7 +117,8 @@ def _write_file(
         vision = vision_file(model)
     encoder = check_region_encoder(load_vision(vision))
     source = ImageSource.open(*images)
-    check_image_keys(source.names)
+    # Of each source by itself: together, an image of an earlier one hides those of the same name.
+    check_image_keys(name for path in images for name in ImageSource.open(path).names)
     vocabulary = DetectionVocabulary(
         class_names=encoder.class_names,
         words=encoder.words,

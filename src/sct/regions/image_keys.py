@@ -28,6 +28,7 @@ def check_image_keys(names: Iterable[str]) -> None:
     """Raise if two names have the same key."""
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(image_key(name), name)
-        if other != name:
-            raise InputError(f"images {other!r} and {name!r} have the same id: expected different file names")
+        key = image_key(name)
+        if key in seen:
+            raise InputError(f"images {seen[key]!r} and {name!r} have the same id: expected different file names")
+        seen[key] = name
