@@ -68,6 +68,8 @@ MAX_IMAGE_SIDE = 2048
 """Side in pixels of the square that a vision encoder resizes images to."""
 MAX_DETECTIONS = 10_000
 """Proposals of a detector per image."""
+MAX_DETECTION_FILE_MB = 100_000
+"""Megabytes of one file of detections; more are divided into several files."""
 MAX_PATCH_GRID = 128
 """Patches of a vision transformer in each direction."""
 MAX_MAP_SCALE = 4

@@ -38,6 +38,9 @@ REFUSED = {
         "--model": FILES,
         "--device": WORDS,
         "--out": ("", "nowhere/x.jsonl"),
+        "--vision": FILES,
+        "--batch-size": COUNTS,
+        "--max-file-mb": COUNTS,
     },
     "prepare": {
         "--mode": WORDS,
@@ -49,6 +52,8 @@ REFUSED = {
         "--spacy-model": FILES,
         "--min-similarity": ("", "x", "nan", "inf", "-2", "7"),
         "--classes": FILES,
+        "--grounding": WORDS,
+        "--detections": FILES,
         "--workers": COUNTS,
     },
     "merge": {},

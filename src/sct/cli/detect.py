@@ -18,7 +18,7 @@ from sct.cli.options import (
 )
 from sct.cli.printing import print_line, print_message
 from sct.errors import InputError
-from sct.limits import MAX_BATCH_SIZE, MAX_DETECTIONS
+from sct.limits import MAX_BATCH_SIZE, MAX_DETECTION_FILE_MB, MAX_DETECTIONS
 
 if TYPE_CHECKING:
     from sct.cli.image_batches import ImageJob
@@ -52,9 +52,13 @@ def detect_command(
         ),
     ] = None,
     max_file_mb: Annotated[
-        int,
-        typer.Option(min=1, help="Divide FILE.safetensors into FILE-000.safetensors and so on of at most this size."),
-    ] = 15,
+        int | None,
+        typer.Option(
+            min=1,
+            max=MAX_DETECTION_FILE_MB,
+            help="Divide FILE.safetensors into FILE-000.safetensors and so on of at most this size; default: 15.",
+        ),
+    ] = None,
 ) -> None:
     """Print region proposals of images, highest score first: score, class, box in pixels.
 
@@ -65,10 +69,14 @@ def detect_command(
             raise InputError(
                 "got --json or --recursive with --out FILE.safetensors, which has no use for them: omit them"
             )
-        _write_file(images, out, vision, model, device, limit=limit, batch_size=batch_size, max_file_mb=max_file_mb)
+        _write_file(
+            images, out, vision, model, device, limit=limit, batch_size=batch_size, max_file_mb=max_file_mb or 15
+        )
         return
-    if vision is not None or batch_size is not None:
-        raise InputError("got --vision or --batch-size without a file of detections: add --out FILE.safetensors")
+    if vision is not None or batch_size is not None or max_file_mb is not None:
+        raise InputError(
+            "got --vision, --batch-size or --max-file-mb without a file of detections: add --out FILE.safetensors"
+        )
     from sct.captioner.bundle import bundle_sha256  # noqa: PLC0415
     from sct.captioner.captioner import load  # noqa: PLC0415
     from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
