@@ -83,7 +83,7 @@ def test_rejects_a_directory_with_a_run(painted: Path, tmp_path: Path) -> None:
         ({"image_size": 28}, "got image_size 28, expected an integer from 42"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0"),
         ({"min_class_count": 1000, "min_noun_count": 1000}, "lower min_class_count"),
-        ({"backbone": "a.safetensors", "init_from": "b.safetensors"}, "got weights from= and backbone="),
+        ({"backbone": "a.safetensors", "init_from": "b.safetensors"}, "got from and backbone, expected one"),
     ],
     ids=["images", "backbone", "learning rate", "no heads", "heads", "image size", "decay", "no classes", "clash"],
 )

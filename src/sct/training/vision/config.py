@@ -113,7 +113,7 @@ class VisionRecipe(Recipe):
         for name in ("learning_rate", "backbone_learning_rate"):
             check_positive(name, getattr(self, name))
         if self.init_from and self.backbone:
-            raise InputError("got weights from= and backbone=, expected one of them: give backbone= to start from=FILE")
+            raise InputError("got from and backbone, expected one of them: give backbone= with from=FILE")
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"layer_decay is {self.layer_decay}: expected a number above 0 and at most 1")
         for name in ("drop_path", "ema_decay"):
