@@ -1,7 +1,11 @@
 import pytest
 
+from sct.cli.detect import _print_regions, _record
+from sct.cli.image_batches import ImageJob
 from sct.cli.main import run
+from sct.regions import Box, Region
 from sct.regions.detections import Detections
+from sct.regions.images import load_image
 from tests.factories import CLASS_NAMES, make_image_files, make_vision_encoder
 
 
@@ -70,3 +74,17 @@ def test_image_files(folder, tmp_path):
 def test_clashing_options(options, reason, capsys):
     assert run(["detect", "images", *options]) == 2
     assert reason in capsys.readouterr().err
+
+
+def test_attributes_of_regions(tmp_path, capsys):
+    image = load_image(make_image_files(tmp_path / "images") / "a.png")
+    job = ImageJob(tmp_path / "a.png", image)
+    regions = [
+        Region(Box(0, 0, 9, 9), "shirt", 0.5, None, ("red", "striped")),
+        Region(Box(0, 0, 5, 5), "dog", 0.25),
+    ]
+    first, second = _record(job, regions)["regions"]
+    assert first["attributes"] == ("red", "striped")
+    assert "attributes" not in second
+    _print_regions(job, regions)
+    assert "0.50  red striped shirt" in capsys.readouterr().out

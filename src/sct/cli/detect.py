@@ -165,7 +165,12 @@ def _record(job: "ImageJob", regions: "Sequence[Region]") -> dict[str, Any]:
         "width": job.image.width,
         "height": job.image.height,
         "regions": [
-            {"box": [round(side, 2) for side in region.box], "class": region.class_name, "score": region.score}
+            {
+                "box": [round(side, 2) for side in region.box],
+                "class": region.class_name,
+                "score": region.score,
+                **({"attributes": region.attributes} if region.attributes else {}),
+            }
             for region in regions
         ],
     }
@@ -175,4 +180,5 @@ def _print_regions(job: "ImageJob", regions: "Sequence[Region]") -> None:
     print_line(f"{job.file}, {job.image.width} x {job.image.height}")
     for region in regions:
         box = " ".join(f"{side:8.1f}" for side in region.box)
-        print_line(f"  {region.score or 0.0:.2f}  {region.class_name or '':<16} {box}")
+        name = " ".join((*region.attributes, region.class_name or ""))
+        print_line(f"  {region.score or 0.0:.2f}  {name:<16} {box}")
