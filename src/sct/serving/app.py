@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sct import limits
 from sct._version import __version__
 from sct.captioner.captioner import Captioner
 from sct.errors import InputError
@@ -165,16 +164,7 @@ def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Capti
         "json_bytes": service.config.max_json_bytes,
         "body_timeout": service.config.body_timeout,
         "request_timeout": service.config.request_timeout,
-        "region_sets": limits.MAX_HTTP_REGION_SETS,
-        "boxes": limits.MAX_HTTP_BOXES,
-        "beam_size": limits.MAX_HTTP_BEAM_SIZE,
-        "max_length": limits.MAX_HTTP_LENGTH,
-        "alternatives": limits.MAX_HTTP_ALTERNATIVES,
-        "regions": limits.MAX_HTTP_DETECTED_REGIONS,
-        "predictions": limits.MAX_HTTP_PREDICTIONS,
-        "references": limits.MAX_HTTP_REFERENCES,
-        "caption_characters": limits.MAX_HTTP_CAPTION_CHARACTERS,
-        "class_characters": limits.MAX_HTTP_CLASS_CHARACTERS,
+        **responses.REQUEST_LIMITS,
     }
     model = {
         "vocabulary_size": len(captioner.vocabulary),

@@ -13,6 +13,20 @@ from sct.serving.schemas import CONTROL_EXAMPLE, ID_EXAMPLE, JAVA_FREE_METRICS, 
 
 _IMAGE = {"id": ID_EXAMPLE, "width": 640, "height": 480}
 
+REQUEST_LIMITS = {
+    "region_sets": limits.MAX_HTTP_REGION_SETS,
+    "boxes": limits.MAX_HTTP_BOXES,
+    "beam_size": limits.MAX_HTTP_BEAM_SIZE,
+    "max_length": limits.MAX_HTTP_LENGTH,
+    "alternatives": limits.MAX_HTTP_ALTERNATIVES,
+    "regions": limits.MAX_HTTP_DETECTED_REGIONS,
+    "predictions": limits.MAX_HTTP_PREDICTIONS,
+    "references": limits.MAX_HTTP_REFERENCES,
+    "caption_characters": limits.MAX_HTTP_CAPTION_CHARACTERS,
+    "class_characters": limits.MAX_HTTP_CLASS_CHARACTERS,
+}
+"""Limits of requests that no option of ``sct serve`` changes."""
+
 
 class ImageResponse(TypedDict):
     """An image and its id for later requests."""
@@ -187,16 +201,7 @@ RESPONSE_EXAMPLES: dict[str, Any] = {
             "json_bytes": 1048576,
             "body_timeout": 30.0,
             "request_timeout": 30.0,
-            "region_sets": limits.MAX_HTTP_REGION_SETS,
-            "boxes": limits.MAX_HTTP_BOXES,
-            "beam_size": limits.MAX_HTTP_BEAM_SIZE,
-            "max_length": limits.MAX_HTTP_LENGTH,
-            "alternatives": limits.MAX_HTTP_ALTERNATIVES,
-            "regions": limits.MAX_HTTP_DETECTED_REGIONS,
-            "predictions": limits.MAX_HTTP_PREDICTIONS,
-            "references": limits.MAX_HTTP_REFERENCES,
-            "caption_characters": limits.MAX_HTTP_CAPTION_CHARACTERS,
-            "class_characters": limits.MAX_HTTP_CLASS_CHARACTERS,
+            **REQUEST_LIMITS,
         },
     },
 }
