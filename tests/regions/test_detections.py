@@ -3,11 +3,9 @@ import pickle
 import numpy as np
 import pytest
 
-from sct.data.readers.detections import DetectionSource
 from sct.errors import InputError
 from sct.regions.detections import FORMAT, Detections, DetectionVocabulary
 from sct.regions.detections_writer import write_detections
-from sct.regions.records import Region
 from tests.factories import make_detection_batch
 
 VOCABULARY = DetectionVocabulary(
@@ -57,15 +55,6 @@ def test_images_are_found_by_key(tmp_path, batches):
     assert "43" not in detections
     with pytest.raises(InputError, match=r"'43' is not in .* which has 3 images: run sct detect"):
         detections.get("43")
-
-
-def test_is_a_source_of_regions_in_pixels(tmp_path, batches):
-    detections = Detections.open(*write_detections(tmp_path / "x.safetensors", VOCABULARY, batches))
-    assert isinstance(detections, DetectionSource)
-    [region] = detections.regions("42")
-    assert isinstance(region, Region)
-    np.testing.assert_allclose(region.box, batches[0].boxes[0] * [640, 480, 640, 480], atol=0.02)
-    assert region.class_name == VOCABULARY.class_names[batches[0].class_ids[0, 0]]
 
 
 def test_shards(tmp_path):

@@ -18,7 +18,7 @@ from jaxtyping import Float32, Int64, Shaped, UInt16
 from sct.errors import InputError, format_value
 from sct.limits import MAX_COORDINATE, MAX_DETECTIONS
 from sct.regions.image_keys import image_key
-from sct.regions.records import NO_CLASS, Box, Region, is_one_line
+from sct.regions.records import NO_CLASS, is_one_line
 from sct.storage.artifacts import ArtifactFormat
 from sct.storage.reading import parse_json
 
@@ -167,16 +167,6 @@ class Detections:
             class_probabilities=_PROBABILITIES[columns["class_probability"][rows]],
             word_ids=columns["word_id"][rows],
             word_probabilities=_PROBABILITIES[columns["word_probability"][rows]],
-        )
-
-    def regions(self, image_id: str) -> tuple[Region, ...]:
-        """Regions in pixels with their most probable class (``sct.data.readers.detections.DetectionSource``)."""
-        found = self.get(image_id)
-        corners = found.boxes * np.array([found.width, found.height] * 2, np.float32)
-        names = [self.vocabulary.class_names[number] for number in found.class_ids[:, 0].tolist()]
-        return tuple(
-            Region(Box(*box), name, score)
-            for box, name, score in zip(corners.tolist(), names, found.scores.tolist(), strict=True)
         )
 
 

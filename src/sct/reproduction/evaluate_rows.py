@@ -59,10 +59,9 @@ def reproduce(table: PublishedTable, config: ReproductionConfig, log: Log) -> Re
 def evaluate_rows(
     table: PublishedTable, config: ReproductionConfig, data: SubstituteDataset, metrics: Sequence[str], log: Log
 ) -> Results:
-    """Measure every row of a table, training missing runs first if ``config`` says so."""
+    """Measure every row of a table of captioners or sorters, training missing runs first if ``config`` says so."""
+    assert table.protocol != "statistics"
     config.check_systems(table)
-    if table.protocol == "statistics":
-        return make_table_1(table, [data], metrics, log).results
     paths, runs = RunPaths(config), config.plan(table)
     sorters = [plan_run(RowKey(data.kind, SORTER, ""))] if table.protocol == "set" else []
     for step in {step.name: step for run in [*sorters, *_flat(runs)] for step in run.chain()}.values():

@@ -173,6 +173,13 @@ def test_settings_that_clash_are_refused(options, message):
         GrounderConfig(class_names=COCO_NAMES, **options).check()
 
 
+def test_weights_of_another_encoder_are_reported(tmp_path, caplog):
+    detections = make_detections(tmp_path, ("dog", ("dog",)))
+    for parameters, is_reported in ((PARAMETERS, False), (replace(PARAMETERS, encoder_sha256="1" * 64), True)):
+        GrounderConfig(class_names=None, mode="learned", detections=detections, parameters=parameters).check()
+        assert ("fitted to another vision encoder" in caplog.text) == is_reported
+
+
 def test_a_noun_that_is_no_class_is_scored_by_similar_names(tmp_path):
     detections = make_detections(tmp_path, ("grass", []), ("woman", ["woman"]))
     scorer = RegionScorer(detections.vocabulary, load_vectors(), PARAMETERS)
@@ -192,7 +199,9 @@ def test_fit_recovers_the_weights_and_the_file_is_read_back(tmp_path, monkeypatc
     fitted = fit_weights(features, is_right, threshold=0.25)
     assert fitted.weights == pytest.approx(weights, abs=0.15)
     assert fitted.bias == pytest.approx(-1, abs=0.15)
-    (tmp_path / "learned.toml").write_text(format_parameters(fitted, {"data": "none"}, ["comment"]), encoding="utf-8")
+    (tmp_path / "learned.toml").write_text(
+        format_parameters(fitted, {"encoder_sha256": "0"}, ["comment"]), encoding="utf-8"
+    )
     monkeypatch.setattr("sct.data.grounding.region_score.files", lambda _: tmp_path)
     assert ScoreParameters.load().weights == pytest.approx(fitted.weights, rel=1e-3)
     assert ScoreParameters.load().threshold == 0.25

@@ -1,5 +1,6 @@
 """Settings of auto-grounding, from which each worker process builds its grounder."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from sct.errors import InputError
 from sct.language.noun_chunks import NounChunker, parser_version
 from sct.language.word_vectors import DEFAULT_VECTORS, WordVectors, load_vectors
 from sct.regions.detections import Detections
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,10 @@ class GrounderConfig:
         if (self.mode, self.detections is None) in (("learned", True), ("classes", False)):
             found, expected = ("none", "some: give") if self.detections is None else ("some", "none: omit")
             raise InputError(f"--grounding {self.mode}: got {found}, expected {expected} --detections")
+        if self.mode == "learned" and self.detections is not None:
+            fitted, given = self._parameters.encoder_sha256, self.detections.vocabulary.encoder_sha256
+            if fitted and fitted != given:
+                logger.warning("the weights of learned grounding were fitted to another vision encoder: fit them again")
         load_vectors(self.vectors)
         parser_version()
 

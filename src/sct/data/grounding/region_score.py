@@ -32,13 +32,20 @@ class ScoreParameters:
     bias: float
     threshold: float
     """Minimum probability of a grounding."""
+    encoder_sha256: str = ""
+    """Of the vision encoder on whose detections they were fitted; empty if unknown."""
 
     @classmethod
     def load(cls) -> "ScoreParameters":
         """Read the shipped parameters."""
         content = tomllib.loads((files(__package__) / _PARAMETERS).read_text("utf-8"))
         weights = tuple(content["weights"][name] for name in FEATURES)
-        return cls(weights=weights, bias=content["bias"], threshold=content["threshold"])
+        return cls(
+            weights=weights,
+            bias=content["bias"],
+            threshold=content["threshold"],
+            encoder_sha256=content["provenance"]["encoder_sha256"],
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
