@@ -161,9 +161,7 @@ def test_an_image_that_was_not_detected_is_an_error_or_skipped(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param(
-            {"mode": "learned"}, "got none, expected some: give --detections", id="learned without detections"
-        ),
+        pytest.param({"mode": "learned"}, "needs detections: give --detections FILE", id="learned without detections"),
         pytest.param({"mode": "paper", "min_similarity": 0.5}, "omit --min-similarity", id="threshold of the paper"),
         pytest.param({"min_similarity": 2}, "expected -1 to 1", id="similarity out of range"),
     ],
@@ -226,5 +224,5 @@ def test_prepare_grounds_on_detections_by_default_by_the_learned_score(tmp_path)
         assert ("score_weights" in dataset.manifest.settings) == (mode is None)
         found[dataset.manifest.settings["grounding"]] = dataset["1.jpg"].captions[0].chunks
     assert found == {"learned": (Chunk("dog", (0,), "dog"),), "paper": (Chunk("dog", (0,), "dog"),)}
-    with pytest.raises(InputError, match="got some, expected none: omit --detections"):
+    with pytest.raises(InputError, match="does not use detections: omit --detections"):
         prepare(source, tmp_path / "out", PrepareConfig(detections=detections.paths, grounding="classes", workers=1))

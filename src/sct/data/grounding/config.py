@@ -55,9 +55,10 @@ class GrounderConfig:
             raise InputError(f"got min_similarity {self.min_similarity}, expected -1 to 1")
         if self.min_similarity is not None and self.mode == "paper":
             raise InputError("got a minimum similarity, which the paper's rule does not have: omit --min-similarity")
-        if (self.mode, self.detections is None) in (("learned", True), ("classes", False)):
-            found, expected = ("none", "some: give") if self.detections is None else ("some", "none: omit")
-            raise InputError(f"--grounding {self.mode}: got {found}, expected {expected} --detections")
+        if self.mode == "learned" and self.detections is None:
+            raise InputError("--grounding learned needs detections: give --detections FILE")
+        if self.mode == "classes" and self.detections is not None:
+            raise InputError("--grounding classes does not use detections: omit --detections")
         if self.mode == "learned" and self.detections is not None:
             fitted, given = self._parameters.encoder_sha256, self.detections.vocabulary.encoder_sha256
             if fitted and fitted != given:
