@@ -338,7 +338,7 @@ def _use_detections(path: Path) -> None:
     detections = Detections.open(path / "x.safetensors")
     for image_id in detections.image_ids:
         if image_id in detections:  # a damaged id may not be a key
-            detections.regions(image_id)
+            detections.get(image_id)
 
 
 # Dataset folders -----------------------------------------------------------------------------------------------------
