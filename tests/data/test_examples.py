@@ -10,7 +10,8 @@ from sct.data.examples import (
 )
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.samples import MAX_WHOLE_IMAGE_REGIONS, make_samples, whole_image_regions
-from sct.data.table import Table, build_table, merge_tables
+from sct.data.table import Table, build_table
+from sct.data.table_join import merge_tables
 from sct.errors import InputError
 from sct.language.shift_targets import fill_regions, shift_targets
 from sct.language.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
@@ -263,3 +264,12 @@ def test_whole_image_examples_have_one_set_and_no_shifts():
     assert whole.num_slots.tolist() == [1, 1, 1, 1]
     assert whole.set_sizes[:, 0].tolist() == [4, 4, MAX_WHOLE_IMAGE_REGIONS, MAX_WHOLE_IMAGE_REGIONS]
     assert region_sets(whole, 2) == [[4 + member for member in whole_image_regions(table, 1)]]
+
+
+def test_rows_past_2_to_the_31_are_kept():
+    table, vocabulary = make_table(make_image(make_caption([0], [(0,)])))
+    examples = make_examples(table, "train", vocabulary)
+    assert {examples.set_starts.dtype, examples.members.dtype, examples.image.dtype} == {np.dtype(np.int32)}
+    far = 5 << 30
+    moved = examples.with_one_set(np.array([far]), np.array([1]), np.array([far + 1]))
+    assert (moved.set_starts.tolist(), moved.members.tolist()) == ([[far]], [far + 1])

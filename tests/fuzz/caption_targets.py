@@ -13,7 +13,7 @@ from sct.evaluation.plain_captions import read_plain_captions
 from sct.evaluation.predictions import read_predictions
 from sct.evaluation.scoring import NounLexicon, score_predictions
 from sct.language.noun_table import NounTable
-from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.document_frequencies import DocumentFrequencies, PartialDocumentFrequencies
 from sct.metrics.spice import ParseCache
 from sct.regions.images import load_image
 from sct.regions.parsing import read_controls
@@ -51,9 +51,22 @@ def _metrics(folder: Path) -> Iterator[Target]:
         "frequencies.safetensors": (folder / "frequencies.safetensors").read_bytes(),
     }
     yield Target("sct score", files, _score)
+    yield _partial_frequencies(folder)
     ParseCache(folder / "parses.sqlite").put({"a dog": '[["dog"]]', "a cat": "[]"})
     yield _results(folder)
     yield Target("SPICE cache", {"parses.sqlite": (folder / "parses.sqlite").read_bytes()}, _use_spice_cache)
+
+
+def _partial_frequencies(folder: Path) -> Target:
+    for name, texts in (("a", ["a dog runs", "a cat"]), ("b", ["the dog runs"])):
+        PartialDocumentFrequencies.from_captions(texts).save(folder / f"{name}.safetensors")
+    files = {name: (folder / name).read_bytes() for name in ("a.safetensors", "b.safetensors")}
+    return Target("partial document frequencies", files, _merge_frequencies)
+
+
+def _merge_frequencies(path: Path) -> None:
+    parts = (PartialDocumentFrequencies.load(path / f"{name}.safetensors") for name in "ab")
+    PartialDocumentFrequencies.merge(parts).finish()
 
 
 def _results(folder: Path) -> Target:

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Int, UInt8, UInt16
+from jaxtyping import Int, Integer, UInt8, UInt16
 
 from sct.data.index import image_of_caption, region_of_member
 from sct.data.samples import MAX_REGIONS_PER_SET, MAX_WHOLE_IMAGE_REGIONS, Sample, whole_image_regions
@@ -64,10 +64,10 @@ class Examples:
             self,
             slots=np.zeros_like(self.slots),
             shifts=np.zeros_like(self.shifts),
-            set_starts=starts[:, None].astype(np.int32),
+            set_starts=_narrow(starts[:, None]),
             set_sizes=sizes[:, None].astype(np.uint8),
             num_slots=np.ones_like(self.num_slots),
-            members=members.astype(np.int32),
+            members=_narrow(members),
         )
 
 
@@ -134,7 +134,7 @@ def make_examples(
     has_chunk = label < _TAIL_LABEL
     chunk = np.where(has_chunk, columns["chunk_offsets"][captions[row]].astype(np.int64) + label, 0)
     has_region = has_chunk & (sets.chunk_sizes[chunk] > 0)
-    set_starts = np.zeros((len(captions), max_slots), np.int32)
+    set_starts = np.zeros((len(captions), max_slots), np.result_type(sets.chunk_starts, sets.image_starts))
     set_sizes = np.zeros((len(captions), max_slots), np.uint8)
     slot = slots[row, step]
     set_starts[row, slot] = np.where(has_region, sets.chunk_starts[chunk], sets.image_starts[image[row]])
@@ -144,8 +144,8 @@ def make_examples(
         slots=slots.astype(np.uint8),
         shifts=shifts.astype(np.uint8),
         num_words=num_words.astype(np.uint8),
-        image=image.astype(np.int32),
-        caption=captions.astype(np.int32),
+        image=_narrow(image),
+        caption=_narrow(captions),
         set_starts=set_starts,
         set_sizes=set_sizes,
         num_slots=num_slots.astype(np.uint8),
@@ -167,7 +167,7 @@ def examples_from_samples(table: Table, samples: Sequence[Sample]) -> Examples:
     ]
     num_slots = np.array([len(sample.control) for sample in samples], np.uint8)
     is_slot = np.arange(num_slots.max(initial=1)) < num_slots[:, None]
-    set_starts, set_sizes = np.zeros(is_slot.shape, np.int32), np.zeros(is_slot.shape, np.uint8)
+    set_starts, set_sizes = np.zeros(is_slot.shape, np.int64), np.zeros(is_slot.shape, np.uint8)
     set_starts[is_slot] = list(accumulate(map(len, sets), initial=0))[:-1]
     set_sizes[is_slot] = list(map(len, sets))
     no_steps = np.zeros((len(samples), 1), np.uint8)
@@ -176,12 +176,12 @@ def examples_from_samples(table: Table, samples: Sequence[Sample]) -> Examples:
         slots=no_steps,
         shifts=no_steps,
         num_words=no_steps[:, 0],
-        image=np.array([sample.image for sample in samples], np.int32),
-        caption=np.array([sample.captions[0] for sample in samples], np.int32),
-        set_starts=set_starts,
+        image=_narrow(np.array([sample.image for sample in samples], np.int64)),
+        caption=_narrow(np.array([sample.captions[0] for sample in samples], np.int64)),
+        set_starts=_narrow(set_starts),
         set_sizes=set_sizes,
         num_slots=num_slots,
-        members=np.array([row for rows in sets for row in rows], np.int32),
+        members=_narrow(np.array([row for rows in sets for row in rows], np.int64)),
     )
 
 
@@ -204,11 +204,11 @@ def whole_image_examples(table: Table, examples: Examples) -> Examples:
     """Replace the control of each example by all regions of its image as one set, without shifts."""
     first_region = table.columns["region_offsets"].tolist()
     images = np.unique(examples.image)
-    sets = [first_region[image] + np.array(whole_image_regions(table, image), np.int32) for image in images.tolist()]
-    sizes = np.array([len(members) for members in sets])
+    sets = [first_region[image] + np.array(whole_image_regions(table, image), np.int64) for image in images.tolist()]
+    sizes = np.array([len(members) for members in sets], np.int64)
     starts = np.cumsum(sizes) - sizes
     index = np.searchsorted(images, examples.image)
-    return examples.with_one_set(starts[index], sizes[index], np.concatenate([*sets, np.zeros(0, np.int32)]))
+    return examples.with_one_set(starts[index], sizes[index], np.concatenate([*sets, np.zeros(0, np.int64)]))
 
 
 def _fill_labels(table: Table, *, tail_stays_on_last: bool) -> Int[np.ndarray, " words"]:
@@ -247,11 +247,11 @@ def _region_sets(table: Table, max_members: int) -> _RegionSets:
     first_region = columns["region_offsets"].astype(np.int64)
     chunk_members = region_of_member(table)
     return _RegionSets(
-        columns["member_offsets"][:-1].astype(np.int32),
+        _narrow(columns["member_offsets"][:-1]),
         np.minimum(np.diff(columns["member_offsets"]).astype(np.int64), max_members),
-        (len(chunk_members) + first_region[:-1]).astype(np.int32),
+        _narrow(len(chunk_members) + first_region[:-1]),
         np.minimum(np.diff(first_region), max_members),
-        np.concatenate([chunk_members, _regions_by_score(table)]).astype(np.int32),
+        _narrow(np.concatenate([chunk_members, _regions_by_score(table)])),
     )
 
 
@@ -261,3 +261,8 @@ def _regions_by_score(table: Table) -> Int[np.ndarray, " regions"]:
     score = np.nan_to_num(columns["region_score"].astype(np.float32))
     image = np.repeat(np.arange(len(table.image_ids)), np.diff(columns["region_offsets"]))
     return np.lexsort((-score, image))
+
+
+def _narrow(rows: Integer[np.ndarray, "..."]) -> Int[np.ndarray, "..."]:
+    """Cast rows of a table to int32, half of the memory; to int64 if one is too large for that."""
+    return rows.astype(np.int32 if rows.max(initial=0) <= np.iinfo(np.int32).max else np.int64)

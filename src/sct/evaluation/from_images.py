@@ -21,7 +21,8 @@ from sct.data.readers.grounded_jsonl import read_grounded_jsonl
 from sct.data.readers.karpathy import SPLITS
 from sct.data.records import AnnotatedImage
 from sct.data.samples import MAX_REGIONS_PER_SET
-from sct.data.table import Table, build_table, merge_tables
+from sct.data.table import Table, build_table
+from sct.data.table_join import merge_tables
 from sct.errors import InputError
 from sct.evaluation.config import DEFAULT_SPLIT
 from sct.evaluation.scoring import NounLexicon

@@ -9,7 +9,7 @@ Import a single metric from its module: ``from sct.metrics.cider import cider_d`
 """
 
 from sct.metrics.captions import Pairs, pair, pair_words
-from sct.metrics.document_frequencies import DocumentFrequencies
+from sct.metrics.document_frequencies import DocumentFrequencies, PartialDocumentFrequencies
 from sct.metrics.interface import MetricUnavailable, Score
 from sct.metrics.report import METRICS, TABLE_METRICS, Report, score
 
@@ -19,6 +19,7 @@ __all__ = [
     "DocumentFrequencies",
     "MetricUnavailable",
     "Pairs",
+    "PartialDocumentFrequencies",
     "Report",
     "Score",
     "pair",

@@ -1,7 +1,8 @@
 """Document frequencies of n-grams, the IDF statistics of CIDEr.
 
 A document is a group of captions: the references of one image, or a single caption. Self-critical training counts the
-training captions once and looks the counts up afterwards.
+training captions once and looks the counts up afterwards. Parts of a corpus are counted as
+``PartialDocumentFrequencies``, which keep what a merge needs.
 """
 
 import json
@@ -13,15 +14,17 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sct.errors import InputError
-from sct.metrics.arrays import RaggedArray, WordIndex
+from sct.metrics.arrays import WordIndex
 from sct.metrics.captions import CaptionSets, Pairs
-from sct.metrics.ngrams import MAX_NGRAM_SIZE, NGrams, count_ngrams, is_run_start
+from sct.metrics.document_counts import MISSING, DocumentCounts, count_documents, merge_counts
+from sct.metrics.ngrams import MAX_NGRAM_SIZE, NGrams
 from sct.storage.artifacts import ArtifactFormat
 from sct.storage.reading import parse_json
 
-BITS_PER_WORD = 16
-MAX_WORDS = (1 << BITS_PER_WORD) - 1
-FORMAT = ArtifactFormat("sct document frequencies", "write it again with DocumentFrequencies.save")
+FORMAT = ArtifactFormat("sct document frequencies", "write it again with DocumentFrequencies.save", version=2)
+PARTIAL_FORMAT = ArtifactFormat(
+    "sct partial document frequencies", "write it again with PartialDocumentFrequencies.save"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,37 +32,25 @@ class DocumentFrequencies:
     """Number of documents that contain each n-gram of 1 to 4 words; n-grams of a single document are omitted.
 
     CIDEr counts an unseen n-gram as seen in one document, so omitting those loses nothing and makes the table several
-    times smaller. For the same reason only words of at least two documents have an id; up to 65,535 of them.
-
-    A key packs the word ids of an n-gram into 64 bits, 16 per word, the first word lowest. Ids are stored plus one, so
-    that 0 marks a missing word: ``key = sum((id[i] + 1) << (16 * i))``. As a signed integer a key of four words may be
-    negative.
+    times smaller. Equal documents in another order give equal arrays.
     """
 
-    words: tuple[str, ...]
-    """Words in order of their ids, most frequent first."""
-    keys: Int[np.ndarray, " ngrams"]
-    """Packed n-grams of all sizes, signed 64-bit, ascending."""
-    counts: Int[np.ndarray, " ngrams"]
-    """Number of documents with each n-gram, at least 2."""
-    num_documents: int
+    table: DocumentCounts
 
     def __post_init__(self) -> None:
         """Check that the fields are consistent."""
-        if len(self.words) > MAX_WORDS:
-            raise InputError(
-                f"got {len(self.words)} words that occur in two or more documents, expected at most {MAX_WORDS}: count "
-                "fewer documents, or map rare words to one word"
-            )
-        if self.num_documents < 1:
-            raise InputError("got no documents, expected at least one to count n-grams in")
-        if np.any(self.keys[1:] <= self.keys[:-1]):
-            raise InputError("got unsorted n-gram keys, expected ascending ones")
-        if len(self.counts) and not 2 <= self.counts.min() <= self.counts.max() <= self.num_documents:
-            raise InputError(
-                f"got document counts from {self.counts.min()} to {self.counts.max()}, expected 2 to "
-                f"{self.num_documents}, the number of documents"
-            )
+        if damage := self.table.find_damage(min_count=2):
+            raise InputError(damage)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Words of two or more documents in order of their ids, most frequent first."""
+        return self.table.words
+
+    @property
+    def num_documents(self) -> int:
+        """Number of documents."""
+        return self.table.num_documents
 
     @classmethod
     def from_references(cls, captions: Pairs | CaptionSets) -> "DocumentFrequencies":
@@ -70,9 +61,7 @@ class DocumentFrequencies:
         >>> counted.num_documents, counted.document_count("a dog"), counted.document_count("runs")
         (2, 2, 1)
         """
-        if isinstance(captions, CaptionSets):
-            captions.require_references()
-        return _count(captions.references, captions.reference_offsets, captions.words)
+        return cls(_count_references(captions, min_count=2))
 
     @classmethod
     def from_captions(cls, captions: Iterable[str]) -> "DocumentFrequencies":
@@ -81,72 +70,104 @@ class DocumentFrequencies:
         >>> DocumentFrequencies.from_captions(["a dog", "the dog"]).document_count("dog")
         2
         """
-        index = WordIndex()
-        ids = index.index_texts(captions)
-        return _count(ids, np.arange(len(ids) + 1), index.words())
+        return cls(_count_captions(captions, min_count=2))
 
     @classmethod
     def from_words(cls, captions: Iterable[Sequence[str]]) -> "DocumentFrequencies":
         """Count with each tokenised caption as a document."""
-        index = WordIndex()
-        ids = index.index_words(captions)
-        return _count(ids, np.arange(len(ids) + 1), index.words())
+        return cls(_count_words(captions, min_count=2))
 
     def document_count(self, ngram: str) -> int:
         """Number of documents with a space-separated n-gram; 1 if it was not counted."""
         words = ngram.split()
         if not 1 <= len(words) <= MAX_NGRAM_SIZE or not set(words) <= set(self.words):
             return 1
-        word_ids = np.array([[self.words.index(word) for word in words]])
-        return int(self.lookup(pack_ngrams(word_ids))[0])
-
-    def lookup(self, keys: Int[np.ndarray, " keys"]) -> Int[np.ndarray, " keys"]:
-        """Number of documents with each packed n-gram; 1 for those not counted, as in CIDEr."""
-        if not len(self.keys):
-            return np.ones(len(keys), dtype=np.int64)
-        rows = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[rows] == keys, self.counts[rows], 1)
+        rows = np.zeros(1, np.int64)
+        for size, word in enumerate(words, start=1):
+            rows = self.table.find_rows(size, rows, np.array([self.words.index(word)]))
+        return int(self.table.count_of_rows(len(words), rows)[0])
 
     def idf(self, tables: Sequence[NGrams], words: Sequence[str]) -> list[Float[np.ndarray, " ngrams"]]:
         """IDF of the n-grams of each size; ``words`` are the vocabulary of ``tables``, which has other word ids."""
-        code_of = {word: number for number, word in enumerate(self.words, start=1)}
-        codes = np.array([code_of.get(word, 0) for word in words], dtype=np.int64)
+        id_of = {word: number for number, word in enumerate(self.words)}
+        ids = np.array([id_of.get(word, MISSING) for word in words], dtype=np.int64)
         weights = []
-        keys, known = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
-        for position, ngrams in enumerate(tables):
-            last = codes[ngrams.last_word]
-            keys = keys[ngrams.prefix] | (last << (BITS_PER_WORD * position))
-            known = known[ngrams.prefix] & (last > 0)
-            weights.append(inverse_document_frequency(np.where(known, self.lookup(keys), 1), self.num_documents))
+        rows = np.zeros(1, np.int64)
+        for size, ngrams in enumerate(tables, start=1):
+            rows = self.table.find_rows(size, rows[ngrams.prefix], ids[ngrams.last_word])
+            weights.append(inverse_document_frequency(self.table.count_of_rows(size, rows), self.num_documents))
         return weights
 
     def save(self, path: Path) -> None:
         """Write a safetensors file."""
-        tensors = {"keys": self.keys, "counts": self.counts.astype(np.int32)}
-        metadata = {"documents": str(self.num_documents), "words": json.dumps(self.words)}
-        FORMAT.save_tensors(path, tensors, metadata)
+        _save(self.table, path, FORMAT)
 
     @classmethod
     def load(cls, path: Path) -> "DocumentFrequencies":
         """Read a file written by ``save``."""
-        metadata, tensors = FORMAT.load_tensors(path)
-        try:
-            words, documents = parse_json(metadata["words"], path), metadata["documents"]
-            keys, counts = tensors["keys"], tensors["counts"]
-        except KeyError as error:
-            raise FORMAT.damaged(path, f"{error} is missing") from error
-        if not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
-            raise FORMAT.damaged(path, "its words are not a list of strings")
-        if not (documents.isdecimal() and len(documents) < 16):
-            raise FORMAT.damaged(path, f"got {documents[:40]!r} documents")
-        if (keys.dtype, counts.dtype) != (np.int64, np.int32) or keys.shape != counts.shape or keys.ndim != 1:
-            raise FORMAT.damaged(
-                path, f"got n-grams {keys.dtype} {keys.shape} and counts {counts.dtype} {counts.shape}"
-            )
-        try:
-            return cls(tuple(words), keys, counts, int(documents))
-        except InputError as error:
-            raise FORMAT.damaged(path, error) from error
+        return cls(_load(path, FORMAT, min_count=2))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialDocumentFrequencies:
+    """Document frequencies of a part of a corpus, with the n-grams of a single document, which may be in other parts.
+
+    A document must not be divided between parts. The order and grouping of merges do not matter, and the result equals
+    that of counting everything at once, to the last bit.
+
+    >>> parts = [PartialDocumentFrequencies.from_captions([text]) for text in ("a dog", "a cat", "the dog")]
+    >>> merged = PartialDocumentFrequencies.merge(parts).finish()
+    >>> merged.num_documents, merged.words, merged.document_count("dog")
+    (3, ('a', 'dog'), 2)
+    """
+
+    table: DocumentCounts
+
+    def __post_init__(self) -> None:
+        """Check that the fields are consistent."""
+        if damage := self.table.find_damage(min_count=1):
+            raise InputError(damage)
+
+    @classmethod
+    def from_references(cls, captions: Pairs | CaptionSets) -> "PartialDocumentFrequencies":
+        """Count with the references of each candidate or image as one document, the default of CIDEr."""
+        return cls(_count_references(captions, min_count=1))
+
+    @classmethod
+    def from_captions(cls, captions: Iterable[str]) -> "PartialDocumentFrequencies":
+        """Count with each caption as a document."""
+        return cls(_count_captions(captions, min_count=1))
+
+    @classmethod
+    def from_words(cls, captions: Iterable[Sequence[str]]) -> "PartialDocumentFrequencies":
+        """Count with each tokenised caption as a document."""
+        return cls(_count_words(captions, min_count=1))
+
+    @classmethod
+    def merge(cls, parts: Iterable["PartialDocumentFrequencies"]) -> "PartialDocumentFrequencies":
+        """Add up parts, which may come one by one from files: only merged ones are kept in memory."""
+        merged: list[DocumentCounts] = []
+        for part in parts:
+            merged.append(part.table)
+            # Tables of about one size, as in merge sort: each n-gram is moved only log(parts) times.
+            while len(merged) > 1 and merged[-2].num_ngrams <= 2 * merged[-1].num_ngrams:
+                merged[-2:] = [merge_counts(merged[-2:])]
+        if not merged:
+            raise InputError("got no document frequencies, expected at least one part to merge")
+        return cls(merge_counts(merged) if len(merged) > 1 else merged[0])
+
+    def finish(self) -> DocumentFrequencies:
+        """Return the document frequencies of all documents so far."""
+        return DocumentFrequencies(self.table.drop_singletons())
+
+    def save(self, path: Path) -> None:
+        """Write a safetensors file."""
+        _save(self.table, path, PARTIAL_FORMAT)
+
+    @classmethod
+    def load(cls, path: Path) -> "PartialDocumentFrequencies":
+        """Read a file written by ``save``."""
+        return cls(_load(path, PARTIAL_FORMAT, min_count=1))
 
 
 def inverse_document_frequency(
@@ -157,41 +178,49 @@ def inverse_document_frequency(
     return weights
 
 
-def pack_ngrams(word_ids: Int[np.ndarray, "ngrams size"]) -> Int[np.ndarray, " ngrams"]:
-    """Pack the word ids of n-grams into 64-bit keys; an id of -1 marks a missing word."""
-    keys = np.zeros(len(word_ids), dtype=np.int64)
-    for position in range(word_ids.shape[1]):
-        keys |= (word_ids[:, position].astype(np.int64) + 1) << (BITS_PER_WORD * position)
-    return keys
+def _count_references(captions: Pairs | CaptionSets, *, min_count: int) -> DocumentCounts:
+    if isinstance(captions, CaptionSets):
+        captions.require_references()
+    return count_documents(captions.references, captions.reference_offsets, captions.words, min_count=min_count)
 
 
-def _count_documents(ngrams: NGrams, document_of: Int[np.ndarray, " captions"]) -> Int[np.ndarray, " ngrams"]:
-    """Number of documents with each n-gram; the captions of a document must be consecutive."""
-    new = is_run_start(ngrams.ngram) | is_run_start(document_of[ngrams.caption])
-    return np.bincount(ngrams.ngram[new], minlength=len(ngrams.prefix))
+def _count_captions(captions: Iterable[str], *, min_count: int) -> DocumentCounts:
+    index = WordIndex()
+    ids = index.index_texts(captions)
+    return count_documents(ids, np.arange(len(ids) + 1), index.words(), min_count=min_count)
 
 
-def _count(
-    captions: RaggedArray, offsets: Int[np.ndarray, " documents_and_one"], words: Sequence[str]
-) -> DocumentFrequencies:
-    """Count over documents of consecutive captions, delimited by ``offsets``."""
-    document_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    kept_keys, kept_counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    kept_words: tuple[str, ...] = ()
-    code_of_word = np.zeros(len(words), dtype=np.int64)
-    keys = np.zeros(1, dtype=np.int64)
-    for position, ngrams in enumerate(count_ngrams(captions, max(1, len(words)))):
-        documents = _count_documents(ngrams, document_of)
-        if position == 0:
-            # Ids by descending frequency; a word of one document keeps code 0, and its n-grams are dropped below.
-            common = np.argsort(-documents, kind="stable")[: int((documents > 1).sum())]
-            kept_words = tuple(words[word] for word in ngrams.last_word[common].tolist())
-            code_of_word[ngrams.last_word[common]] = np.arange(1, len(common) + 1)
-            if len(common) > MAX_WORDS:
-                return DocumentFrequencies(kept_words, keys[:0], keys[:0], len(offsets) - 1)
-        keys = keys[ngrams.prefix] | (code_of_word[ngrams.last_word] << (BITS_PER_WORD * position))
-        kept_keys.append(keys[documents > 1])
-        kept_counts.append(documents[documents > 1])
-    all_keys, all_counts = np.concatenate(kept_keys), np.concatenate(kept_counts)
-    order = np.argsort(all_keys)
-    return DocumentFrequencies(kept_words, all_keys[order], all_counts[order].astype(np.int32), len(offsets) - 1)
+def _count_words(captions: Iterable[Sequence[str]], *, min_count: int) -> DocumentCounts:
+    index = WordIndex()
+    ids = index.index_words(captions)
+    return count_documents(ids, np.arange(len(ids) + 1), index.words(), min_count=min_count)
+
+
+def _save(table: DocumentCounts, path: Path, artifact: ArtifactFormat) -> None:
+    tensors = {f"counts.{size}": counts for size, counts in enumerate(table.counts, start=1)}
+    tensors |= {f"keys.{size}": keys for size, keys in enumerate(table.keys, start=2)}
+    # Not in the metadata, of which safetensors allows 100 MB.
+    tensors["words"] = np.frombuffer(json.dumps(table.words).encode("ascii"), np.uint8)
+    artifact.save_tensors(path, tensors, {"documents": str(table.num_documents)})
+
+
+def _load(path: Path, artifact: ArtifactFormat, *, min_count: int) -> DocumentCounts:
+    metadata, tensors = artifact.load_tensors(path)
+    key_names, count_names = [f"keys.{size}" for size in (2, 3, 4)], [f"counts.{size}" for size in (1, 2, 3, 4)]
+    if missing := {"words", *key_names, *count_names} - tensors.keys():
+        raise artifact.damaged(path, f"it has no {min(missing)}")
+    documents = metadata.get("documents", "")
+    if not (documents.isdecimal() and documents.isascii() and len(documents) < 16):
+        raise artifact.damaged(path, f"got {documents[:40]!r} documents")
+    types = {name: (np.int64,) if name in key_names else (np.int32, np.int64) for name in (*key_names, *count_names)}
+    for name, dtypes in {**types, "words": (np.uint8,)}.items():
+        if tensors[name].dtype not in dtypes or tensors[name].ndim != 1:
+            raise artifact.damaged(path, f"{name} is {tensors[name].dtype} {tensors[name].shape}")
+    words = parse_json(tensors["words"].tobytes(), path)
+    if not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
+        raise artifact.damaged(path, "its words are not a list of strings")
+    keys, counts = (tuple(tensors[name] for name in names) for names in (key_names, count_names))
+    table = DocumentCounts(tuple(words), keys, counts, int(documents))
+    if damage := table.find_damage(min_count):
+        raise artifact.damaged(path, damage)
+    return table

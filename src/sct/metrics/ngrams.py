@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int
 
+from sct.errors import InputError
 from sct.metrics.arrays import RaggedArray, concat_ranges, lengths_to_offsets
 
 MAX_NGRAM_SIZE = 4
@@ -38,6 +39,10 @@ class NGrams:
 
 def count_ngrams(captions: RaggedArray, num_words: int) -> tuple[NGrams, ...]:
     """Count the n-grams of 1 to ``MAX_NGRAM_SIZE`` words; those of ``n`` words are at index ``n - 1``."""
+    if len(captions.values) > np.iinfo(np.int32).max:
+        raise InputError(
+            f"got {len(captions.values):,} words, expected fewer than 2**31: divide the captions into parts"
+        )
     values = captions.values.astype(np.int64)
     row_of = np.repeat(np.arange(len(captions), dtype=np.int32), captions.lengths())
     words_left = np.repeat(captions.offsets[1:], captions.lengths()) - np.arange(len(values))

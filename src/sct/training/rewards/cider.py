@@ -57,13 +57,15 @@ class CiderReward:
         N-grams with a word outside the vocabulary are dropped, since no caption can contain them.
         """
         ids = np.array([vocabulary.ids.get(word, MAX_WORDS) for word in frequencies.words], dtype=np.int64)
-        # Both tables pack ids plus one, and 0 after the end of the n-gram.
-        codes = np.concatenate([[0], np.where(ids < MAX_WORDS, ids + 1, -1)])
-        shifts = np.arange(MAX_NGRAM_SIZE) * BITS_PER_WORD
-        ngram_codes = codes[(frequencies.keys[:, None] >> shifts) & ((1 << BITS_PER_WORD) - 1)]
-        kept = (ngram_codes >= 0).all(1)
-        ngrams = torch.from_numpy(np.bitwise_or.reduce(ngram_codes[kept] << shifts, axis=1))
-        counts = torch.from_numpy(frequencies.counts[kept].astype(np.int64))
+        codes = np.where(ids < MAX_WORDS, ids + 1, -1)
+        packed, counted = [], []
+        for words, counts in zip(frequencies.table.ngram_words(), frequencies.table.counts, strict=True):
+            ngram_codes = codes[words]
+            kept = (ngram_codes >= 0).all(1)
+            shifts = np.arange(words.shape[1]) * BITS_PER_WORD
+            packed.append(np.bitwise_or.reduce(ngram_codes[kept] << shifts, axis=1))
+            counted.append(counts[kept].astype(np.int64))
+        ngrams, counts = (torch.from_numpy(np.concatenate(parts)) for parts in (packed, counted))
         return cls(InverseDocumentFrequencies.from_counts(ngrams, counts, frequencies.num_documents))
 
     def to(self, device: torch.device | str) -> "CiderReward":
