@@ -13,7 +13,8 @@ from sct.captioner.captioner import Captioner
 from sct.data.dataset import Dataset, Manifest, write_dataset
 from sct.data.features import LayoutFeatures
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import build_table, merge_tables
+from sct.data.table import build_table
+from sct.data.table_join import merge_tables
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.language.word_vectors import WordVectors

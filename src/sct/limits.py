@@ -13,7 +13,9 @@ MAX_TEXT_BYTES = 4 << 30
 MAX_LINE_BYTES = 16 << 20
 """Length of one line of a text file: a record of JSONL, a row of word vectors."""
 MAX_TENSORS_BYTES = 16 << 30
-"""Size of a safetensors file: weights, the table of a dataset, nouns."""
+"""Size of a safetensors file: weights, nouns, document frequencies."""
+MAX_TABLE_BYTES = 256 << 30
+"""Size of the table of a dataset, which is read into memory."""
 MAX_HDF5_CHUNK_BYTES = 64 << 20
 """Size of one chunk of an HDF5 dataset after decompression."""
 MAX_MEGAPIXELS = 150
@@ -107,6 +109,8 @@ MAX_NODES = 4096
 """Machines of a training run."""
 MAX_HTTP_QUEUE = 1 << 14
 """Requests in flight of ``sct serve`` (``--max-queue``)."""
+MAX_HTTP_WORKERS = 256
+"""Processes of ``sct serve`` (``--workers``)."""
 MAX_HTTP_BATCH = 1024
 """Requests in a batch (``--max-batch``)."""
 MAX_HTTP_IMAGE_BYTES = 1 << 30

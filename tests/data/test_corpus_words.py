@@ -2,7 +2,8 @@ import numpy as np
 
 from sct.data.corpus_words import build_noun_table, class_nouns, tag_templates, word_tags
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import build_table, merge_tables
+from sct.data.table import build_table
+from sct.data.table_join import merge_tables
 from sct.language.word_vectors import WordVectors
 from sct.regions import Box, Region
 

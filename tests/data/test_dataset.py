@@ -5,7 +5,8 @@ import pytest
 
 from sct.data.dataset import MANIFEST, TABLE, VOCABULARY, Dataset, Manifest, write_dataset
 from sct.data.records import AnnotatedImage, Caption, Chunk
-from sct.data.table import build_table, merge_tables
+from sct.data.table import build_table
+from sct.data.table_join import merge_tables
 from sct.errors import InputError
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary

@@ -1,6 +1,7 @@
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.statistics import compute_statistics, mark_captions
-from sct.data.table import build_table, merge_tables
+from sct.data.table import build_table
+from sct.data.table_join import merge_tables
 from sct.regions import Box, Region
 
 DOG, CAT, GAP = Chunk("dog", (0,)), Chunk("cat", (1,)), Chunk(None, ())

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -6,60 +6,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from sct.data.examples import make_examples
+from sct.data.examples import make_examples, pooled_control_examples, whole_image_examples
+from sct.data.index import caption_text, find_mentions, region_of_member
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.data.samples import make_samples
 from sct.data.statistics import compute_statistics
-from sct.data.table import build_table, merge_tables
+from sct.data.table import OFFSETS, build_table
 from sct.data.table_file import TABLE_FORMAT, load_table, save_table
+from sct.data.table_join import merge_tables
 from sct.errors import InputError
 from sct.regions import Box, Region
-
-words = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=4)
-image_ids = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=4)
-names = st.sampled_from(["dog", "cat", "hot dog"])
-# Scores and corners are exact in half and single precision, so that records round-trip.
-regions = st.builds(
-    lambda x, y, w, h, name, score: Region(Box(x, y, x + w, y + h), name, score),
-    st.integers(0, 99),
-    st.integers(0, 99),
-    st.integers(1, 99),
-    st.integers(1, 99),
-    st.none() | names,
-    st.none() | st.integers(0, 8).map(lambda eighths: eighths / 8),
-)
-
-
-@st.composite
-def captions(draw, num_regions):
-    members = st.lists(st.integers(0, num_regions - 1), unique=True, max_size=3) if num_regions else st.just([])
-    chunk = st.builds(Chunk, st.none() | names, members.map(tuple), st.none() | st.sampled_from(["child", "dog"]))
-    chunks = draw(st.lists(chunk, max_size=3))
-    labels = draw(st.lists(st.none() | st.integers(0, len(chunks) - 1) if chunks else st.none(), max_size=6))
-    return Caption(
-        draw(st.text(max_size=9)),
-        tuple(draw(st.lists(words, min_size=len(labels), max_size=len(labels)))),
-        tuple(labels),
-        tuple(chunks),
-        auto_grounded=draw(st.booleans()),
-    )
-
-
-@st.composite
-def images(draw):
-    found = tuple(draw(st.lists(regions, max_size=3)))
-    return AnnotatedImage(
-        image_id=draw(image_ids),
-        split=draw(st.sampled_from(["train", "val", "test"])),
-        width=draw(st.integers(1, 2000)),
-        height=draw(st.integers(1, 2000)),
-        regions=found,
-        captions=tuple(draw(st.lists(captions(len(found)), max_size=3))),
-        file=draw(st.none() | st.just("a.jpg")),
-    )
-
-
-unique_images = st.lists(images(), max_size=5, unique_by=lambda image: image.image_id)
+from tests.data.annotated_images import unique_images
 
 
 @given(unique_images)
@@ -68,45 +25,9 @@ def test_images_round_trip(annotated):
     assert [table.image(row) for row in range(len(annotated))] == annotated
 
 
-@given(unique_images.filter(bool), st.data())
-def test_merged_shards_equal_the_complete_table(tmp_path_factory, annotated, data):
-    cut = data.draw(st.integers(0, len(annotated)))
-    path = tmp_path_factory.mktemp("shards") / "shard.safetensors"
-    shards = []
-    for shard in (annotated[:cut], annotated[cut:]):
-        save_table(build_table(shard), path)
-        shards.append(load_table(path))
-    table, vocabulary = merge_tables(shards)
-    assert [table.image(row) for row in range(len(annotated))] == annotated
-    assert table.words == vocabulary.words
-    whole, _ = merge_tables([build_table(annotated)])
-    assert all(
-        np.array_equal(table.columns[name], whole.columns[name]) for name in whole.columns if name != "region_score"
-    )
-
-
 def image(image_id="1", split="train", text="a dog"):
     caption = Caption(text, tuple(text.split()), (None,) * len(text.split()), ())
     return AnnotatedImage(image_id=image_id, split=split, width=9, height=9, regions=(), captions=(caption,))
-
-
-def test_word_counts_are_of_the_training_split():
-    annotated = [image("1", "train", "a dog a"), image("2", "val", "cat cat cat dog")]
-    _, vocabulary = merge_tables([build_table(annotated)])
-    assert vocabulary.words[4:] == ("a", "dog", "cat")
-    assert vocabulary.counts[4:] == (2, 1, 0)
-    _, both = merge_tables([build_table(annotated)], counted_splits=("train", "val"))
-    assert both.words[4:] == ("cat", "a", "dog")
-
-
-def test_splits_are_ordered_train_val_test():
-    table, _ = merge_tables([build_table([image("1", "test"), image("2", "val"), image("3", "train")])])
-    assert table.splits == ("train", "val", "test")
-
-
-def test_a_repeated_image_is_an_error():
-    with pytest.raises(InputError, match="'1' is in the source 2 times"):
-        merge_tables([build_table([image("1")]), build_table([image("1")])])
 
 
 def test_an_ungrounded_caption_is_an_error():
@@ -147,7 +68,9 @@ def grounded(image_id="1", split="train"):
     ("column", "values"),
     [
         pytest.param("region_offsets", rows(0), id="too few offsets"),
-        pytest.param("region_offsets", rows(0, 1, dtype=np.int64), id="offsets of another type"),
+        pytest.param("region_offsets", rows(0, 1, dtype=np.uint64), id="offsets of another type"),
+        pytest.param("region_offsets", rows(0, -1, dtype=np.int64), id="negative offsets"),
+        pytest.param("word_offsets", rows(0, 2**62, dtype=np.int64), id="offsets past all memory"),
         pytest.param("region_offsets", rows(0, 2), id="offsets past the end"),
         pytest.param("word_offsets", rows(1, 2), id="offsets that do not begin at 0"),
         pytest.param("word_offsets", rows(0, 4_000_000_000), id="offsets of gigabytes"),
@@ -223,6 +146,47 @@ def test_damaged_bytes_are_refused_or_can_be_used(tmp_path, data):
         pass
 
 
+def test_a_caption_past_the_first_4_gigabytes_of_text():
+    table = build_table([image("1", text="a dog"), image("2", text="a cat")])
+    far = 5 << 30
+    # A view of one byte, as long as five gigabytes.
+    text = np.broadcast_to(np.uint8(ord("x")), far + 5)
+    offsets = np.array([0, far, far + 5])
+    table = replace(table, columns={**table.columns, "text_bytes": text, "text_offsets": offsets})
+    assert caption_text(table, 1) == table.image(1).captions[0].text == "xxxxx"
+
+
+@given(unique_images.filter(bool))
+def test_64_bit_offsets_give_the_same_results(tmp_path_factory, annotated):
+    table, vocabulary = merge_tables([build_table(annotated)])
+    wide = replace(table, columns={**table.columns, **{name: table.columns[name].astype(np.int64) for name in OFFSETS}})
+    path = tmp_path_factory.mktemp("wide") / "table.safetensors"
+    save_table(wide, path)
+    wide = load_table(path)
+    assert wide.columns["word_offsets"].dtype == np.int64
+    assert [wide.image(row) for row in range(len(annotated))] == annotated
+    assert compute_statistics(wide) == compute_statistics(table)
+    for find in (find_mentions, region_of_member):
+        np.testing.assert_array_equal(find(wide), find(table))
+    for split in table.splits:
+        assert make_samples(wide, split) == make_samples(table, split)
+        found, expected = (make_examples(each, split, vocabulary, tail="end") for each in (wide, table))
+        assert_equal_examples(found, expected)
+        assert_equal_examples(pooled_control_examples(found), pooled_control_examples(expected))
+        assert_equal_examples(whole_image_examples(wide, found), whole_image_examples(table, expected))
+    merged, merged_vocabulary = merge_tables([wide])
+    assert merged_vocabulary == vocabulary
+    for name, column in table.columns.items():
+        np.testing.assert_array_equal(merged.columns[name], column)
+        assert merged.columns[name].dtype == column.dtype
+
+
+def assert_equal_examples(found, expected):
+    for field in fields(expected):
+        np.testing.assert_array_equal(getattr(found, field.name), getattr(expected, field.name))
+        assert getattr(found, field.name).dtype == getattr(expected, field.name).dtype
+
+
 def test_too_many_classes_are_an_error():
     regions = [Region(Box(0, 0, 9, 9), f"class {number}") for number in range(65_535)]
     images = [
@@ -231,12 +195,3 @@ def test_too_many_classes_are_an_error():
     ]
     with pytest.raises(InputError, match="got 65535 classes, expected fewer than 65535"):
         build_table(images)
-
-
-def test_special_tokens_in_captions_are_unknown_words():
-    caption = Caption("a <unk> <eos> dog", ("a", "<unk>", "<eos>", "dog"), (None,) * 4, ())
-    table, vocabulary = merge_tables(
-        [build_table([AnnotatedImage(image_id="1", split="train", width=9, height=9, regions=(), captions=(caption,))])]
-    )
-    assert vocabulary.words[4:] == ("a", "dog")
-    assert table.columns["word_id"].tolist() == [4, 0, 0, 5]

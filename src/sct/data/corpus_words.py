@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +21,7 @@ MAX_CLASS_NOUNS = 30
 """Maximum number of nouns per class. COCO's "person" has some hundred; the 30 most frequent cover nine in ten uses."""
 MAX_TEMPLATES = 1024
 """Number of tag templates of Deshpande et al. (2019)."""
+_BLOCK_IMAGES = 10_000
 
 
 def captions_covering_words(captions: Iterable[Sequence[int]], num_words: int, times: int) -> Iterator[Sequence[int]]:
@@ -40,10 +40,7 @@ def captions_covering_words(captions: Iterable[Sequence[int]], num_words: int, t
 
 def build_noun_table(table: Table, vectors: WordVectors) -> NounTable:
     """Build the noun table of a dataset: words that are nouns in most of their first occurrences."""
-    words, offsets = table.columns["word_id"].tolist(), table.columns["word_offsets"].tolist()
-    captions = captions_covering_words(
-        (words[start:end] for start, end in pairwise(offsets)), len(table.words), MIN_NOUN_USES
-    )
+    captions = captions_covering_words(_captions(table), len(table.words), MIN_NOUN_USES)
     nouns = majority_nouns([table.words[word] for word in caption] for caption in captions)
     return NounTable.from_nouns(nouns, vectors)
 
@@ -104,11 +101,24 @@ def tag_templates(
     return tuple(template for template, _ in ranked[:max_templates])
 
 
-def _captions(table: Table, split: str, vocabulary: Vocabulary) -> Iterator[list[int]]:
-    """Return the captions of a split as ids of the vocabulary."""
-    if split not in table.splits:
+def _captions(table: Table, split: str | None = None, vocabulary: Vocabulary | None = None) -> Iterator[list[int]]:
+    """Return the captions of a split, or of all, as ids of the vocabulary, or of the table's words.
+
+    Columns are read in blocks: they may be memory-mapped and larger than memory.
+    """
+    columns = table.columns
+    ids = None if vocabulary is None else np.array(vocabulary.encode(table.words))
+    index = table.splits.index(split) if split in table.splits else None
+    if split is not None and index is None:
         return
-    ids = np.array(vocabulary.encode(table.words))[table.columns["word_id"]]
-    offsets = table.columns["word_offsets"].tolist()
-    for caption in np.flatnonzero(split_of_caption(table) == split_index(table, split)).tolist():
-        yield ids[offsets[caption] : offsets[caption + 1]].tolist()
+    for first in range(0, len(table.image_ids), _BLOCK_IMAGES):
+        images = slice(first, first + _BLOCK_IMAGES)
+        caption_offsets = columns["caption_offsets"][images.start : images.stop + 1].astype(np.int64)
+        word_offsets = columns["word_offsets"][caption_offsets[0] : caption_offsets[-1] + 1].astype(np.int64)
+        words = columns["word_id"][word_offsets[0] : word_offsets[-1]]
+        words = (words if ids is None else ids[words]).tolist()
+        in_split = columns["image_split"][images] == index if split is not None else np.True_
+        is_selected = np.repeat(np.broadcast_to(in_split, len(caption_offsets) - 1), np.diff(caption_offsets))
+        bounds = (word_offsets - word_offsets[0]).tolist()
+        for caption in np.flatnonzero(is_selected).tolist():
+            yield words[bounds[caption] : bounds[caption + 1]]

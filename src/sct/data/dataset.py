@@ -22,6 +22,8 @@ from sct.storage.reading import read_json, read_text
 DATASET_FORMAT = ArtifactFormat("sct dataset", "prepare the dataset again", version=4)
 MANIFEST, TABLE, VOCABULARY = "dataset.json", "captions.safetensors", "vocabulary.json"
 NOUNS, TAGS = "nouns.safetensors", "tags.txt"
+NEW_TABLE = f".{TABLE}.new.part"
+"""Table of a dataset that is being written; an old one is replaced once all else is known."""
 FILES = frozenset({MANIFEST, TABLE, VOCABULARY, NOUNS, TAGS})
 
 
@@ -184,8 +186,22 @@ def write_dataset(
 ) -> None:
     """Write a dataset folder. The manifest is written last: a folder without one is incomplete."""
     folder.mkdir(parents=True, exist_ok=True)
+    table_file = folder / NEW_TABLE
+    save_table(table, table_file)
+    finish_dataset(folder, table_file, vocabulary, manifest, nouns, tags)
+
+
+def finish_dataset(
+    folder: Path,
+    table_file: Path,
+    vocabulary: Vocabulary,
+    manifest: Manifest,
+    nouns: NounTable | None = None,
+    tags: str | None = None,
+) -> None:
+    """Write a dataset folder around a file of ``save_table`` on the same disk, which is moved into it."""
     (folder / MANIFEST).unlink(missing_ok=True)
-    save_table(table, folder / TABLE)
+    table_file.replace(folder / TABLE)
     vocabulary.save(folder / VOCABULARY)
     for name in (NOUNS, TAGS):  # of a dataset that is overwritten
         (folder / name).unlink(missing_ok=True)

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 
-from sct.data.dataset import Dataset, Manifest, write_dataset
-from sct.data.table import merge_tables
+from sct.data.dataset import NEW_TABLE, TABLE, Dataset, Manifest, finish_dataset
+from sct.data.join import counted_splits
+from sct.data.table_join import join_table_files
 from sct.errors import InputError
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
@@ -19,20 +21,16 @@ def merge_datasets(folders: Sequence[Path], out: Path) -> Manifest:
     """Write the images of several dataset folders, in their order, as one dataset; images are not copied.
 
     Image ids and files must differ between datasets, and no dataset may have images that another one uses the names of.
-    Where they disagree whether a word is a noun, or on its part of
-    speech, the one that uses it most decides.
+    Where they disagree whether a word is a noun, or on its part of speech, the one that uses it most decides. The table
+    of one dataset at a time is in memory.
     """
     if len(folders) < 2:
         raise InputError(f"got {len(folders)} datasets, expected at least 2 to merge")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists: expected a new or empty folder for the merged dataset")
-    datasets = [Dataset.open(folder) for folder in folders]
+    datasets = [_open_strings(folder) for folder in folders]
     _check_datasets(folders, datasets)
-    manifests = [dataset.manifest for dataset in datasets]
-    is_reference = manifests[0].mode == "reference"
-    table, vocabulary = merge_tables(
-        (dataset.table for dataset in datasets), counted_splits=("train", "val") if is_reference else ("train",)
-    )
+    manifests, nouns = [dataset.manifest for dataset in datasets], _merge_nouns(datasets)
     skipped: Counter[str] = Counter()
     for manifest in manifests:
         skipped.update(manifest.skipped)
@@ -41,12 +39,21 @@ def merge_datasets(folders: Sequence[Path], out: Path) -> Manifest:
         mode=manifests[0].mode,
         settings={"merged": [{"source": each.source, "settings": each.settings} for each in manifests]},
         images=list(dict.fromkeys(path for each in manifests for path in each.images)),
-        num_images=len(table.image_ids),
-        num_captions=len(table.columns["auto_grounded"]),
+        num_images=sum(manifest.num_images for manifest in manifests),
+        num_captions=sum(manifest.num_captions for manifest in manifests),
         skipped=dict(skipped),
     )
-    write_dataset(out, table, vocabulary, manifest, _merge_nouns(datasets), _merge_tags(datasets, vocabulary))
+    out.mkdir(parents=True, exist_ok=True)
+    files, joined = [folder / TABLE for folder in folders], out / NEW_TABLE
+    _, vocabulary = join_table_files(files, joined, counted_splits=counted_splits(manifest.mode))
+    finish_dataset(out, joined, vocabulary, manifest, nouns, _merge_tags(datasets, vocabulary))
     return manifest
+
+
+def _open_strings(folder: Path) -> Dataset:
+    """Open a dataset and keep everything but the columns of its table, which may be large."""
+    dataset = Dataset.open(folder)
+    return replace(dataset, table=replace(dataset.table, columns={}))
 
 
 def _check_datasets(folders: Sequence[Path], datasets: Sequence[Dataset]) -> None:

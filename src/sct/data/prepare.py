@@ -13,17 +13,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sct.data.corpus_words import build_noun_table, word_tags
-from sct.data.dataset import DATASET_FORMAT, FILES, MANIFEST, Manifest, check_is_dataset, write_dataset
+from sct.data.dataset import DATASET_FORMAT, FILES, MANIFEST, Manifest, check_is_dataset
 from sct.data.grounding.config import GrounderConfig
+from sct.data.join import join_shards
 from sct.data.readers.errors import ReadErrors, SkipCounts
 from sct.data.records import GroundingMode
 from sct.data.shards import IMAGES_PER_SHARD, build_shards
 from sct.data.sources import Source, SourceOptions, open_source
-from sct.data.table import merge_tables
-from sct.data.table_file import load_table
 from sct.errors import InputError
-from sct.language.word_vectors import load_vectors
 from sct.regions.detections import Detections
 from sct.regions.hdf5 import convert_hdf5, read_class_names
 from sct.regions.image_source import ImageSource
@@ -144,21 +141,16 @@ def _prepare_dataset(
         if not files:
             reason = f" ({errors.messages[0]})" if errors.messages else ""
             raise InputError(f"{source_path} has no usable image{reason}: expected at least one with captions")
-        # The authors also count words of validation captions; the vocabulary should not depend on held-out captions.
-        counted_splits = ("train", "val") if is_reference else ("train",)
-        table, vocabulary = merge_tables(map(load_table, files), counted_splits=counted_splits)
-        num_unreadable = len(errors.messages) + num_captions - len(table.columns["auto_grounded"])
         manifest = Manifest(
             source=source.kind,
             mode=config.source.mode,
             settings=grounding.summary() if grounding else {},
             images=[] if source.images is None else [str(path.resolve()) for path in source.images.paths],
-            num_images=len(table.image_ids),
-            num_captions=len(table.columns["auto_grounded"]),
-            skipped={**skipped.counts(), **({"unreadable_inputs": num_unreadable} if num_unreadable else {})},
+            num_images=num_images,
+            num_captions=num_captions,
+            skipped={**skipped.counts(), "unreadable_inputs": len(errors.messages)},
         )
-        nouns = build_noun_table(table, load_vectors(config.vectors))
-        write_dataset(out, table, vocabulary, manifest, nouns, word_tags(table, "train", vocabulary))
+        manifest = join_shards(files, out, manifest, vectors=config.vectors)
         shutil.rmtree(folder)
     return PrepareResult(source.kind, manifest.num_images, manifest, (*errors.messages, *messages))
 

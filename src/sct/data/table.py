@@ -4,8 +4,7 @@ Lists of different lengths are concatenated and indexed by offsets: the words of
 ``word_id[word_offsets[c] : word_offsets[c + 1]]``.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,6 @@ from jaxtyping import Shaped
 
 from sct.data.records import AnnotatedImage, Caption, Chunk
 from sct.errors import InputError
-from sct.language.vocabulary import Vocabulary
 from sct.regions import Box, Region
 from sct.regions.records import NO_CLASS
 
@@ -22,6 +20,7 @@ NO_CHUNK = np.iinfo(np.uint8).max
 """Chunk index of words outside chunks."""
 NO_LEMMA = np.iinfo(np.uint32).max
 """Lemma id of chunks without a lemma."""
+MAX_SPLITS = np.iinfo(np.uint8).max + 1
 
 OFFSETS = {
     "region_offsets": ("images", "regions"),
@@ -32,7 +31,7 @@ OFFSETS = {
     "text_offsets": ("captions", "text_bytes"),
 }
 """Columns of offsets: what has a slice, and of what. Members are the regions of a chunk's region set."""
-_SCALARS: dict[str, type[np.generic]] = {
+SCALARS: dict[str, type[np.generic]] = {
     "image_split": np.uint8,
     "region_class": np.uint16,
     "region_score": np.float16,  # NaN without a score
@@ -43,6 +42,7 @@ _SCALARS: dict[str, type[np.generic]] = {
     "chunk_lemma": np.uint32,
     "member_region": np.uint16,  # index within the image
 }
+"""Types of columns with a number per row."""
 STRINGS = ("words", "classes", "lemmas", "splits", "image_ids", "image_files")
 
 
@@ -113,7 +113,7 @@ class Table:
 def build_table(images: Sequence[AnnotatedImage]) -> Table:
     """Convert images to a table; ids are assigned in order of appearance."""
     words, classes, lemmas, splits = _StringIndex(), _StringIndex(), _StringIndex(), _StringIndex()
-    flat: dict[str, list[float]] = {name: [] for name in _SCALARS}
+    flat: dict[str, list[float]] = {name: [] for name in SCALARS}
     text_bytes = bytearray()
     lengths: dict[str, list[int]] = {name: [] for name in OFFSETS}
     boxes: list[Box] = []
@@ -146,8 +146,9 @@ def build_table(images: Sequence[AnnotatedImage]) -> Table:
                 flat["chunk_lemma"].append(NO_LEMMA if chunk.lemma is None else lemmas.id(chunk.lemma))
                 flat["member_region"] += chunk.regions
                 lengths["member_offsets"].append(len(chunk.regions))
-    _check_num_classes(len(classes.strings()))
-    columns = {name: np.array(flat[name], dtype) for name, dtype in _SCALARS.items()}
+    check_num_classes(len(classes.strings()))
+    check_num_splits(len(splits.strings()))
+    columns = {name: np.array(flat[name], dtype) for name, dtype in SCALARS.items()}
     columns |= {name: _offsets(np.array(lengths[name], np.int64)) for name in OFFSETS}
     columns["text_bytes"] = np.frombuffer(bytes(text_bytes), np.uint8)
     columns["region_box"] = np.array(boxes, np.float32).reshape(-1, 4)
@@ -163,51 +164,16 @@ def build_table(images: Sequence[AnnotatedImage]) -> Table:
     )
 
 
-def merge_tables(tables: Iterable[Table], *, counted_splits: Sequence[str] = ("train",)) -> tuple[Table, Vocabulary]:
-    """Concatenate tables; word ids become those of the returned vocabulary, class and lemma ids alphabetical.
-
-    The vocabulary holds every word, ordered by its frequency in ``counted_splits``; ``Vocabulary.with_min_count``
-    restricts it to frequent words.
-    """
-    shards = list(tables)
-    vocabulary = Vocabulary.from_counts(_count_words(shards, counted_splits), min_count=0)
-    classes = tuple(sorted({name for shard in shards for name in shard.classes}))
-    _check_num_classes(len(classes))
-    class_ids = {name: index for index, name in enumerate(classes)}
-    lemmas = tuple(sorted({lemma for shard in shards for lemma in shard.lemmas}))
-    lemma_ids = {lemma: index for index, lemma in enumerate(lemmas)}
-    splits = tuple(sorted({name for shard in shards for name in shard.splits}, key=_split_order))
-    remapped = []
-    for shard in shards:
-        shard_class_ids = [class_ids[name] for name in shard.classes]
-        remapped.append(
-            {
-                **shard.columns,
-                "word_id": _remap(shard.columns["word_id"], vocabulary.encode(shard.words), np.uint32),
-                "region_class": _remap(shard.columns["region_class"], shard_class_ids, np.uint16),
-                "chunk_class": _remap(shard.columns["chunk_class"], shard_class_ids, np.uint16),
-                "chunk_lemma": _remap_lemmas(shard, lemma_ids),
-                "image_split": _remap(shard.columns["image_split"], [*map(splits.index, shard.splits)], np.uint8),
-            }
-        )
-    columns = {
-        name: _offsets(np.concatenate([np.diff(shard[name]) for shard in remapped]))
-        if name in OFFSETS
-        else np.concatenate([shard[name] for shard in remapped])
-        for name in remapped[0]
-    }
-    columns |= {name: _narrow(columns[name]) for name in ("word_id", "member_region")}
-    image_ids = tuple(image_id for shard in shards for image_id in shard.image_ids)
-    repeated = [image_id for image_id, count in Counter(image_ids).items() if count > 1]
-    if repeated:
-        raise InputError(f"image {repeated[0]!r} is in the source {image_ids.count(repeated[0])} times: expected once")
-    image_files = tuple(file for shard in shards for file in shard.image_files)
-    return Table(columns, vocabulary.words, classes, lemmas, splits, image_ids, image_files), vocabulary
-
-
-def _check_num_classes(num_classes: int) -> None:
+def check_num_classes(num_classes: int) -> None:
+    """Raise if there are more classes than ids."""
     if num_classes >= NO_CLASS:
         raise InputError(f"got {num_classes} classes, expected fewer than {NO_CLASS}")
+
+
+def check_num_splits(num_splits: int) -> None:
+    """Raise if there are more splits than ids."""
+    if num_splits > MAX_SPLITS:
+        raise InputError(f"got {num_splits} splits, expected at most {MAX_SPLITS}: name files by their splits")
 
 
 class _StringIndex:
@@ -225,45 +191,17 @@ class _StringIndex:
         return tuple(self._ids)
 
 
-def _split_order(name: str) -> tuple[bool, bool, str]:
-    return name != "train", name != "val", name
-
-
 def _offsets(lengths: np.ndarray) -> np.ndarray:
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    if offsets[-1] > np.iinfo(np.uint32).max:
-        raise InputError(f"got {offsets[-1]:,} words, regions or bytes of text, expected fewer than {1 << 32:,}")
-    return offsets.astype(np.uint32)
+    return offsets.astype(offset_dtype(int(offsets[-1])))
 
 
-def _narrow(column: np.ndarray) -> np.ndarray:
-    """Cast to the smallest unsigned type that holds all values."""
-    return column.astype(np.min_scalar_type(int(column.max(initial=0))))
+def offset_dtype(end: int) -> np.dtype[np.generic]:
+    """Type of offsets up to ``end``: uint32, or int64 if that is too small.
 
+    Not uint64: ``np.repeat`` refuses it, and a sum of it and int64 is float64, which skips integers past 2**53.
 
-def _remap(column: np.ndarray, ids: Sequence[int], dtype: type[np.unsignedinteger]) -> np.ndarray:
-    """Replace each id i by ``ids[i]``; NO_CLASS stays."""
-    lookup = np.full(max(len(ids), NO_CLASS + 1), NO_CLASS, np.uint32)
-    lookup[: len(ids)] = ids
-    remapped: np.ndarray = lookup[column].astype(dtype)
-    return remapped
-
-
-def _remap_lemmas(shard: Table, lemma_ids: Mapping[str, int]) -> np.ndarray:
-    lookup = np.array([*map(lemma_ids.__getitem__, shard.lemmas), NO_LEMMA], np.uint32)
-    remapped: np.ndarray = lookup[np.minimum(shard.columns["chunk_lemma"], len(shard.lemmas))]
-    return remapped
-
-
-def _count_words(shards: Sequence[Table], counted_splits: Sequence[str]) -> Counter[str]:
-    """Count each word of the tables in the captions of ``counted_splits``; words of other splits count 0."""
-    counts: Counter[str] = Counter()
-    for shard in shards:
-        columns = shard.columns
-        split_ids = [shard.splits.index(name) for name in counted_splits if name in shard.splits]
-        is_counted = np.isin(columns["image_split"], split_ids)
-        per_caption = np.repeat(is_counted, np.diff(columns["caption_offsets"]))
-        per_word = np.repeat(per_caption, np.diff(columns["word_offsets"]))
-        occurrences = np.bincount(columns["word_id"][per_word], minlength=len(shard.words))
-        counts.update(dict(zip(shard.words, occurrences.tolist(), strict=True)))
-    return counts
+    >>> offset_dtype(4_294_967_295), offset_dtype(4_294_967_296)
+    (dtype('uint32'), dtype('int64'))
+    """
+    return np.dtype(np.uint32 if end <= np.iinfo(np.uint32).max else np.int64)

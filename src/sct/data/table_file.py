@@ -1,15 +1,15 @@
 """Save and load tables; a damaged file is an ``InputError``, whatever its bytes are."""
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Shaped, UInt8
 
 from sct.data.table import NO_CHUNK, NO_LEMMA, OFFSETS, STRINGS, Table
-from sct.limits import MAX_COORDINATE
+from sct.limits import MAX_COORDINATE, MAX_TABLE_BYTES
 from sct.regions.records import NO_CLASS
 from sct.storage.artifacts import ArtifactFormat
 
@@ -38,19 +38,25 @@ _COLUMNS = {
     "member_region": _Column("members", "BHI"),
     "text_bytes": _Column("text_bytes", "B"),
 }
+_OFFSET_DTYPES = (np.dtype(np.uint32), np.dtype(np.int64))
+"""See ``sct.data.table.offset_dtype``."""
 _BLOCK = 1 << 20
 
 
 def save_table(table: Table, path: Path) -> None:
     """Write a table atomically as a safetensors file."""
-    strings = {name: "\n".join(getattr(table, name)) for name in STRINGS}
-    blobs = {f"strings.{name}": np.frombuffer(text.encode("utf-8"), np.uint8) for name, text in strings.items()}
-    TABLE_FORMAT.save_tensors(path, {**table.columns, **blobs})
+    strings = {f"strings.{name}": encode_strings(getattr(table, name)) for name in STRINGS}
+    TABLE_FORMAT.save_tensors(path, {**table.columns, **strings})
+
+
+def encode_strings(strings: Iterable[str]) -> UInt8[np.ndarray, " bytes"]:
+    """Return the UTF-8 bytes of strings, one per line."""
+    return np.frombuffer("\n".join(strings).encode("utf-8"), np.uint8)
 
 
 def load_table(path: Path) -> Table:
     """Read a file written by ``save_table``."""
-    tensors = TABLE_FORMAT.load_tensors(path).tensors
+    tensors = TABLE_FORMAT.load_tensors(path, max_bytes=MAX_TABLE_BYTES).tensors
     missing = {*_COLUMNS, *OFFSETS, *(f"strings.{name}" for name in STRINGS)} - tensors.keys()
     if missing:
         raise TABLE_FORMAT.damaged(path, f"it has no {min(missing)}")
@@ -86,7 +92,7 @@ def _find_wrong_shape(table: Table) -> str | None:
             return f"{name} has shape {column.shape} and type {column.dtype}"
     for name, (owners, _) in OFFSETS.items():
         column = table.columns[name]
-        if column.dtype != np.uint32 or column.shape != (num_rows[owners] + 1,):
+        if column.dtype not in _OFFSET_DTYPES or column.shape != (num_rows[owners] + 1,):
             return f"{name} has shape {column.shape} and type {column.dtype}"
     return None
 

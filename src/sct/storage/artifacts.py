@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from sct.errors import InputError, format_value
-from sct.limits import MAX_TENSORS_BYTES
+from sct.limits import MAX_TABLE_BYTES, MAX_TENSORS_BYTES
 from sct.storage.atomic import atomic_write
 from sct.storage.reading import open_file
 
@@ -83,9 +83,13 @@ class ArtifactFormat:
 
     def save_tensors(self, path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
         """Write a safetensors file with this header, atomically; arrays are all numpy's or all torch's."""
-        header = {"format": self.name, "version": str(self.version), **(metadata or {})}
+        header = {**self.tensor_metadata(), **(metadata or {})}
         with atomic_write(path) as file:
             file.write(_sort_metadata(_save_function(tensors)(dict(tensors), metadata=header)))
+
+    def tensor_metadata(self) -> dict[str, str]:
+        """Metadata that a safetensors file of this format begins with."""
+        return {name: str(value) for name, value in self.header().items()}
 
     def matches(self, path: Path) -> bool:
         """Whether a file is a safetensors file of this format, of whatever version."""
@@ -105,14 +109,15 @@ class ArtifactFormat:
         framework: Literal["numpy", "pt"] = "numpy",
         *,
         check_header: bool = True,
+        max_bytes: int = MAX_TENSORS_BYTES,
     ) -> Artifact:
         """Read a safetensors file with this header."""
         from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
         with open_file(path, f"a file of format {self.name!r}: {self.remedy}") as content:
             size = os.fstat(content.fileno()).st_size
-        if size > MAX_TENSORS_BYTES:
-            raise self.damaged(path, f"it has {size:,} bytes, expected at most {MAX_TENSORS_BYTES:,}")
+        if size > max_bytes:
+            raise self.damaged(path, f"it has {size:,} bytes, expected at most {max_bytes:,}")
         try:
             with safe_open(path, framework=framework) as file:
                 metadata = file.metadata() or {}
@@ -131,7 +136,7 @@ class ArtifactFormat:
         dtype, shape = header.get_dtype(), header.get_shape()
         if dtype not in _DTYPES and (dtype, framework) != ("BF16", "pt"):
             raise self.damaged(path, f"{name[:60]} has values of type {dtype}")
-        if len(shape) > _MAX_DIMENSIONS or max(shape, default=0) > MAX_TENSORS_BYTES:
+        if len(shape) > _MAX_DIMENSIONS or max(shape, default=0) > MAX_TABLE_BYTES:
             raise self.damaged(path, f"{name[:60]} has the shape {shape[:_MAX_DIMENSIONS]}")
 
 
@@ -148,11 +153,15 @@ def sha256_file(path: Path) -> str:
 def _sort_metadata(content: bytes) -> bytes:
     """Sort the metadata of a safetensors file, so that equal artifacts are equal bytes; safetensors shuffles it."""
     size = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + size])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    return encode_header(json.loads(content[8 : 8 + size])) + content[8 + size :]
+
+
+def encode_header(header: Mapping[str, Any]) -> bytes:
+    """First bytes of a safetensors file, with sorted metadata."""
+    content = {**header, "__metadata__": dict(sorted(header["__metadata__"].items()))}
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
     text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + content[8 + size :]
+    return len(text).to_bytes(8, "little") + text
 
 
 def _save_function(tensors: Mapping[str, Any]) -> Any:
