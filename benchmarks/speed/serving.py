@@ -2,6 +2,7 @@ r"""Load test of the server: throughput, latency, errors by kind and memory.
 
     python benchmarks/speed/serving.py load [--seconds 120] [--clients 50 100] [--controls 0 10]
     python benchmarks/speed/serving.py batching [--seconds 120] [--clients 50] [--controls 19] [--images N]
+    python benchmarks/speed/serving.py workers [--seconds 120] [--clients 50] [--controls 0 10] [--workers 1 2]
 
 Each client acts like a user of the page: it uploads a new image, requests a caption of its proposals, and then changes
 the control ``--controls`` times, each time as soon as the response arrives, a heavier load than any user makes. After a
@@ -10,8 +11,9 @@ the control ``--controls`` times, each time as soon as the response arrives, a h
 Each client has four images of its own, and bytes after their end make every upload new to the server. ``load`` runs
 every number of clients with every number of controls per image, each against a new server. ``batching`` compares
 clients at once with the same work by a single client against a server without batching (``--max-batch 1``).
+``workers`` runs every number of controls with every number of processes, and reads the memory of each process.
 
-Both take ``--model BUNDLE``, ``--threads N``, ``--precision P`` and ``--json``.
+All take ``--model BUNDLE``, ``--threads N``, ``--precision P`` and ``--json``.
 """
 
 import argparse
@@ -19,17 +21,19 @@ import json
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPException
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,9 +74,41 @@ class LoadResult:
     """Of that, the cache of encoded images, which grows up to a limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessMemory:
+    """Memory of a process in MB; the proportional share counts pages of several processes once in all."""
+
+    resident: float
+    proportional: float
+    private: float
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server."""
+
+    address: str
+    """Host and port."""
+    pid: int
+
+    def memory(self) -> list[ProcessMemory]:
+        """Memory of the process, and of its workers if it has any."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [_read_memory(pid) for pid in (self.pid, *map(int, children))]
+
+
+def _read_memory(pid: int) -> ProcessMemory:
+    kilobytes: Counter[str] = Counter()
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+        name, size = line.split()[:2]
+        kilobytes[name.rstrip(":")] = int(size)
+    sizes = (kilobytes["Rss"], kilobytes["Pss"], kilobytes["Private_Clean"] + kilobytes["Private_Dirty"])
+    return ProcessMemory(*(round(size / 1024, 1) for size in sizes))
+
+
 @contextmanager
-def run_server(arguments: Sequence[str]) -> Iterator[str]:
-    """Run ``sct serve``; gives host and port."""
+def run_server(arguments: Sequence[str]) -> Iterator[Server]:
+    """Run ``sct serve``."""
     command = [sys.executable, "-m", "sct", "serve", "--port", "0", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "SCT_TOKEN"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -81,19 +117,23 @@ def run_server(arguments: Sequence[str]) -> Iterator[str]:
         if not line:
             raise SystemExit("the server did not start")
         try:
-            yield line.split()[1].removeprefix("http://").rstrip("/")
+            yield Server(line.split()[1].removeprefix("http://").rstrip("/"), process.pid)
         finally:
             process.terminate()
 
 
 def read_counters(address: str) -> dict[str, float]:
-    """Read the counters of a server."""
+    """Read the counters of a server, summed over its workers."""
     connection = HTTPConnection(address, timeout=60)
     connection.request("GET", "/v1/metrics")
     text = connection.getresponse().read().decode()
     connection.close()
-    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, _, value in lines}
+    counters: dict[str, float] = defaultdict(float)
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, _, value = line.rpartition(" ")
+            counters[re.sub(r'\{worker="\d+"\}|(?<=\{)worker="\d+",', "", name)] += float(value)
+    return counters
 
 
 def make_image(seed: int = 5) -> bytes:
@@ -215,10 +255,10 @@ def format_result(name: str, result: LoadResult) -> str:
 def measure_batching(options: argparse.Namespace, arguments: Sequence[str]) -> dict[str, Any]:
     """Compare clients at once with one request at a time."""
     [clients], [controls] = options.clients or [50], options.controls or [19]
-    with run_server([*arguments, "--max-batch", "1"]) as address:
-        alone = measure_load(address, 1, options.seconds / 4, controls, options.images)
-    with run_server(arguments) as address:
-        concurrent = measure_load(address, clients, options.seconds, controls, options.images)
+    with run_server([*arguments, "--max-batch", "1"]) as server:
+        alone = measure_load(server.address, 1, options.seconds / 4, controls, options.images)
+    with run_server(arguments) as server:
+        concurrent = measure_load(server.address, clients, options.seconds, controls, options.images)
     ratio = concurrent.responses_per_second / alone.responses_per_second if alone.responses_per_second else float("nan")
     if not options.json:
         print(format_result("one at a time, not batched", alone))
@@ -232,25 +272,60 @@ def measure_loads(options: argparse.Namespace, arguments: Sequence[str]) -> dict
     found = {}
     for clients in options.clients or [50, 100]:
         for controls in options.controls or [0, 10]:
-            with run_server(arguments) as address:
-                result = measure_load(address, clients, options.seconds, controls, options.images)
-            name = f"{controls} more controls per image" if controls else "a new image each request"
-            found[f"{clients} clients, {name}"] = asdict(result)
+            with run_server(arguments) as server:
+                result = measure_load(server.address, clients, options.seconds, controls, options.images)
+            name = f"{clients} clients, {describe_controls(controls)}"
+            found[name] = asdict(result)
             if not options.json:
-                print(format_result(f"{clients} clients, {name}", result), flush=True)
+                print(format_result(name, result), flush=True)
     return found
+
+
+def measure_workers(options: argparse.Namespace, arguments: Sequence[str]) -> dict[str, Any]:
+    """Run each number of controls per image with each number of processes, one after the other."""
+    found = {}
+    [clients] = options.clients or [50]
+    for controls in options.controls or [0, 10]:
+        rates = []
+        for workers in options.workers:
+            with run_server([*arguments, "--workers", str(workers)]) as server:
+                result = measure_load(server.address, clients, options.seconds, controls, options.images)
+                memory = server.memory()
+            rates.append(result.responses_per_second)
+            name = f"{workers} processes, {clients} clients, {describe_controls(controls)}"
+            found[name] = {**asdict(result), "memory": [asdict(each) for each in memory]}
+            if not options.json:
+                print(format_result(name, result))
+                for each in memory:
+                    print(
+                        f"  process: {each.resident:.0f} MB resident, {each.proportional:.0f} MB proportional share,"
+                        f" {each.private:.0f} MB private"
+                    )
+                print(
+                    f"  against {options.workers[0]}: {rates[-1] / rates[0] if rates[0] else float('nan'):.2f} times",
+                    flush=True,
+                )
+    return found
+
+
+def describe_controls(controls: int) -> str:
+    """Describe a load."""
+    return f"{controls} more controls per image" if controls else "a new image each request"
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("mode", choices=("load", "batching"))
+    parser.add_argument("mode", choices=("load", "batching", "workers"))
     parser.add_argument("--model", default="default", help="bundle folder, or default")
     parser.add_argument("--seconds", type=float, default=120.0, help="of each load")
-    parser.add_argument("--clients", type=int, nargs="+", help="default: 50 100, or 50")
-    parser.add_argument("--controls", type=int, nargs="+", help="control changes per image; default: 0 10, or 19")
+    parser.add_argument("--clients", type=int, nargs="+", help="default: 50 100 for load, else 50")
+    parser.add_argument(
+        "--controls", type=int, nargs="+", help="control changes per image; default: 0 10, for batching 19"
+    )
     parser.add_argument("--images", type=int, help="number of different images; default: all new")
     parser.add_argument("--threads", type=int, help="CPU threads of the model")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="numbers of processes to compare")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -259,7 +334,8 @@ def main() -> None:
         arguments += ["--threads", str(options.threads)]
     if not options.json:
         print(f"{os.cpu_count()} cores, {platform.machine()}, load before {os.getloadavg()[0]:.1f}")
-    found = (measure_loads if options.mode == "load" else measure_batching)(options, arguments)
+    measure = {"load": measure_loads, "batching": measure_batching, "workers": measure_workers}[options.mode]
+    found = measure(options, arguments)
     if options.json:
         print(json.dumps({**found, "cores": os.cpu_count(), "machine": platform.machine()}))
 

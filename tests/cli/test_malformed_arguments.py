@@ -101,6 +101,7 @@ REFUSED = {
         "--model": FILES,
         "--token": (),
         "--allow-host": (),
+        "--workers": (*INTEGERS, "0", "257"),
         "--max-batch": (*INTEGERS, "0"),
         "--max-queue": (*INTEGERS, "0"),
         "--request-timeout": FLOATS,

@@ -34,6 +34,7 @@ from tests.serving.helpers import AppClient
         pytest.param(["--token", " "], "the token is empty", id="empty token"),
         pytest.param(["--token", "caf\u00e9"], "not printable ASCII", id="token not in ASCII"),
         pytest.param(["--port", "0", "--model", "no/such/bundle"], "no/such/bundle", id="no bundle"),
+        pytest.param(["--port", "0", "--workers", "2", "--model", "no/bundle"], "no/bundle", id="workers, no bundle"),
         pytest.param(["--port", "0", "--device", "tpu"], "device is 'tpu'", id="unknown device"),
     ],
 )
@@ -78,8 +79,15 @@ def test_port_in_use(capsys):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        assert run(["serve", "--port", str(listener.getsockname()[1])]) == 2
-    assert "cannot listen on port" in capsys.readouterr().err
+        for arguments in ([], ["--workers", "2"]):
+            assert run(["serve", "--port", str(listener.getsockname()[1]), *arguments]) == 2
+            assert "cannot listen on port" in capsys.readouterr().err
+
+
+def test_workers_need_linux(capsys, monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert run(["serve", "--workers", "2"]) == 2
+    assert "several processes need Linux" in capsys.readouterr().err
 
 
 def test_help_lists_the_options(capsys):

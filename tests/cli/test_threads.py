@@ -54,6 +54,12 @@ def test_variables(environment, given, threads, expected):
     assert {name: value for name, value in environment.items() if "PYTEST" not in name} == expected
 
 
+@pytest.mark.parametrize(("num_workers", "threads"), [(1, "3"), (2, "1"), (3, "1"), (9, "1")])
+def test_workers_divide_the_cores(environment, num_workers, threads):
+    configure_threads(None, num_workers)
+    assert environment["OMP_NUM_THREADS"] == threads
+
+
 def test_the_runtime_counts_its_processors_itself(environment, monkeypatch):
     monkeypatch.setattr("sct.cli.threads.count_cores", lambda: 6)
     configure_threads(None)

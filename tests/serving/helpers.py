@@ -3,12 +3,18 @@
 import asyncio
 import io
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.client import HTTPResponse
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from urllib.parse import urlsplit
 
 import httpx
@@ -23,6 +29,7 @@ from sct.serving.server import StudioServer, listen
 from tests.color_vision import BLUE, GRAY, GREEN, RED, ColorVision, paint_quarters
 from tests.factories import make_captioner
 
+ROOT = Path(__file__).parents[2]
 LEFT, RIGHT, SMALL = [0.0, 0.0, 20.0, 20.0], [20.0, 0.0, 40.0, 20.0], [5.0, 5.0, 9.0, 9.0]
 
 
@@ -112,6 +119,103 @@ def run_server(app: FastAPI) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+def send_raw(address, method, path, body=b"", **headers):
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    response = connection.getresponse()
+    try:
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    finally:
+        connection.close()
+
+
+SERVE = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from tests.color_vision import ColorVision
+from tests.factories import make_captioner
+gate = Path(sys.argv[2])
+class GatedVision(ColorVision):
+    def encode(self, images):
+        if sys.argv[2]:
+            print("encoding", os.getpid(), flush=True)
+        while sys.argv[2] and not gate.exists():
+            time.sleep(0.01)
+        return super().encode(images)
+import sct.captioner.captioner, sct.serving.service
+sct.captioner.captioner.load = lambda *args, **kwargs: make_captioner(vision=GatedVision())
+sct.serving.service.InferenceService.warm_up = lambda self: None
+from sct.cli.main import run
+sys.exit(run(["serve", "--threads", "1", *sys.argv[3:]]))
+"""
+"""``sct serve`` with a tiny captioner; its encoder prints the process and waits until the gate, a file, exists."""
+
+
+@dataclass(frozen=True)
+class ServedCommand:
+    """A process that runs ``sct serve``."""
+
+    process: subprocess.Popen
+    url: str
+    errors: Path
+
+    def read_encoding_pid(self) -> int:
+        """Wait until a process encodes; for a command with a gate."""
+        word, pid = self.process.stdout.readline().split()
+        assert word == "encoding"
+        return int(pid)
+
+    def read_errors(self) -> str:
+        return self.errors.read_text(encoding="utf-8")
+
+    def worker_pids(self) -> list[int]:
+        """Living child processes."""
+        return [pid for pid in all_pids() if parent_pid(pid) == self.process.pid]
+
+
+@contextmanager
+def serve_command(*arguments: str, gate: Path | None = None, port: int = 0) -> Iterator[ServedCommand]:
+    """Run ``sct serve`` in a process of its own; nothing of it is left afterwards."""
+    command = [sys.executable, "-c", SERVE, str(ROOT), str(gate or ""), "--port", str(port), *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "SCT_TOKEN"}
+    with (
+        NamedTemporaryFile("w") as errors,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        ) as process,
+    ):
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("sct: http://"), Path(errors.name).read_text(encoding="utf-8")
+            url = line.split()[1].partition("#")[0].rstrip("/").replace("0.0.0.0", "127.0.0.1")
+            yield ServedCommand(process, url, Path(errors.name))
+        finally:
+            process.kill()
+
+
+def all_pids() -> list[int]:
+    """Processes of this machine that are not zombies."""
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and is_alive(int(path.name))]
+
+
+def is_alive(pid: int) -> bool:
+    return _process_status(pid)[:1] not in ([], ["Z"])
+
+
+def parent_pid(pid: int) -> int | None:
+    status = _process_status(pid)
+    return int(status[1]) if status else None
+
+
+def _process_status(pid: int) -> list[str]:
+    """State, parent and more of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def wait_until(condition) -> None:

@@ -1,11 +1,8 @@
 """A server on a port: the client, batching, admission control, cancellation and shutdown."""
 
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
@@ -22,7 +19,18 @@ from sct.serving.config import ServerConfig
 from sct.serving.multipart import image_id
 from tests.color_vision import BLUE, GREEN, RED, ColorVision
 from tests.factories import make_captioner
-from tests.serving.helpers import LEFT, RIGHT, SMALL, BlockingVision, parse_metrics, photo, run_server, wait_until
+from tests.serving.helpers import (
+    LEFT,
+    RIGHT,
+    SMALL,
+    BlockingVision,
+    parse_metrics,
+    photo,
+    run_server,
+    send_raw,
+    serve_command,
+    wait_until,
+)
 
 PHOTO = photo()
 
@@ -46,16 +54,6 @@ def blocked():
     with run_server(app) as found:
         yield vision, app.state.service, found
         vision.may_encode.set()
-
-
-def send_raw(address, method, path, body=b"", **headers):
-    connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
-    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
-    response = connection.getresponse()
-    try:
-        return response.status, dict(response.getheaders()), response.read()
-    finally:
-        connection.close()
 
 
 def metrics(address):
@@ -352,51 +350,25 @@ def test_stop_answers_requests_in_flight():
             Client(address).health()
 
 
-SERVER = """
-import sys
-sys.path[:0] = sys.argv[1:3]
-from tests.factories import make_captioner
-from tests.serving.helpers import BlockingVision
-import sct.captioner.captioner
-vision = BlockingVision()
-vision.encode = lambda images, encode=vision.encode: (print("encoding", flush=True), sys.stdin.readline(),
-    vision.may_encode.set(), encode(images))[-1]
-sct.captioner.captioner.load = lambda *args, **kwargs: make_captioner(vision=vision)
-import sct.serving.service
-sct.serving.service.InferenceService.warm_up = lambda self: None
-from sct.cli.main import run
-sys.exit(run(["serve", "--port", "0", "--threads", "1"]))
-"""
-
-
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
-def test_signals_stop_the_command_gracefully(request, number):
-    folders = [str(request.path.parent), str(request.path.parents[2])]
+def test_signals_stop_the_command_gracefully(tmp_path, number, workers):
     with (
-        subprocess.Popen(
-            [sys.executable, "-c", SERVER, *folders],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "SCT_TOKEN": ""},
-        ) as process,
+        serve_command("--workers", str(workers), gate=tmp_path / "gate") as command,
         ThreadPoolExecutor(1) as users,
     ):
-        line = process.stdout.readline()
-        assert line.startswith("sct: http://127.0.0.1:")
-        address = line.split()[1]
-        future = users.submit(Client(address).detect, PHOTO)
-        assert process.stdout.readline() == "encoding\n"
-        process.send_signal(number)
+        future = users.submit(Client(command.url).detect, PHOTO)
+        command.read_encoding_pid()
+        command.process.send_signal(number)
 
         def is_stopping():
             try:
-                return Client(address).health()["status"] == "stopping"
+                return Client(command.url).health()["status"] == "stopping"
             except StudioError:
                 return True
 
         wait_until(is_stopping)
-        process.stdin.write("go on\n")
-        process.stdin.flush()
+        (tmp_path / "gate").touch()
         assert future.result(60)
-        assert process.wait(60) == 0
+        assert command.process.wait(60) == 0
+        assert command.read_errors() == ""

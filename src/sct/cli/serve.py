@@ -1,5 +1,6 @@
 """``sct serve``: the web page and the HTTP API."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -44,6 +45,12 @@ def serve_command(
         ),
     ] = 128,
     allow_download: AllowDownloadOption = False,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=limits.MAX_HTTP_WORKERS, help="Processes that share the port, the model and the image cache."
+        ),
+    ] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     precision: Annotated[
         Literal["float32", "float16", "int8"], typer.Option(help="Precision of the decoder: float16 GPU, int8 CPU.")
@@ -52,8 +59,10 @@ def serve_command(
     """Serve captions, detection and scores over HTTP, and a web page for them.
 
     Listens on this machine only, unless --host is given. Images stay in memory. Ctrl-C or SIGTERM stops the server
-    after the requests in flight.
+    after the requests in flight. With --workers, --threads are those of each; by default they share the cores.
     """
+    if workers > 1 and sys.platform != "linux":
+        raise InputError(f"got --workers {workers}, expected 1 on {sys.platform}: several processes need Linux")
     try:
         from sct.serving.server import StudioServer, allowed_hosts, is_loopback, listen  # noqa: PLC0415
     except ImportError as error:
@@ -80,12 +89,28 @@ def serve_command(
         hosts=allowed_hosts(host, allow_host or ()) if is_private or allow_host else None,
     )
     with listen(host, port) as listener:  # first, so that a port in use is reported at once
-        from sct.captioner.captioner import load  # noqa: PLC0415
+        from sct.captioner.captioner import Captioner, load  # noqa: PLC0415
         from sct.serving.app import make_app  # noqa: PLC0415
 
-        app = make_app(load(model, device=device, precision=precision, allow_download=allow_download), config)
-        app.state.service.warm_up()
-        url_host = f"[{host}]" if ":" in host else host
-        fragment = "" if token is None else "#token=YOUR_TOKEN"
-        print(f"sct: http://{url_host}:{listener.getsockname()[1]}/{fragment} (Ctrl-C stops)", flush=True)
-        StudioServer(app).run(sockets=[listener])
+        def load_captioner() -> Captioner:
+            return load(model, device=device, precision=precision, allow_download=allow_download)
+
+        def print_url() -> None:
+            url_host = f"[{host}]" if ":" in host else host
+            fragment = "" if token is None else "#token=YOUR_TOKEN"
+            print(f"sct: http://{url_host}:{listener.getsockname()[1]}/{fragment} (Ctrl-C stops)", flush=True)
+
+        if workers == 1:
+            app = make_app(load_captioner(), config)
+            app.state.service.warm_up()
+            print_url()
+            StudioServer(app).run(sockets=[listener])
+            return
+        from sct.serving.processes import serve_in_processes  # noqa: PLC0415
+
+        share_model = not device.startswith("cuda")
+        code = serve_in_processes(
+            workers, load_captioner, config, listener, share_model=share_model, on_ready=print_url
+        )
+        if code:
+            raise typer.Exit(code)

@@ -42,7 +42,7 @@ def with_threads_option(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*arguments: Any, threads: int | None, **options: Any) -> None:
-        configure_threads(threads)
+        configure_threads(threads, options.get("workers") or 1)
         command(*arguments, **options)
 
     parameters = signature(command)
@@ -52,9 +52,10 @@ def with_threads_option(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def configure_threads(threads: int | None) -> None:
+def configure_threads(threads: int | None, num_workers: int = 1) -> None:
     """Set the number of threads and the wait policy of this process and its children.
 
+    ``num_workers``: processes among which the cores are divided unless ``threads`` is given.
     If PyTorch has been imported already, as in a test, only a given number is applied, to this process.
     """
     if "torch" in sys.modules:
@@ -65,6 +66,6 @@ def configure_threads(threads: int | None) -> None:
         os.environ.update(_WAIT_POLICY)
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
-    elif "OMP_NUM_THREADS" not in os.environ and (cores := count_cores()) < count_affinity():
+    elif "OMP_NUM_THREADS" not in os.environ and (cores := max(1, count_cores() // num_workers)) < count_affinity():
         # The runtime itself counts hyper-threads and ignores quotas.
         os.environ["OMP_NUM_THREADS"] = str(cores)

@@ -1,5 +1,6 @@
 """The FastAPI application: routes, error responses and OpenAPI."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,12 +19,14 @@ from sct.regions.images import LoadedImage
 from sct.regions.records import Control
 from sct.serving import responses, schemas
 from sct.serving.config import ServerConfig
-from sct.serving.counters import Counters, resident_bytes
+from sct.serving.counters import Counters
 from sct.serving.inference import AlternativesTask, CaptionTask, DetectTask, TaskResult
+from sct.serving.metrics_report import MetricsReport
 from sct.serving.middleware import APIError, SecurityMiddleware, error_response
-from sct.serving.openapi import build_document, describe_responses
+from sct.serving.openapi import IMAGE_ID_HEADER, build_document, describe_responses
 from sct.serving.service import INTERNAL_ERROR, InferenceService
 from sct.serving.static_files import PAGE, page_routes, read_page
+from sct.serving.worker import Worker
 from sct.vision.interface import EncodedImage
 
 _ROUTES = (
@@ -49,15 +52,23 @@ _SCORE_ERRORS = {
 _IMAGE_ERRORS = {**_SCORE_ERRORS, 404: "The image of this id is not cached: send its bytes."}
 
 
-def make_app(captioner: Captioner, config: ServerConfig | None = None, *, page: Path = PAGE) -> FastAPI:
-    """Build the application; its threads end with its lifespan, or with ``app.state.service.stop()``."""
+def make_app(
+    captioner: Captioner, config: ServerConfig | None = None, *, page: Path = PAGE, worker: Worker | None = None
+) -> FastAPI:
+    """Build the application; its threads end with its lifespan, or with ``app.state.service.stop()``.
+
+    ``worker``: the process, if it is one of several.
+    """
     config = config or ServerConfig()
     counters = Counters()
-    service = InferenceService(captioner, config, counters)
+    service = InferenceService(captioner, config, counters, None if worker is None else worker.images)
+    metrics = MetricsReport(service, worker)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        publication = asyncio.ensure_future(metrics.publish_regularly())
         yield
+        publication.cancel()
         service.stop()
 
     app = FastAPI(
@@ -71,7 +82,7 @@ def make_app(captioner: Captioner, config: ServerConfig | None = None, *, page: 
     )
     app.state.service = service
     _add_inference_routes(app, service, captioner)
-    _add_status_routes(app, service, captioner)
+    _add_status_routes(app, service, captioner, metrics)
     app.router.routes.extend(page_routes(read_page(page)))
     _add_error_handlers(app)
     app.add_middleware(
@@ -143,7 +154,7 @@ def _add_inference_routes(app: FastAPI, service: InferenceService, captioner: Ca
             {"box": [round(side, 2) for side in region.box], "class": region.class_name, "score": region.score}
             for region in result.regions
         ]
-        return JSONResponse({"image": _image_record(result.image), "regions": regions})
+        return _image_response(result.image, {"regions": regions})
 
     @app.post(
         "/v1/score",
@@ -157,7 +168,9 @@ def _add_inference_routes(app: FastAPI, service: InferenceService, captioner: Ca
             return JSONResponse(await service.score(admitted))
 
 
-def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Captioner) -> None:
+def _add_status_routes(
+    app: FastAPI, service: InferenceService, captioner: Captioner, metrics_report: MetricsReport
+) -> None:
     limits_of_requests = {
         "image_bytes": service.config.max_image_bytes,
         "megapixels": service.config.max_megapixels,
@@ -189,18 +202,11 @@ def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Capti
                 "version": __version__,
                 "model": model,
                 "metrics": list(schemas.JAVA_FREE_METRICS),
+                "workers": metrics_report.count_workers(),
                 "limits": limits_of_requests,
             },
             503 if service.status == "degraded" else 200,
         )
-
-    gauges = {
-        "sct_requests_in_flight": ("Requests without a response.", lambda: service.in_flight),
-        "sct_queue_length": ("Requests that wait for the model.", lambda: service.queue_length),
-        "sct_image_cache_images": ("Encoded images in the cache.", lambda: len(service.cache)),
-        "sct_image_cache_bytes": ("Size of the image cache.", lambda: service.cache.num_bytes),
-        "process_resident_memory_bytes": ("Resident memory of the server.", resident_bytes),
-    }
 
     @app.get(
         "/v1/metrics",
@@ -214,7 +220,7 @@ def _add_status_routes(app: FastAPI, service: InferenceService, captioner: Capti
     async def metrics() -> Response:
         """Counters in the Prometheus text format."""
         return PlainTextResponse(
-            service.counters.text(gauges), headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"}
+            metrics_report.text(), headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
 
@@ -248,17 +254,18 @@ def _check_control(control: Control, image: LoadedImage | EncodedImage, *, has_s
     return control.clip(image.width, image.height)
 
 
-def _image_record(image: EncodedImage) -> dict[str, Any]:
-    return {"id": image.name, "width": image.width, "height": image.height}
+def _image_response(image: EncodedImage, content: dict[str, Any]) -> Response:
+    record = {"id": image.name, "width": image.width, "height": image.height}
+    return JSONResponse({"image": record, **content}, headers={IMAGE_ID_HEADER: image.name})
 
 
 def _captions_response(result: TaskResult, *, is_clipped: bool) -> Response:
     image = result.image
     warning = f"boxes were clipped to the image, {image.width} x {image.height} pixels"
-    return JSONResponse(
+    return _image_response(
+        image,
         {
-            "image": _image_record(image),
             "captions": [caption.as_dict() for caption in result.captions],
             "warnings": [warning] if is_clipped else [],
-        }
+        },
     )

@@ -146,27 +146,31 @@ class Client:
         data = image if isinstance(image, bytes) else _read_file(Path(image))
         name = sha256(data).hexdigest()
         if name in self._known_images:
-            response = self._send("POST", path, json.dumps({**request, "image": name}).encode(), "application/json")
+            body = json.dumps({**request, "image": name}).encode()
+            response = self._send("POST", path, body, "application/json", name)
             if response.status != 404:
                 return self._content(response)
         boundary = secrets.token_hex(24)
         body = encode_form(boundary, {"request": json.dumps(request).encode(), "image": data})
-        found = self._content(self._send("POST", path, body, f"multipart/form-data; boundary={boundary}"))
+        found = self._content(self._send("POST", path, body, f"multipart/form-data; boundary={boundary}", name))
         self._known_images.add(name)
         return found
 
-    def _send(self, method: str, path: str, body: bytes, content_type: str | None) -> _Response:
+    def _send(
+        self, method: str, path: str, body: bytes, content_type: str | None, image_id: str | None = None
+    ) -> _Response:
         """Send a request; retry after a 429."""
+        given = {"Content-Type": content_type, "X-Image-Id": image_id}  # proxies route by the id
+        headers = self._headers | {name: value for name, value in given.items() if value is not None}
         for _ in range(self._retries):
-            response = self._send_once(method, path, body, content_type)
+            response = self._send_once(method, path, body, headers)
             if response.status != 429:
                 return response
             time.sleep(response.retry_after)
-        return self._send_once(method, path, body, content_type)
+        return self._send_once(method, path, body, headers)
 
-    def _send_once(self, method: str, path: str, body: bytes, content_type: str | None) -> _Response:
+    def _send_once(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> _Response:
         connection = self._connection(self._netloc, timeout=self._timeout)
-        headers = self._headers if content_type is None else {**self._headers, "Content-Type": content_type}
         try:
             connection.request(method, self._path + path, body, headers)
             http_response = connection.getresponse()

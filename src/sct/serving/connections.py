@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -21,6 +22,8 @@ from sct.serving.counters import Counters
 
 _ACCEPTS_PER_TICK = 32
 """Connections accepted before the event loop counts them and closes those beyond the limits."""
+_HEAD_START = 0.001
+"""Seconds that a less busy process has to accept a connection first."""
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _LOG_INTERVAL = 10.0
 _BUSY_BODY = b'{"error": "too many connections are open: retry later"}'
@@ -68,12 +71,20 @@ class Listener(socket.socket):
         super().__init__(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
         self._num_accepted = 0
+        self._max_accepted = _ACCEPTS_PER_TICK
+        self._is_busier: Callable[[], bool] = lambda: False
+
+    def share_with(self, is_busier: Callable[[], bool]) -> None:
+        """Share waiting connections with other processes: take one at a time, and if busier than others after them."""
+        self._max_accepted, self._is_busier = 1, is_busier
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection; raises BlockingIOError if none waits or enough were accepted in a row."""
-        if self._num_accepted >= _ACCEPTS_PER_TICK:
+        if self._num_accepted >= self._max_accepted:
             self._num_accepted = 0
             raise BlockingIOError
+        if self._is_busier():
+            time.sleep(_HEAD_START)
         try:
             accepted = super().accept()
         except OSError as error:
@@ -112,9 +123,11 @@ class ConnectionPool:
     So silent connections cannot keep others out. If all are within a request, the new one is refused.
     """
 
-    def __init__(self, config: ServerConfig, counters: Counters) -> None:
-        """Start empty."""
-        self.config, self._counters = config, counters
+    def __init__(
+        self, config: ServerConfig, counters: Counters, on_change: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Start empty; ``on_change`` is called with the number of open connections."""
+        self.config, self._counters, self._on_change = config, counters, on_change
         self._max_open, self._max_open_of = config.connections, config.connections_per_address
         self._num_open = 0
         self._num_open_of: Counter[str] = Counter()
@@ -132,6 +145,7 @@ class ConnectionPool:
             has_room = self._evict(self._waiting)
         self._num_open += 1
         self._num_open_of[address] += 1
+        self._on_change(self._num_open)
         return has_room
 
     def remove(self, connection: "TimedProtocol") -> None:
@@ -140,6 +154,7 @@ class ConnectionPool:
         self.set_waiting(connection, is_waiting=False)
         self._num_open -= 1
         self._num_open_of[address] -= 1
+        self._on_change(self._num_open)
         if not self._num_open_of[address]:
             del self._num_open_of[address], self._waiting_of[address]
 

@@ -1,6 +1,7 @@
 """Request and inference counters in the Prometheus text format."""
 
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -123,6 +124,35 @@ class Counters:
         for name, (help_text, read) in gauges.items():
             lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge", f"{name} {read():.15g}"]
         return "\n".join(lines) + "\n"
+
+
+def merge_metrics(texts: Mapping[int, str]) -> str:
+    r"""Merge the metrics of worker processes; a label tells them apart.
+
+    >>> text = "# HELP a Help.\n# TYPE a counter\na{b=\"c\"} 1\n# HELP d Help.\n# TYPE d gauge\nd 2\n"
+    >>> print(merge_metrics({0: text, 1: text}), end="")
+    # HELP a Help.
+    # TYPE a counter
+    a{worker="0",b="c"} 1
+    a{worker="1",b="c"} 1
+    # HELP d Help.
+    # TYPE d gauge
+    d{worker="0"} 2
+    d{worker="1"} 2
+    """
+    families: dict[str, list[str]] = {}
+    for worker, text in texts.items():
+        for family in re.split(r"^(?=# HELP )", text, flags=re.MULTILINE)[1:]:
+            help_line, type_line, *samples = family.splitlines()
+            lines = families.setdefault(help_line, [help_line, type_line])
+            for sample in samples:
+                name, brace, rest = sample.partition("{")
+                if brace:
+                    lines.append(f'{name}{{worker="{worker}",{rest}')
+                else:
+                    name, _, value = sample.partition(" ")
+                    lines.append(f'{name}{{worker="{worker}"}} {value}')
+    return "".join(f"{line}\n" for lines in families.values() for line in lines)
 
 
 def resident_bytes() -> float:

@@ -4,21 +4,27 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
 
 from sct.serving.middleware import PUBLIC_ROUTES
 from sct.serving.responses import RESPONSE_EXAMPLES, ErrorResponse
-from sct.serving.schemas import REQUESTS, ImageParams, Params
+from sct.serving.schemas import REQUESTS, ImageId, ImageParams, Params
 
 _REF = "#/components/schemas/{model}"
 _HEADERS = {
     401: {"WWW-Authenticate": {"description": "Bearer.", "schema": {"const": "Bearer"}}},
     429: {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}},
 }
+_IMAGE_ID = TypeAdapter(ImageId).json_schema()
 _NOT_IN_SCHEMA = (
     "Also refused with 422, beyond what the schema can tell: bytes that are no image, boxes that are inverted or leave "
     "the image, classes in another shape than control, cover with fewer words than region sets, options that no "
     "caption meets, and unordered region sets if the model has no sorter (see /v1/health)."
 )
+
+
+IMAGE_ID_HEADER = "X-Image-Id"
+"""Header with the id of an image: proxies can route by that of requests, and responses have it."""
 
 
 def describe_responses(errors: dict[int, str], example_of: str | None = None) -> dict[int | str, dict[str, Any]]:
@@ -28,7 +34,10 @@ def describe_responses(errors: dict[int, str], example_of: str | None = None) ->
         for status, text in sorted(errors.items())
     }
     if example_of is not None:
-        responses[200] = {"content": {"application/json": {"example": RESPONSE_EXAMPLES[example_of]}}}
+        example = RESPONSE_EXAMPLES[example_of]
+        responses[200] = {"content": {"application/json": {"example": example}}}
+        if "image" in example:
+            responses[200]["headers"] = {IMAGE_ID_HEADER: {"description": "Id of the image.", "schema": _IMAGE_ID}}
     return responses
 
 

@@ -130,6 +130,13 @@ class LimitsResponse(TypedDict):
     class_characters: int
 
 
+class WorkersResponse(TypedDict):
+    """Worker processes: how many there should be, and how many accept connections."""
+
+    total: int
+    ready: int
+
+
 class HealthResponse(TypedDict):
     """Status, model and limits of the server."""
 
@@ -137,6 +144,7 @@ class HealthResponse(TypedDict):
     version: str
     model: ModelResponse
     metrics: list[str]
+    workers: WorkersResponse
     limits: LimitsResponse
 
 
@@ -195,6 +203,7 @@ RESPONSE_EXAMPLES: dict[str, Any] = {
         "version": "0.1.0",
         "model": {"vocabulary_size": 9123, "has_vision": True, "has_sorter": True},
         "metrics": list(JAVA_FREE_METRICS),
+        "workers": {"total": 1, "ready": 1},
         "limits": {
             "image_bytes": 10485760,
             "megapixels": 40.0,

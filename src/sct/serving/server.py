@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from sct.errors import InputError
 from sct.serving.connections import ConnectionPool, Listener, TimedProtocol
+from sct.serving.worker import Worker
 
 _SHUTDOWN_TIMEOUT = 60
 _HOST_NAME = re.compile(r"[\w.:-]+")
@@ -72,11 +73,12 @@ def _is_address(text: str) -> bool:
 class StudioServer(uvicorn.Server):
     """Uvicorn server that, on a signal, finishes requests in flight and rejects new ones."""
 
-    def __init__(self, app: FastAPI) -> None:
-        """Configure the server; call ``run(sockets=[...])``."""
-        self._app = app
+    def __init__(self, app: FastAPI, worker: Worker | None = None) -> None:
+        """Configure the server; call ``run(sockets=[...])``. ``worker``: the process, if it is one of several."""
+        self._app, self._worker = app, worker
         service = app.state.service
-        pool = ConnectionPool(service.config, service.counters)
+        on_change = (lambda _: None) if worker is None else worker.set_connections
+        pool = ConnectionPool(service.config, service.counters, on_change)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -92,6 +94,12 @@ class StudioServer(uvicorn.Server):
                 timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
             )
         )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept connections."""
+        await super().startup(sockets)
+        if self._worker is not None and self.started:
+            self._worker.notify_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Stop gracefully, or at once on a second Ctrl-C; does not re-raise the signal as the base class does."""

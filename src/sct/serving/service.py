@@ -18,12 +18,13 @@ from sct.serving.admission import Admission, AdmittedRequest
 from sct.serving.batcher import BoundedExecutor, DynamicBatcher, InternalError, QueueFull, ServerStopping
 from sct.serving.config import ServerConfig
 from sct.serving.counters import Counters
-from sct.serving.image_cache import ImageCache
+from sct.serving.image_cache import ImageCache, SharedImageCache
 from sct.serving.inference import BatchInference, CaptionTask, Task, TaskResult
 from sct.serving.middleware import APIError
 from sct.serving.multipart import Body, decode_image, image_id, parse_form
 from sct.serving.responses import ScoreResponse
 from sct.serving.schemas import ImageParams, ScoreParams, parse_params
+from sct.serving.shared_memory import SharedStore
 from sct.vision.interface import EncodedImage
 
 INTERNAL_ERROR = "internal error: see the server log"
@@ -40,10 +41,15 @@ ResultT = TypeVar("ResultT")
 class InferenceService:
     """Admits requests, parses them and runs them on the model."""
 
-    def __init__(self, captioner: Captioner, config: ServerConfig, counters: Counters) -> None:
-        """Start the threads; ``stop`` ends them."""
+    def __init__(
+        self, captioner: Captioner, config: ServerConfig, counters: Counters, shared_images: SharedStore | None = None
+    ) -> None:
+        """Start the threads; ``stop`` ends them. ``shared_images``: encoded images of other workers."""
         self.config, self.counters, self._captioner = config, counters, captioner
-        self.cache = ImageCache(config.cache_bytes)
+        if shared_images is None or captioner.vision is None:
+            self.cache = ImageCache(config.cache_bytes)
+        else:
+            self.cache = SharedImageCache(config.cache_bytes, shared_images, captioner.vision)
         self.is_stopping = False
         self._admission = Admission(config, counters)
         self._batcher: DynamicBatcher[Task, TaskResult] = DynamicBatcher(

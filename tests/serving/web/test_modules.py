@@ -1,6 +1,7 @@
 """JavaScript modules of the page, evaluated in the browser."""
 
 import json
+from hashlib import sha256
 
 import pytest
 
@@ -202,7 +203,7 @@ def test_an_image_is_uploaded_once_and_again_after_eviction(compute):
             let isCached = true;
             const fetch = async (route, { body, headers }) => {
                 const isBytes = body instanceof FormData;
-                log.push(`${isBytes ? "bytes" : "id"} ${headers.Authorization}`);
+                log.push(`${isBytes ? "bytes" : "id"} ${headers.Authorization} ${headers["X-Image-Id"]}`);
                 return Response.json({ error: "evicted" }, { status: isBytes || isCached ? 200 : 404 });
             };
             const api = createApi({ token: "t", fetch });
@@ -214,7 +215,8 @@ def test_an_image_is_uploaded_once_and_again_after_eviction(compute):
             return log;
         })()""",
     )
-    assert sent == [f"{what} Bearer t" for what in ("bytes", "id", "id", "bytes")]
+    digest = sha256(b"image").hexdigest()
+    assert sent == [f"bytes Bearer t {digest}", *(f"{what} Bearer t abc" for what in ("id", "id", "bytes"))]
 
 
 def test_reducers_do_not_mutate_the_state(compute):

@@ -9,6 +9,12 @@ export class ApiError extends Error {
   }
 }
 
+/** The id of an image, by which a proxy chooses a server; null where the browser cannot hash (HTTP, other hosts). */
+async function computeId(blob) {
+  const digest = await globalThis.crypto?.subtle?.digest("SHA-256", await blob.arrayBuffer());
+  return digest ? Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("") : null;
+}
+
 export function createApi({ token = null, fetch = globalThis.fetch.bind(globalThis) } = {}) {
   const authorization = token ? { Authorization: `Bearer ${token}` } : {};
 
@@ -35,17 +41,18 @@ export function createApi({ token = null, fetch = globalThis.fetch.bind(globalTh
     );
   }
 
-  const sendImage = (route, { blob }, request, signal) => {
+  async function sendImage(route, { blob, hash }, request, signal) {
     const form = new FormData();
     form.append("image", blob, "image");
     form.append("request", JSON.stringify(request));
-    return send(route, form, {}, signal);
-  };
+    const id = hash ?? (await computeId(blob));
+    return send(route, form, id ? { "X-Image-Id": id } : {}, signal);
+  }
 
   /** Send by image id, or with the image's bytes if the id is unknown here or no longer cached by the server. */
   async function sendAbout(route, image, request, signal) {
     if (!image.hash) return sendImage(route, image, request, signal);
-    const headers = { "Content-Type": "application/json" };
+    const headers = { "Content-Type": "application/json", "X-Image-Id": image.hash };
     try {
       return await send(route, JSON.stringify({ ...request, image: image.hash }), headers, signal);
     } catch (error) {
