@@ -124,7 +124,8 @@ def count_documents(
     num_documents = len(offsets) - 1
     kept_words: tuple[str, ...] = ()
     word_ids = np.full(len(words), MISSING)
-    keys, counts = [], []
+    keys: list[np.ndarray] = []
+    counts: list[np.ndarray] = []
     rows = np.zeros(1, np.int64)
     for position, ngrams in enumerate(count_ngrams(captions, max(1, len(words)))):
         documents = _count_ngrams_documents(ngrams, document_of)

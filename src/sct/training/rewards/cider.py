@@ -59,12 +59,12 @@ class CiderReward:
         ids = np.array([vocabulary.ids.get(word, MAX_WORDS) for word in frequencies.words], dtype=np.int64)
         codes = np.where(ids < MAX_WORDS, ids + 1, -1)
         packed, counted = [], []
-        for words, counts in zip(frequencies.table.ngram_words(), frequencies.table.counts, strict=True):
+        for words, num_documents in zip(frequencies.table.ngram_words(), frequencies.table.counts, strict=True):
             ngram_codes = codes[words]
             kept = (ngram_codes >= 0).all(1)
             shifts = np.arange(words.shape[1]) * BITS_PER_WORD
             packed.append(np.bitwise_or.reduce(ngram_codes[kept] << shifts, axis=1))
-            counted.append(counts[kept].astype(np.int64))
+            counted.append(num_documents[kept].astype(np.int64))
         ngrams, counts = (torch.from_numpy(np.concatenate(parts)) for parts in (packed, counted))
         return cls(InverseDocumentFrequencies.from_counts(ngrams, counts, frequencies.num_documents))
 
