@@ -26,7 +26,7 @@ from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.models.config import CaptionerConfig
 from sct.models.show_control_tell import ShowControlTell
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import AnyRegionStore, open_store
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.captioner.dataloader import DeviceDataLoader, EpochSampler, RegionTable
 from sct.training.captioner.distillation import load_teacher
@@ -73,7 +73,7 @@ def build_training(
 ) -> TrainingComponents:
     """Build all components; features are stored as ``dtype``, and ``mean`` averages over all ranks."""
     dataset = Dataset.open(Path(recipe.data))
-    store = RegionStore.open(recipe.examples.features) if recipe.examples.features else None
+    store = open_store(recipe.examples.features) if recipe.examples.features else None
     bundle = _start_bundle(recipe, dataset, store)
     # Before features, whose extraction may take minutes.
     teachers = [load_teacher(Path(folder), bundle, device) for folder in recipe.objective.teacher_folders]
@@ -108,7 +108,7 @@ def build_training(
     )
 
 
-def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: RegionStore | None) -> Bundle:
+def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: AnyRegionStore | None) -> Bundle:
     """The bundle to start from, or one with a new model."""
     if recipe.start:
         bundle = load_bundle(Path(recipe.start))
@@ -129,7 +129,7 @@ def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: RegionStore 
 
 
 def _image_feature_extractor(
-    recipe: CaptionerRecipe, dataset: Dataset, bundle: Bundle, store: RegionStore | None, device: torch.device
+    recipe: CaptionerRecipe, dataset: Dataset, bundle: Bundle, store: AnyRegionStore | None, device: torch.device
 ) -> ImageFeatureExtractor | None:
     """None if features come from a region store or a layout encoder."""
     if store is None and bundle.vision is not None:

@@ -13,7 +13,7 @@ from sct.data.features import Features, StoreFeatures
 from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT, Table
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors, load_vectors
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import open_store
 from sct.sorting.batches import CaptionControls, SorterBatch, extract_caption_controls, table_from_dataset
 from sct.sorting.interface import Sorter
 from sct.sorting.metrics import OrderScores, merge_scores, score_orders
@@ -76,7 +76,7 @@ def load_sorter_data(recipe: SorterRecipe) -> SorterData:
     """Load the dataset of a recipe and split its controls."""
     dataset = Dataset.open(Path(recipe.data))
     vectors = _load_vectors(recipe, dataset)
-    store = RegionStore.open(Path(recipe.features)) if recipe.features else None
+    store = open_store(Path(recipe.features)) if recipe.features else None
     features = None if store is None else StoreFeatures(store, dataset.table)
     controls = extract_caption_controls(dataset.table, TRAINING_SPLIT, max_sets=recipe.max_sets)
     is_held_out = np.isin(controls.images, _held_out_images(controls.images, recipe.holdout))
