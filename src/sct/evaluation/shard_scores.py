@@ -117,6 +117,13 @@ def _parse(content: object, tensors: Mapping[str, np.ndarray]) -> ShardScores:
         if kind != "groups":
             _check_metric(kind, name, settings)
             parts[kind][name] = _check_scores(values) if kind == "per_caption" else _sums_type(name).from_array(values)
+    num_groups, groups = counts["num_groups"], tensors.get("groups", np.zeros(0))
+    wrong = next((name for name, values in parts["per_caption"].items() if len(values) != num_groups), None)
+    if wrong is not None:
+        raise InputError(f"got {len(parts['per_caption'][wrong])} scores {wrong} of {num_groups} captions")
+    num_keys = num_groups if settings.diversity else 0
+    if groups.dtype != np.uint64 or groups.shape != (num_keys, 2):
+        raise InputError(f"got groups as {groups.dtype} {groups.shape}, expected uint64 {(num_keys, 2)}")
     found = ShardScores(
         settings=settings,
         **counts,
@@ -127,9 +134,9 @@ def _parse(content: object, tensors: Mapping[str, np.ndarray]) -> ShardScores:
         diversity=parts["diversity"],
         vectors=vectors,
         unavailable=unavailable,
-        groups=tensors.get("groups", np.zeros((0, 2), np.uint64)),
+        groups=groups,
     )
-    _check_sizes(found)
+    _check_sums(found)
     return found
 
 
@@ -164,16 +171,10 @@ def _check_scores(values: np.ndarray) -> Float[np.ndarray, " lines"]:
     return values
 
 
-def _check_sizes(scores: ShardScores) -> None:
-    """Raise unless the numbers of a shard agree with each other."""
-    wrong = next((name for name, values in scores.per_caption.items() if len(values) != scores.num_groups), None)
-    if wrong is not None:
-        raise InputError(f"got {len(scores.per_caption[wrong])} scores {wrong} of {scores.num_groups} captions")
+def _check_sums(scores: ShardScores) -> None:
+    """Raise unless the sums of a shard agree with its counts."""
     if scores.num_comparable > scores.num_groups or scores.num_captions < scores.num_groups:
         raise InputError(f"got {scores.num_captions} captions of {scores.num_groups} lines")
-    num_keys = scores.num_groups if scores.settings.diversity else 0
-    if scores.groups.dtype != np.uint64 or scores.groups.shape != (num_keys, 2):
-        raise InputError(f"got groups as {scores.groups.dtype} {scores.groups.shape}, expected uint64 {(num_keys, 2)}")
     if scores.num_groups and set(scores.settings.metrics) != set(scores.sums) | set(scores.unavailable):
         raise InputError("its metrics are incomplete")
     for kind in _KINDS:

@@ -43,6 +43,7 @@ from sct.training.captioner.validation import Validation, make_validation
 from sct.training.config import split_list
 from sct.training.loss import MaskedMean, masked_mean
 from sct.training.rewards import AlignmentReward, CiderReward, InverseDocumentFrequencies, TokenSequences
+from sct.training.rewards.ngrams import check_vocabulary_size
 from sct.vision.encoder import load_vision
 from sct.vision.layout import LayoutEncoder
 
@@ -225,6 +226,7 @@ def _objective(
             loader, config, label_smoothing=recipe.optimizer.label_smoothing, teachers=teachers, mean=mean
         )
     vocabulary = _full_vocabulary(bundle.vocabulary, dataset.table)
+    check_vocabulary_size(len(vocabulary))
     references = _references(dataset.table, examples, vocabulary)
     documents = torch.from_numpy(examples.image).long() if config.cider_documents == "image" else None
     cider = CiderReward(InverseDocumentFrequencies.from_captions(cider_references(references, config), documents))
