@@ -29,6 +29,8 @@ class ShardItem:
     content: bytes | Location | None = None
     """Content of the image file, or where it is; None if there is an error."""
     error: str | None = None
+    file: str | None = None
+    """Path of the image in its tar file or folder, as the shard gives it."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """What else the shard says about the image: the object of a JSON line, or files of its webdataset sample."""
 
@@ -73,7 +75,7 @@ def _read_tar(shard: Shard, root: ImageRoot) -> Iterator[ShardItem]:  # noqa: AR
                 if sample is not None:
                     yield sample.item()
                 sample = _Sample(key)
-            sample.add(extension.lower(), member.content)
+            sample.add(member.name, extension.lower(), member.content)
         if sample is not None:
             yield sample.item()
 
@@ -84,11 +86,12 @@ class _Sample:
 
     key: str
     images: dict[str, bytes | None] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     fields: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, extension: str, content: bytes | None) -> None:
+    def add(self, name: str, extension: str, content: bytes | None) -> None:
         if f".{extension.rpartition('.')[2]}" in SUFFIXES:
-            self.images[extension] = content
+            self.images[extension], self.names[extension] = content, name
         elif content is not None and len(content) <= MAX_LINE_BYTES:
             self.fields[extension] = content
 
@@ -103,7 +106,8 @@ class _Sample:
             error = f"the sample has {len(plain)} images: expected one"
         elif content is None:
             error = f"the image has more than {MAX_IMAGE_BYTES:,} bytes"
-        return ShardItem(key=self.key, content=content, error=error, fields=self.fields)
+        file = None if error else self.names[plain[0]]
+        return ShardItem(key=self.key, content=content, error=error, file=file, fields=self.fields)
 
 
 def _read_parquet(shard: Shard, root: ImageRoot) -> Iterator[ShardItem]:
@@ -184,12 +188,12 @@ def read_lines(location: Location) -> Iterator[bytes]:
 
 def _read_folder(shard: Shard, root: ImageRoot) -> Iterator[ShardItem]:  # noqa: ARG001  the folder is the root
     for name in shard.files:
-        yield ShardItem(key=clean_key(name), content=shard.location.child(name))
+        yield ShardItem(key=clean_key(name), content=shard.location.child(name), file=name)
 
 
 def _at_path(key: str, path: str, root: ImageRoot, fields: Mapping[str, Any] | None = None) -> ShardItem:
     try:
-        return ShardItem(key=key, content=root.locate(path), fields=fields or {})
+        return ShardItem(key=key, content=root.locate(path), file=path, fields=fields or {})
     except InputError as error:
         return ShardItem(key=key, error=str(error), fields=fields or {})
 
@@ -199,12 +203,6 @@ def read_image(content: bytes | Location) -> bytes:
     if isinstance(content, bytes):
         return content
     return content.read_bytes("an image", max_bytes=MAX_IMAGE_BYTES)
-
-
-def parse_sample(fields: Mapping[str, Any], name: str) -> Any:
-    """JSON of a webdataset sample: its member ``name``; None without one."""
-    content = fields.get(name)
-    return None if content is None else parse_json(content, f"the {name} file")
 
 
 _READERS: Mapping[ShardKind, Callable[[Shard, ImageRoot], Iterator[ShardItem]]] = {
