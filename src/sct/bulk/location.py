@@ -145,6 +145,19 @@ class Location:
             raise InputError(f"{self.name} has more than {max_bytes:,} bytes: expected {expected}")
         return content
 
+    @contextmanager
+    def local_copy(self) -> Iterator[Path]:
+        """Yield the path of a file on this computer: its own, or that of a temporary copy."""
+        if self.is_local:
+            yield Path(self.path)
+            return
+        with self.parent.scratch(self.file_name) as folder:
+            path = folder / self.file_name
+            with self.open("a file of the job", random=True) as source, path.open("wb") as copy:
+                while block := source.read(1 << 22):
+                    copy.write(block)
+            yield path
+
     def make_folder(self) -> None:
         """Create a folder, which object stores need not have."""
         if self.is_local:

@@ -258,15 +258,7 @@ def join_tables(folder: Location, out: Path, *, images: Sequence[Path] = (), vec
     )
     make_folder(out)
     with ExitStack() as stack:
-        local = stack.enter_context(folder.scratch("join")) if not folder.is_local else None
-        files = []
-        for name in names:
-            table = folder.child(f"{name}{TABLE_SUFFIX}")
-            if local is None:
-                files.append(Path(table.path))
-                continue
-            with table.open("a table", random=True) as content, (local / table.file_name).open("wb") as copy:
-                while block := content.read(1 << 22):
-                    copy.write(block)
-            files.append(local / table.file_name)
-        return join_shards(files, out, manifest, vectors=vectors)
+        tables = [folder.child(f"{name}{TABLE_SUFFIX}") for name in names]
+        return join_shards(
+            [stack.enter_context(table.local_copy()) for table in tables], out, manifest, vectors=vectors
+        )

@@ -18,7 +18,7 @@ from sct.errors import InputError
 from sct.limits import MAX_BATCH_SIZE, MAX_THREADS
 
 if TYPE_CHECKING:
-    from sct.bulk.driver import RunConfig
+    from sct.bulk.driver import RunConfig, RunResult
     from sct.bulk.shards import Shard
     from sct.bulk.task import Compute, ImagePaths, ShardTask
 
@@ -184,12 +184,17 @@ def run_bulk(task: "ShardTask", inputs: Sequence[str], out: str | None, bulk: Bu
     shards = bulk.list_shards(inputs)
     with progress_bar("shards") as progress:
         result = run_job(task, shards, Location.parse(out), bulk.run_config(compute), progress=progress)
+    print_run(result)
+
+
+def print_run(result: "RunResult", what: str = "images") -> None:
+    """Print what a run did, and exit with 2 if a shard failed."""
     for failure in result.failures:
         print_message(f"shard {failure.shard} failed: {failure.reason}")
     rate = f", {result.num_images / result.seconds:.1f} per second" if result.num_images and result.seconds else ""
     print_message(
         f"shards: {result.num_run:,} done, {result.num_found:,} found done, {len(result.failures):,} failed; "
-        f"images: {result.num_images:,} done{rate}, {result.num_errors:,} failed in all"
+        f"{what}: {result.num_images:,} done{rate}, {result.num_errors:,} failed in all"
     )
     if result.failures:
         raise typer.Exit(2)
