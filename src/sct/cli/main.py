@@ -26,6 +26,7 @@ VERBS = (
     "recipes",
     "evaluate",
     "score",
+    "bulk",
     "reproduce",
     "serve",
     "import-reference",

@@ -5,7 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
-ImagesArgument = Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files or folders.")]
+ImagesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="IMAGE...", help="Image files or folders; or shards, also globs and URLs: a bulk job (docs/bulk.md)."
+    ),
+]
 MovedImagesOption = Annotated[
     list[Path] | None,
     typer.Option("--images", metavar="PATH", help="Folder or tar of the images, if they have moved; repeatable."),
@@ -21,10 +26,11 @@ PrecisionOption = Annotated[
 ]
 RecursiveOption = Annotated[bool, typer.Option("--recursive", help="Also the images of subfolders.")]
 ResultsOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        metavar="FILE.jsonl",
-        help="Write the JSON lines to this file instead, as they are made; the same command resumes a stopped one.",
+        metavar="FILE.jsonl|DIR",
+        help="Write the JSON lines to this file instead, as they are made; the same command resumes a stopped one. "
+        "Bulk job: folder or URL of its outputs.",
     ),
 ]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per image and line.")]
