@@ -5,12 +5,19 @@ from typing import Annotated, Literal
 
 import typer
 
+from sct.cli.completion import complete_model
+
 ImagesArgument = Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files or folders.")]
 MovedImagesOption = Annotated[
     list[Path] | None,
     typer.Option("--images", metavar="PATH", help="Folder or tar of the images, if they have moved; repeatable."),
 ]
-ModelOption = Annotated[Path, typer.Option(help='Bundle folder, or "default".')]
+ModelOption = Annotated[
+    Path,
+    typer.Option(
+        help='Bundle folder, "default", or a bundle of the Hugging Face Hub: USER/NAME.', autocompletion=complete_model
+    ),
+]
 AllowDownloadOption = Annotated[
     bool,
     typer.Option("--allow-download", help="Let a bundle download the Hugging Face Hub models that it names."),
