@@ -86,22 +86,33 @@ class Captioner:
         self._decoder = model.to(self.device).for_inference(INT8 if precision == "int8" else DENSE, dtype)
         self._graph_searches: dict[SearchConfig, CudaGraphSearch] = {}
 
+    def __repr__(self) -> str:
+        """Return the model's variant and sizes, its parts and the device."""
+        parts = [name for name in ("vision", "encoder", "sorter") if getattr(self, name) is not None]
+        return (
+            f"Captioner({self.config.variant!r}, {len(self.vocabulary):,} words, "
+            f"{self.config.feature_size}-d features, with {', '.join(parts) or 'neither vision encoder nor sorter'}, "
+            f"on {self.device})"
+        )
+
     def caption(
         self,
         image: ImageInput,
         regions: RegionsLike | None = None,
         *,
         ordered: bool = True,
+        relative: bool = False,
         selection: ProposalSelection | None = None,
         options: CaptionOptions | None = None,
     ) -> GroundedCaption:
         """Return the best caption of an image that describes the given regions.
 
-        An item of ``regions`` is a box, a region, or a list of them for one noun chunk. With ``ordered=False`` the
-        sorter orders them. Without ``regions`` they are detected, selected by ``selection`` and ordered by the sorter
-        or, in a bundle without one, by score.
+        An item of ``regions`` is a box in pixels, a region, or a list of them for one noun chunk; a
+        ``supervision.Detections`` has a box per row. With ``ordered=False`` the sorter orders them; with
+        ``relative=True`` boxes are fractions of the image. Without ``regions`` they are detected, selected by
+        ``selection`` and ordered by the sorter or, in a bundle without one, by score.
         """
-        control = None if regions is None else as_control(regions, ordered=ordered)
+        control = None if regions is None else as_control(regions, ordered=ordered, relative=relative)
         [captions] = self.caption_images([ImageRequest(image, control, selection or ProposalSelection())], options)
         return _best(captions)
 

@@ -39,7 +39,7 @@ def complete_model(incomplete: str) -> list[str]:
     return [*names, *_paths(incomplete, Path.is_dir)]
 
 
-def _paths(incomplete: str, is_wanted: Callable[[Path], bool]) -> list[str]:
+def _paths(incomplete: str, is_candidate: Callable[[Path], bool]) -> list[str]:
     """Paths that begin as ``incomplete``, folders with a slash at the end; hidden ones are left out."""
     parent, _, start = incomplete.rpartition("/")
     folder = Path(f"{parent}/") if "/" in incomplete else Path()
@@ -47,7 +47,7 @@ def _paths(incomplete: str, is_wanted: Callable[[Path], bool]) -> list[str]:
         found = sorted(
             path
             for path in folder.iterdir()
-            if path.name.startswith(start) and (start or not path.name.startswith(".")) and is_wanted(path)
+            if path.name.startswith(start) and (start or not path.name.startswith(".")) and is_candidate(path)
         )
     except OSError:
         return []
