@@ -32,6 +32,7 @@ VERBS = (
     "serve",
     "import-reference",
     "export-vision",
+    "export-onnx",
 )
 """Each is a module of this package with a function ``<verb>_command``."""
 

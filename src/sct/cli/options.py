@@ -20,7 +20,9 @@ ModelOption = Annotated[
 ]
 AllowDownloadOption = Annotated[
     bool,
-    typer.Option("--allow-download", help="Let a bundle download the Hugging Face Hub models that it names."),
+    typer.Option(
+        "--allow-download", help="Download a bundle of the Hugging Face Hub, and the Hub models that a bundle names."
+    ),
 ]
 DeviceOption = Annotated[str, typer.Option(help="cpu or cuda.")]
 PrecisionOption = Annotated[
