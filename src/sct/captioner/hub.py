@@ -1,6 +1,7 @@
 """Bundles on the Hugging Face Hub, found by name in its cache or downloaded to it."""
 
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def find_hub_bundle(name: str, *, revision: str | None = None, allow_download: b
         folder = hub.snapshot_download(
             name, revision=revision, local_files_only=not allow_download, allow_patterns=list(_FILES)
         )
-    except (OSError, ValueError) as error:
+    except hub_errors() as error:
         if not allow_download:
             raise _not_found(name) from error
         reason = " ".join(str(error).split())[:200] or type(error).__name__
@@ -43,6 +44,12 @@ def find_hub_bundle(name: str, *, revision: str | None = None, allow_download: b
             "and, for a private one, HF_TOKEN"
         ) from error
     return Path(folder)
+
+
+def hub_errors() -> tuple[type[Exception], ...]:
+    """What the Hub's client raises for names, answers and connections; of its HTTP library, if that is loaded."""
+    libraries = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
+    return OSError, ValueError, *(library.HTTPError for library in libraries)
 
 
 def _not_found(name: str) -> InputError:

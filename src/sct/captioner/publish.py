@@ -7,6 +7,7 @@ from typing import Any
 
 from sct._version import __version__
 from sct.captioner.bundle import CONFIG, bundle_folder, read_bundle_config
+from sct.captioner.hub import hub_errors
 from sct.errors import InputError, missing_extra
 from sct.storage.artifacts import sha256_file
 
@@ -43,7 +44,7 @@ def push_bundle(
     try:
         api.create_repo(repo_id, private=private, exist_ok=True)
         commit = api.create_commit(repo_id, operations, commit_message=message)
-    except (OSError, ValueError) as error:
+    except hub_errors() as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(
             f"{repo_id} cannot be uploaded to the Hugging Face Hub ({reason}): expected USER/NAME, a connection and a "
