@@ -43,6 +43,9 @@ def caption_command(
     unordered: Annotated[
         bool, typer.Option("--unordered", help="Let the sorter order the regions, and print the order.")
     ] = False,
+    relative: Annotated[
+        bool, typer.Option("--relative", help="Boxes are fractions of the image, from 0 to 1, not pixels.")
+    ] = False,
     model: ModelOption = Path("default"),
     draw: Annotated[
         Path | None, typer.Option(help="Write the image with boxes and caption; a folder for several images.")
@@ -101,6 +104,7 @@ def caption_command(
                 "--region": bool(region),
                 "--regions": regions is not None,
                 "--unordered": unordered,
+                "--relative": relative,
                 "--draw": draw is not None,
                 "--recursive": recursive,
                 "--json": as_json,
@@ -124,7 +128,7 @@ def caption_command(
     files = list_image_files(map(Path, images), errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
-    controls = _parse_controls(files, region, regions, ordered=not unordered)
+    controls = _parse_controls(files, region, regions, ordered=not unordered, relative=relative)
     drawings = {} if draw is None else _drawing_paths(draw, files)
     captioner = load(model, device=device, precision=precision, allow_download=allow_download)
 
@@ -137,6 +141,7 @@ def caption_command(
         "precision": precision,
         "regions": region if regions is None else sha256_file(regions),
         "unordered": unordered,
+        **({"relative": True} if relative else {}),
         **asdict(options),
     }
     with open_run(files, errors, out=None if out is None else Path(out), settings=settings, as_json=as_json) as run:
@@ -151,7 +156,7 @@ def caption_command(
 
 
 def _parse_controls(
-    files: Sequence[Path], region: Sequence[str] | None, regions: Path | None, *, ordered: bool
+    files: Sequence[Path], region: Sequence[str] | None, regions: Path | None, *, ordered: bool, relative: bool
 ) -> "dict[Path, Control | None]":
     """Control of each image; None: regions are detected."""
     from sct.regions.parsing import as_control, parse_boxes, read_controls  # noqa: PLC0415
@@ -159,9 +164,13 @@ def _parse_controls(
     if region and regions is not None:
         raise InputError("got both --region and --regions: give one of them")
     if regions is not None:
-        return dict(zip(files, read_controls(regions, files, ordered=ordered), strict=True))
+        return dict(zip(files, read_controls(regions, files, ordered=ordered, relative=relative), strict=True))
     if region:
-        return dict.fromkeys(files, as_control([parse_boxes(text) for text in region], ordered=ordered))
+        return dict.fromkeys(
+            files, as_control([parse_boxes(text) for text in region], ordered=ordered, relative=relative)
+        )
+    if relative:
+        raise InputError("got --relative without --region or --regions: it says how their boxes are given")
     if not ordered:
         raise InputError("got --unordered without --region or --regions: detected regions are always ordered")
     return dict.fromkeys(files)

@@ -18,7 +18,7 @@ from sct.cli.options import (
     ModelOption,
     RecursiveOption,
 )
-from sct.cli.printing import print_line, print_message
+from sct.cli.printing import print_line, print_note
 from sct.errors import InputError
 from sct.limits import MAX_BATCH_SIZE, MAX_DETECTION_FILE_MB, MAX_DETECTIONS
 
@@ -193,7 +193,7 @@ def _write_file(
         )
         files = write_detections(out, vocabulary, count(batches), max_file_bytes=max_file_mb << 20)
     rate = done / (perf_counter() - start)
-    print_message(f"images: {done:,} done, {errors.count:,} failed, {rate:.1f} per second; files: {len(files)}")
+    print_note(f"images: {done:,} done, {errors.count:,} failed, {rate:.1f} per second; files: {len(files)}")
     if errors.count:
         raise typer.Exit(2)
 

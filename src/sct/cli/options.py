@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from sct.cli.completion import complete_model
+
 ImagesArgument = Annotated[
     list[str],
     typer.Argument(
@@ -15,10 +17,17 @@ MovedImagesOption = Annotated[
     list[Path] | None,
     typer.Option("--images", metavar="PATH", help="Folder or tar of the images, if they have moved; repeatable."),
 ]
-ModelOption = Annotated[Path, typer.Option(help='Bundle folder, or "default".')]
+ModelOption = Annotated[
+    Path,
+    typer.Option(
+        help='Bundle folder, "default", or a bundle of the Hugging Face Hub: USER/NAME.', autocompletion=complete_model
+    ),
+]
 AllowDownloadOption = Annotated[
     bool,
-    typer.Option("--allow-download", help="Let a bundle download the Hugging Face Hub models that it names."),
+    typer.Option(
+        "--allow-download", help="Download a bundle of the Hugging Face Hub, and the Hub models that a bundle names."
+    ),
 ]
 DeviceOption = Annotated[str, typer.Option(help="cpu or cuda.")]
 PrecisionOption = Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from sct.cli.options import MovedImagesOption
-from sct.cli.printing import print_message
+from sct.cli.printing import print_note
 from sct.limits import MAX_DEVICES, MAX_SEEDS
 
 
@@ -90,9 +90,9 @@ def reproduce_command(
     folder = out or Path("reproduction") / published.name
     require_folder(folder, "--out")
     with lock_folder(folder):
-        result = reproduce(published, config, print_message)
+        result = reproduce(published, config, print_note)
         text = write_report(result, folder, config.command(published, out))
-    print_message(f"written to {folder}")
+    print_note(f"written to {folder}")
     print(json.dumps(result.as_dict()) if as_json else text)
     if result.failures():
         raise typer.Exit(1)
