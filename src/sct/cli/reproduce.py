@@ -94,6 +94,10 @@ def reproduce_command(
     published = find_table(table)
     if features is not None:
         RegionStore.open(features)
+    if vectors is not None and not vectors.is_file():
+        raise InputError(
+            f"{vectors} is not a file, expected word vectors such as glove.6B.300d.txt: give --vectors FILE"
+        )
     config = ReproductionConfig(
         data=data[0],
         more_data=tuple(data[1:]),
