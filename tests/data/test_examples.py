@@ -112,6 +112,53 @@ def test_tail_words_on_the_empty_end_slot(labels, slots, shifts):
 @pytest.mark.parametrize(
     ("labels", "slots", "shifts"),
     [
+        pytest.param([0, 0, 1], [0, 0, 1, 1], [0, 1, 1, 0], id="only EOS after the last chunk"),
+        pytest.param([0, None, 1, None, None], [0, 1, 1, 1, 1, 1], [1, 0, 1, 0, 0, 0], id="words after the last chunk"),
+        pytest.param([None, 0], [0, 0, 0], [0, 1, 0], id="one chunk"),
+    ],
+)
+def test_gate_targets_of_the_paper_shift_after_every_chunk_and_clamp_the_pointer(labels, slots, shifts):
+    table, vocabulary = make_table(
+        make_image(make_caption(labels, [(2,), (0, 1)][: max(filter(None, labels), default=0) + 1]))
+    )
+    examples = make_examples(table, "train", vocabulary, gate_targets="every_chunk")
+    assert examples.slots[0, : len(slots)].tolist() == slots
+    assert examples.shifts[0].tolist() == shifts + [0] * (19 - len(shifts))
+
+
+@pytest.mark.parametrize(
+    ("labels", "shifts"),
+    [
+        pytest.param([0, 0, 1, 1], [0, 1, 0, 0], id="in the last chunk"),
+        pytest.param([0, 1, 1, 2], [1, 0, 1, 0], id="before another chunk"),
+        pytest.param([0, 1, 1, None], [1, 0, 1, 0], id="after the last chunk"),
+    ],
+)
+def test_gate_targets_of_a_truncated_caption(labels, shifts):
+    table, vocabulary = make_table(
+        make_image(make_caption(labels, [(2,), (0,), (1,)][: max(filter(None, labels)) + 1]))
+    )
+    examples = make_examples(table, "train", vocabulary, gate_targets="every_chunk", max_length=5)
+    assert examples.shifts[0].tolist() == shifts
+
+
+def test_a_chunk_without_a_region_is_empty_if_it_is_not_filled():
+    table, vocabulary = make_table(make_image(make_caption([0, 1], [(2,), ()]), make_caption([0, None], [()])))
+    examples = make_examples(table, "train", vocabulary, fill_empty_sets=False)
+    assert [region_sets(examples, row) for row in range(2)] == [[[2], []], [[]]]
+    pooled = pooled_control_examples(examples)
+    assert [region_sets(pooled, row) for row in range(2)] == [[[2]], [[]]]
+
+
+def test_examples_of_some_images():
+    names = ("x", "y", "z")
+    table, vocabulary = make_table(*(make_image(make_caption([0], [(0,)]), name=name) for name in names))
+    assert make_examples(table, "train", vocabulary, images=np.array([True, False, True])).image.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("labels", "slots", "shifts"),
+    [
         pytest.param([0, 0, 1, 1], [0, 0, 1, 1], [0, 1, 0, 0], id="in a chunk"),
         pytest.param([0, 0, None, 1], [0, 0, 1, 1], [0, 1, 0, 0], id="before a chunk"),
         pytest.param([0, 1, 1, None], [0, 1, 1, 2], [1, 0, 1, 0], id="after the last chunk"),
@@ -153,6 +200,7 @@ def test_vectorized_examples_equal_shift_targets_per_caption(seed):
     images = [make_image(*(random_caption() for _ in range(3)), name=f"{number}") for number in range(4)]
     table, vocabulary = make_table(*images)
     examples = make_examples(table, "train", vocabulary, max_length=30)
+    as_printed = make_examples(table, "train", vocabulary, max_length=30, gate_targets="every_chunk")
     for row in range(len(examples)):
         image = images[int(examples.image[row])]
         caption = image.captions[row % 3]
@@ -160,6 +208,7 @@ def test_vectorized_examples_equal_shift_targets_per_caption(seed):
         assert examples.num_words[row] == length
         assert examples.slots[row, :length].tolist() == fill_regions(caption.chunk_of_word)
         assert examples.shifts[row, :length].tolist() == shift_targets(caption.chunk_of_word)
+        assert as_printed.shifts[row, :length].tolist() == shift_targets(caption.chunk_of_word, targets="every_chunk")
         first = 3 * int(examples.image[row])
         expected = [[first + m for m in chunk.regions or range(3)] for chunk in caption.chunks or ()]
         assert region_sets(examples, row) == expected

@@ -339,7 +339,7 @@ def test_skipped_lines_are_counted(tmp_path):
 
 
 def test_without_a_minimum_similarity_more_chunks_are_associated(tmp_path):
-    """With -1, as in the paper, "the beach" takes one of its five most similar classes; by default none."""
+    """With -1 "the beach" takes one of its five most similar classes; by default none."""
     prepare(TINY, tmp_path / "paper", PrepareConfig(min_similarity=-1.0))
     prepare(TINY, tmp_path / "default", PrepareConfig())
     unassociated = [
@@ -352,6 +352,24 @@ def test_without_a_minimum_similarity_more_chunks_are_associated(tmp_path):
         for name in ("paper", "default")
     ]
     assert unassociated[0] < unassociated[1]
+
+
+@pytest.mark.parametrize(
+    ("classes", "min_similarity", "expected"),
+    [
+        pytest.param(["person", "woman", "pony", "horse"], None, ["woman", "pony"], id="other classes"),
+        pytest.param(["person", "woman", "pony", "horse"], -1.0, ["woman", "pony"], id="no minimum similarity"),
+        pytest.param(["person", "horse"], None, ["person", "horse"], id="COCO's classes"),
+    ],
+)
+def test_hand_written_names_are_for_coco_classes_only(tmp_path, classes, min_similarity, expected):
+    regions = [{"box": [0, 0, 10, 10 + row], "class": name} for row, name in enumerate(classes)]
+    caption = {"text": "a woman on a pony", "mentions": None}
+    image = {"image": "a.jpg", "width": 99, "height": 99, "regions": regions, "captions": [caption]}
+    (tmp_path / "train.jsonl").write_text(json.dumps(image))
+    prepare(tmp_path / "train.jsonl", tmp_path / "out", PrepareConfig(min_similarity=min_similarity))
+    [found] = Dataset.open(tmp_path / "out")
+    assert [chunk.class_name for chunk in found.captions[0].chunks] == expected
 
 
 def make_folder(path, make):

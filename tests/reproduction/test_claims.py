@@ -28,18 +28,14 @@ def cross_entropy_figures(ours, baseline, metric="C"):
     [
         pytest.param([], [], None, "not measured", id="nothing measured"),
         pytest.param([150.0], [], None, "not measured", id="one of two measured"),
-        pytest.param([120.0], [100.0], 0.2, "held", id="at least the paper's margin"),
-        pytest.param([193.0], [161.0], 193 / 161 - 1, "held", id="exactly the paper's margin"),
-        pytest.param([110.0], [100.0], 0.1, "held, by less", id="smaller margin"),
-        pytest.param([100.0], [100.0], 0.0, "not held", id="equal"),
-        pytest.param([90.0], [100.0], -0.1, "not held", id="reversed"),
-        pytest.param(
-            [100.0, 140.0],
-            [99.0, 101.0],
-            0.2,
-            "held (within one standard deviation over seeds)",
-            id="margin within the standard deviation",
-        ),
+        pytest.param([120.0], [100.0], 0.2, "one seed: above", id="one seed, above"),
+        pytest.param([90.0, 90.0], [100.0], -0.1, "one seed: not above", id="one seed on one side, below"),
+        pytest.param([193.0] * 2, [161.0] * 2, 193 / 161 - 1, "held", id="exactly the paper's margin"),
+        pytest.param([110.0] * 2, [100.0] * 2, 0.1, "held, by less", id="smaller margin"),
+        pytest.param([100.0] * 2, [100.0] * 2, 0.0, "not held", id="equal without spread"),
+        pytest.param([90.0] * 2, [100.0] * 2, -0.1, "not held", id="reversed"),
+        pytest.param([100.0, 140.0], [99.0, 101.0], 0.2, "within the spread of seeds", id="above, within the spread"),
+        pytest.param([70.0, 110.0], [99.0, 101.0], -0.1, "within the spread of seeds", id="below, within the spread"),
         pytest.param([119.0, 121.0], [99.0, 101.0], 0.2, "held", id="margin above the standard deviation"),
         pytest.param([5.0], [0.0], None, "not measured", id="relative to zero"),
     ],
@@ -56,10 +52,10 @@ def test_relative_margin(ours, baseline, margin, text):
 @pytest.mark.parametrize(
     ("ours", "baseline", "text"),
     [
-        pytest.param([0.52], [0.40], "held", id="0.12 of 0.112"),
-        pytest.param([0.50], [0.40], "held, by less", id="0.10 of 0.112"),
-        pytest.param([-0.1], [-0.3], "held", id="negative figures"),
-        pytest.param([0.4], [0.5], "not held", id="reversed"),
+        pytest.param([0.52] * 2, [0.40] * 2, "held", id="0.12 of 0.112"),
+        pytest.param([0.50] * 2, [0.40] * 2, "held, by less", id="0.10 of 0.112"),
+        pytest.param([-0.1] * 2, [-0.3] * 2, "held", id="negative figures"),
+        pytest.param([0.4] * 2, [0.5] * 2, "not held", id="reversed"),
     ],
 )
 def test_absolute_margin(ours, baseline, text):
@@ -85,7 +81,7 @@ def test_gain_of_the_third_stage():
     figures = {("ours", "cider"): [{"C": 150.0, "NW": 0.478}], ("ours", "cider_and_nw"): [{"C": 149.0, "NW": 0.488}]}
     verdict = find_verdict(table, figures, "Ours: + CIDEr and NW above + CIDEr in NW")
     assert (verdict.claim.published, verdict.margin) == (pytest.approx(0.034), pytest.approx(0.01))
-    assert format_verdict(verdict) == "held, by less"
+    assert format_verdict(verdict) == "one seed: above"
     # The paper's CIDEr falls in that stage, so a gain in C is not a claim.
     assert [verdict.claim.metric for verdict in make_reproduction(table, figures).verdicts] == ["NW"]
 
@@ -103,6 +99,22 @@ def test_claims_of_each_protocol(table, text):
     verdicts = make_reproduction(TABLES[table], {}).verdicts
     assert text in [verdict.claim.text for verdict in verdicts]
     assert {verdict.holds for verdict in verdicts} == {None}
+
+
+def test_a_sorter_without_randomness_has_no_spread():
+    figures = {("sinkhorn", ""): [{"tau": 0.8}, {"tau": 0.82}], ("class_order", ""): [{"tau": 0.5}]}
+    made = make_reproduction(select_rows("tableA1", ("sinkhorn", "class_order"), ("",)), figures)
+    verdict = next(verdict for verdict in made.verdicts if verdict.claim.metric == "tau")
+    assert (verdict.std, verdict.outcome) == (pytest.approx(0.0002**0.5), "held")
+
+
+def test_the_paper_as_printed_is_judged_against_every_baseline():
+    texts = [verdict.claim.text for verdict in make_reproduction(TABLES["table2"], {}).verdicts]
+    versions = ("", ", control only")
+    for ours in ("Ours", "Ours, as printed"):
+        expected = [f"{ours} above Controllable Up-Down{name} in C (cross-entropy)" for name in versions]
+        assert [texts.count(text) for text in expected] == [1, 1]
+    assert not any(" above Ours, as printed" in text or text.startswith("Ours without end") for text in texts)
 
 
 def test_row_orders():

@@ -26,11 +26,24 @@ def test_every_row_has_recipes_that_load(key, paths):
         runs = plan_run(key, seed).chain()
         if not key.stage:
             [run] = runs
-            assert SorterRecipe.load(paths.recipe_file(run), paths.overrides(run)).kind == key.system
+            recipe = SorterRecipe.load(paths.recipe_file(run), paths.overrides(run))
+            is_printed = key.system == "sinkhorn_as_printed"
+            assert (recipe.kind, recipe.temperature) == (
+                "sinkhorn" if is_printed else key.system,
+                1 if is_printed else 0.1,
+            )
             continue
         loaded = [CaptionerRecipe.load(paths.recipe_file(run), paths.overrides(run)) for run in runs]
-        assert loaded[0].model.variant == ("show_control_tell" if key.system == "ours" else key.system)
+        variant = key.system.removesuffix("_control_only")
+        assert loaded[0].model.variant == ("show_control_tell" if variant.startswith("ours") else variant)
+        assert {recipe.examples.fill_empty_sets for recipe in loaded} == {variant == key.system}
+        assert {recipe.examples.holdout for recipe in loaded} == {0.05}
         stages = ["cross_entropy", "cider", "cider_and_nw"][: len(runs)]
+        if key.system == "ours_as_printed" and key.stage == "cider_and_nw":
+            stages = ["cross_entropy", "cider_and_nw"]  # "after a pre-training step using cross-entropy", Sec. 3.2
+        if key.system in ("ours", "ours_no_end_slot", "ours_as_printed"):
+            assert loaded[0].model.end_slot == (key.system == "ours")
+            assert loaded[0].examples.gate_targets == ("between_chunks" if key.system == "ours" else "every_chunk")
         assert [recipe.objective.stage for recipe in loaded] == [run.kind for run in runs] == stages
         assert stages[-1] == key.stage
         for before, after in zip(runs, loaded[1:], strict=False):
@@ -43,8 +56,9 @@ def test_every_row_has_recipes_that_load(key, paths):
     [
         pytest.param("ours", "coco", 1e-4, id="ours"),
         pytest.param("controllable_up_down", "coco", 1e-4, id="controllable"),
-        pytest.param("up_down", "coco", 5e-5, id="not controllable"),
+        pytest.param("up_down", "coco", 1e-4, id="not controllable"),
         pytest.param("controllable_up_down", "flickr", 1e-4, id="Flickr"),
+        pytest.param("ours_as_printed", "coco", 5e-5, id="as printed"),
     ],
 )
 def test_learning_rate_of_the_cider_stage(system, data, rate, paths):
@@ -74,7 +88,7 @@ def test_run_names_extend_the_recipe_paths(key, seed, name):
 
 def test_number_of_seeds():
     systems = ("ours", "controllable_up_down", "fc_2k", "sinkhorn", "class_order")
-    assert [num_seeds(system, 3) for system in systems] == [3, 3, 1, 3, 1]
+    assert [num_seeds(system, 3) for system in systems] == [3, 3, 3, 3, 1]
 
 
 def finish(paths, run):
@@ -115,11 +129,13 @@ def test_overrides_apply_to_their_stage(tmp_path):
         "data=d",
         f"out={tmp_path}/coco_layout/cross_entropy_single_sentinel",
         "model.variant=single_sentinel",
+        "examples.holdout=0.05",
         "max_epochs=1",
         "device.accelerator=cpu",
     ]
     assert paths.overrides(cider)[2:-1] == [
         f"from={tmp_path}/coco_layout/cross_entropy_single_sentinel/best",
+        "examples.holdout=0.05",
         "max_epochs=1",
         "max_seconds=60",
     ]
@@ -128,9 +144,33 @@ def test_overrides_apply_to_their_stage(tmp_path):
     assert paths.overrides(sorter)[2:] == ["kind=svm_rank", "max_epochs=2"]
 
 
+def test_a_region_store_is_the_features_of_all_runs(tmp_path):
+    config = ReproductionConfig(data=Path("d"), runs=tmp_path, recipes=RECIPES, features=Path("store"), holdout=0)
+    paths = RunPaths(config)
+    first, second = plan_run(RowKey("flickr", "ours", "cider")).chain()
+    for run in (first, second):
+        recipe = CaptionerRecipe.load(paths.recipe_file(run), paths.overrides(run))
+        assert (recipe.examples.features, recipe.examples.vision, recipe.examples.holdout) == ("store", "", 0)
+    sorter = plan_run(RowKey("flickr", "sinkhorn", ""))
+    assert SorterRecipe.load(paths.recipe_file(sorter), paths.overrides(sorter)).features == "store"
+
+
+def test_rates_of_a_search_are_for_all_seeds():
+    rates = {"coco_layout/cider": 2e-4}
+    runs = [step for seed in (1, 2) for step in plan_run(RowKey("coco", "ours", "cider"), seed, rates).chain()]
+    assert [run.overrides for run in runs] == [
+        (),
+        ("optimizer.learning_rate=0.0002",),
+        ("seed=2",),
+        ("optimizer.learning_rate=0.0002", "seed=2"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        pytest.param({"holdout": 1.0}, "holdout is 1.0: expected 0 or more and below 1", id="holdout"),
+        pytest.param({"learning_rate_factors": (0.0,)}, "expected numbers above 0", id="factors"),
         pytest.param({"recipes": Path("nowhere")}, "nowhere is not a folder, expected recipes", id="recipes"),
         *(
             pytest.param({"overrides": (text,)}, f"remove {key}= and use {option} instead", id=text)

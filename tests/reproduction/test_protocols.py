@@ -128,7 +128,12 @@ def test_sorters_of_the_dataset_at_hand_are_trained(data, runs, tmp_path):
     assert made.failures() == {}
     measured = [key for key, row in made.results.items() if row.is_measured]
     assert {key.data for key in measured} == {"coco"}
-    assert [key.system for key in measured] == ["class_order", "svm_rank", "sinkhorn"]  # no region has a detector score
+    assert [key.system for key in measured] == [
+        "class_order",
+        "svm_rank",
+        "sinkhorn_as_printed",
+        "sinkhorn",
+    ], "no region has a detector score"
     assert "sorter/coco_layout is trained" not in said
     assert "sorter/coco_layout_detection_probability" in " ".join(list_missing(made))
     scores = json.loads((runs / "sorter/coco_layout" / "scores.json").read_text())["val"]
@@ -143,11 +148,13 @@ def test_sorters_of_both_datasets_name_their_own(data, runs, tmp_path):
     recipe.write_text(recipe.read_text().replace(f'data = "{data}"', 'data = "build/other"'))
     made = reproduce(TABLES["tableA1"], config_for(data, tmp_path, train=False), print)
     assert made.failures() == {}
-    assert summarize(made).startswith("2 of 8 rows were measured on tiny and other, val.")
+    assert summarize(made).startswith("2 of 10 rows were measured on tiny and other, val.")
     assert [table.title for table in figure_tables(made)] == [
         "COCO Entities; here tiny",
         "Flickr30k Entities; here other",
     ]
+    flickr = [command for command in made.commands() if "recipes/sorter/flickr8k.toml" in command]
+    assert [command.split()[3] for command in flickr] == ["data=build/other"], "not --data, which is the other dataset"
 
 
 def test_a_sorter_without_scores_has_a_remedy(data, runs, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from sct.errors import InputError
 from sct.reproduction.claims import find_claims
-from sct.reproduction.published import SYSTEM_NAMES, TABLES, find_table
+from sct.reproduction.published import SYSTEM_NAMES, TABLES, VERSIONS, find_table
 
 SPEC = Path(__file__).parents[3] / "shared" / "spec" / "published-results.json"
 
@@ -58,7 +58,8 @@ def test_figures_equal_the_paper(table, system, stage, figures):
     ],
 )
 def test_rows_of_each_section(table, sizes):
-    assert [len(section.rows) for section in TABLES[table].sections] == sizes
+    sections = TABLES[table].sections
+    assert [sum(not row.is_version for row in section.rows) for section in sections] == sizes
     keys = [row.key for row in TABLES[table].rows()]
     assert len(set(keys)) == len(keys)
 
@@ -85,8 +86,26 @@ def test_all_figures_equal_the_specification(table, part):
     given = json.loads(SPEC.read_text(encoding="utf-8"))[part]
     names = {"single_sentinel": "Ours w/ single sentinel", "no_visual_sentinel": "Ours w/o visual sentinel"}
     stages = {"cross_entropy": "cross_entropy", "cider": "cider", "cider_and_nw": "cider_nw"}
-    for row in TABLES[table].rows():
+    for row in [row for row in TABLES[table].rows() if not row.is_version]:
         assert dict(row.figures) == given[names.get(row.key.system, row.key.name)][stages[row.key.stage]]
+
+
+@pytest.mark.parametrize(
+    ("table", "versions"),
+    [
+        pytest.param("table2", [4, 4, 4], id="2"),
+        pytest.param("table7", [0], id="7"),
+        pytest.param("tableA1", [1, 1], id="A1"),
+        pytest.param("tableA4", [4, 4, 4], id="A4"),
+    ],
+)
+def test_versions_have_the_figures_of_their_system(table, versions):
+    sections = TABLES[table].sections
+    assert [sum(row.is_version for row in section.rows) for section in sections] == versions
+    figures = {row.key: row.figures for row in TABLES[table].rows()}
+    for key in [row.key for row in TABLES[table].rows() if row.is_version]:
+        system = next(system for system, names in VERSIONS.items() if key.system in names)
+        assert figures[key] == figures[key._replace(system=system)]
 
 
 def test_find_table():

@@ -50,15 +50,20 @@ def replace_run(made, system, **changes):
 def test_markdown():
     lines = to_markdown(make_reproduction(TABLE, FIGURES), COMMAND).splitlines()
     assert lines[0] == "# table2: Control by a sequence of regions, COCO Entities"
-    assert lines[2].startswith("2 of 3 rows were measured on some_data, val. 1 of 2 measured claims hold, 1 of them ")
+    assert lines[2].startswith(
+        "2 of 3 rows were measured on some_data, val. Of 0 claims with several seeds on both sides 0 hold beyond the "
+        "spread of seeds, 0 of them by the paper's margin or more, and 0 are within it; of 2 claims with one seed on a "
+        "side 1 have the paper's sign, which is no verdict."
+    )
+    assert any(line.startswith("| Controllable Up-Down | 1, no spread | 16.0") for line in lines)
     # The standard deviation of 144 and 148 is 2 x sqrt(2); NW has one run.
     assert (
         "| Ours | 2 | 17.6 ± 0.0 (20.9) | - (24.4) | - (52.5) | 146.0 ± 2.8 (193.0) | - (45.3) | 0.430 (0.508) |"
         in lines
     )
     assert "| FC-2K | not run | - (10.4) | - (17.3) | - (36.8) | - (98.3) | - (25.2) | - (0.257) |" in lines
-    assert "| Ours above Controllable Up-Down in C (cross-entropy) | +19.9 % | +46.0 % | held |" in lines
-    assert "| Ours above Controllable Up-Down in NW (cross-entropy) | +0.112 | -0.010 | not held |" in lines
+    assert "| Ours above Controllable Up-Down in C (cross-entropy) | +19.9 % | +46.0 % | one seed: above |" in lines
+    assert "| Ours above Controllable Up-Down in NW (cross-entropy) | +0.112 | -0.010 | one seed: not above |" in lines
     assert "| Ours above FC-2K in NW (cross-entropy) | +0.251 | - | not measured |" in lines
     assert "| Stage: cross-entropy, by C | Ours > Controllable Up-Down | the same | 1 of 1 |" in lines
     assert any(line.endswith("| Controllable Up-Down > Ours | 0 of 1 |") for line in lines)
@@ -66,10 +71,12 @@ def test_markdown():
 
 
 def test_missing_metrics_and_runs_are_listed_with_reasons():
-    made = replace_run(make_reproduction(TABLE, FIGURES), "ours", unavailable={"M": "no Java\nhere"})
+    made = replace_run(make_reproduction(TABLE, FIGURES), "ours", unavailable={"M": "no Java\nhere"}, vectors="glove")
     made = replace_run(made, "fc_2k", missing_reason="exit code 2", failed=True, name="fc_2k_run")
     text = to_markdown(made, COMMAND)
-    assert "- M is missing: no Java here\n- fc_2k_run failed: exit code 2\n" in text
+    assert (
+        "- NW and IoU compare nouns by glove.\n- M is missing: no Java here\n- fc_2k_run failed: exit code 2\n" in text
+    )
     assert "| FC-2K | failed | - (10.4) |" in text
 
 
@@ -83,7 +90,9 @@ def test_html_has_the_same_cells_and_plots():
     made = make_reproduction(TABLE, FIGURES)
     read = _Reader(to_html(made, COMMAND))
     assert read.open == [], "all tags are closed"
-    assert {"146.0 ± 2.8 (193.0)", "held", "not held", "not run", "not measured"} <= set(read.cells)
+    assert {"146.0 ± 2.8 (193.0)", "one seed: above", "one seed: not above", "not run", "not measured"} <= set(
+        read.cells
+    )
     assert len([tag for tag, _ in read.tags if tag == "svg"]) == 2  # CIDEr and NW
     widths = {attributes["class"]: float(attributes["width"]) for tag, attributes in read.tags if tag == "rect"}
     assert widths.keys() == {"here", "paper"}
@@ -138,7 +147,7 @@ def test_json():
     assert ours["here"]["M"] is None
     fc_2k = next(row for row in content["rows"] if row["system"] == "fc_2k")
     assert [run["missing_reason"] for run in fc_2k["runs"]] == ["not run"]
-    assert [claim["holds"] for claim in content["claims"]] == [True, False, None, None]
+    assert [claim["holds"] for claim in content["claims"]] == [None] * 4
 
 
 def test_aggregate_skips_runs_without_the_metric():

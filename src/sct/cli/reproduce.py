@@ -8,6 +8,7 @@ import typer
 
 from sct.cli.options import MovedImagesOption
 from sct.cli.printing import print_note
+from sct.errors import InputError
 from sct.limits import MAX_DEVICES, MAX_SEEDS
 
 
@@ -31,6 +32,25 @@ def reproduce_command(
     recorded: Annotated[
         Path | None, typer.Option(help="File of recorded figures (runs.json) of runs that are not in --runs.")
     ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(help="Region store of the dataset's detections, written by sct prepare, as features of all rows."),
+    ] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="Further word vectors, such as glove.6B.300d.txt, for columns of NW and IoU.")
+    ] = None,
+    holdout: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=0.9, help="Fraction of the training images on which captioners are selected; 0: the val split."
+        ),
+    ] = 0.05,
+    learning_rate_factors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Try these factors of the recipes' learning rates for every row, such as 0.5,1,2."
+        ),
+    ] = None,
     recipes: Annotated[Path, typer.Option(help="Folder of recipes; default: those of sct.")] = Path("recipes"),
     out: Annotated[Path | None, typer.Option(help="Output folder; default: reproduction/TABLE.")] = None,
     split: Annotated[str, typer.Option(help="Split to caption; default: val.")] = "",
@@ -39,7 +59,7 @@ def reproduce_command(
         typer.Option(
             min=1,
             max=MAX_SEEDS,
-            help="Number of runs of Ours, Controllable Up-Down, SVM Rank and the Sinkhorn network; others have one.",
+            help="Number of runs of each row; sorters without randomness have one.",
         ),
     ] = 3,
     metrics: Annotated[str | None, typer.Option(help="Metrics to compute, such as C,NW; default: all.")] = None,
@@ -62,6 +82,7 @@ def reproduce_command(
     no other; the exit code is then 1.
     """
     from sct.regions.image_source import ImageSource  # noqa: PLC0415
+    from sct.regions.sharded_store import open_store  # noqa: PLC0415
     from sct.reproduction.evaluate_rows import reproduce  # noqa: PLC0415
     from sct.reproduction.plan import ReproductionConfig, require_folder  # noqa: PLC0415
     from sct.reproduction.published import find_table  # noqa: PLC0415
@@ -71,11 +92,21 @@ def reproduce_command(
 
     ImageSource.open(*images or ())  # an error now, not after hours
     published = find_table(table)
+    if features is not None:
+        open_store(features)
+    if vectors is not None and not vectors.is_file():
+        raise InputError(
+            f"{vectors} is not a file, expected word vectors such as glove.6B.300d.txt: give --vectors FILE"
+        )
     config = ReproductionConfig(
         data=data[0],
         more_data=tuple(data[1:]),
         runs=runs,
         recorded=recorded,
+        features=features,
+        vectors=vectors,
+        holdout=holdout,
+        learning_rate_factors=_parse_factors(learning_rate_factors),
         recipes=find_recipe_folder(recipes),
         overrides=tuple(overrides or ()),
         split=split,
@@ -96,6 +127,13 @@ def reproduce_command(
     print(json.dumps(result.as_dict()) if as_json else text)
     if result.failures():
         raise typer.Exit(1)
+
+
+def _parse_factors(text: str | None) -> tuple[float, ...]:
+    try:
+        return tuple(float(factor) for factor in _split_names(text))
+    except ValueError:
+        raise InputError(f"got --learning-rate-factors {text!r}, expected numbers such as 0.5,1,2") from None
 
 
 def _split_names(text: str | None) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 The synonyms were written by hand: word vectors alone associate "boy" with dog and "street" with traffic light.
 """
 
+from collections.abc import Collection
+
 COCO_NAMES: dict[str, tuple[str, ...]] = {
     "person": (
         "people", "man", "men", "woman", "women", "boy", "girl", "child", "children", "kid", "baby", "toddler",
@@ -108,3 +110,15 @@ COCO_CLASSES = tuple(COCO_NAMES)
 
 CLASS_OF_NOUN = {name: class_name for class_name, names in COCO_NAMES.items() for name in (class_name, *names)}
 """From a noun to its class."""
+
+
+def coco_synonyms(class_names: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Map classes to their hand-written synonyms; to none if one of the classes is not COCO's.
+
+    Among other classes a synonym may itself be a class, or belong to another one.
+
+    >>> coco_synonyms(["couch"]), coco_synonyms(["couch", "sofa"])
+    ({'couch': ('sofa', 'loveseat', 'futon', 'settee')}, {'couch': (), 'sofa': ()})
+    """
+    only_coco = all(name in COCO_NAMES for name in class_names)
+    return {name: COCO_NAMES[name] if only_coco else () for name in class_names}

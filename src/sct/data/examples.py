@@ -10,13 +10,14 @@ from itertools import accumulate
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Integer, UInt8, UInt16
+from jaxtyping import Bool, Int, Integer, UInt8, UInt16
 
 from sct.data.index import image_of_caption, region_of_member
 from sct.data.samples import MAX_REGIONS_PER_SET, MAX_WHOLE_IMAGE_REGIONS, Sample, whole_image_regions
 from sct.data.statistics import select_captions
 from sct.data.table import NO_CHUNK, Table
 from sct.errors import InputError
+from sct.language.shift_targets import GateTargets
 from sct.language.vocabulary import BOS, EOS, PAD, Vocabulary
 
 Tail = Literal["last", "top_scoring", "end"]
@@ -80,13 +81,18 @@ def make_examples(
     max_slots: int = 10,
     max_members: int = 20,
     tail: Tail = "last",
+    gate_targets: GateTargets = "between_chunks",
+    fill_empty_sets: bool = True,
+    images: Bool[np.ndarray, " images"] | None = None,
 ) -> Examples:
     """Convert all usable captions of a split, each to ``max_length`` tokens including BOS and EOS.
 
-    Words outside the vocabulary become UNK. A chunk without a region takes the image's top-scoring ones (section 4.1).
-    Region sets beyond ``max_slots`` are dropped; their words stay on the last one. ``tail`` is the region set of words
-    after the last chunk and of EOS: the last one, the image's top-scoring regions if there are such words (the authors'
-    code), or none, in an empty slot after the last set.
+    Words outside the vocabulary become UNK. A chunk without a region takes the image's top-scoring ones (section 4.1),
+    or with ``fill_empty_sets=False`` none. Region sets beyond ``max_slots`` are dropped; their words stay on the last
+    one. ``tail`` is the region set of words after the last chunk and of EOS: the last one, the image's top-scoring
+    regions if there are such words (the authors' code), or none, in an empty slot after the last set. ``gate_targets``
+    only matters for ``last``, where a shift after the last chunk does not move the pointer (Eq. 1). ``images`` are
+    those to take captions of.
     """
     if not 3 <= max_length <= 255 or not 1 <= max_slots <= 255 or not 1 <= max_members <= 255:
         raise InputError(
@@ -97,6 +103,7 @@ def make_examples(
         raise InputError(f"got a vocabulary of {len(vocabulary)} words, expected at most {1 << 16}: raise min_count")
     columns = table.columns
     captions = select_captions(table, split)
+    captions = captions if images is None else captions[images[image_of_caption(table)[captions]]]
     image = image_of_caption(table)[captions]
     starts = columns["word_offsets"].astype(np.int64)
     caption_length = np.diff(starts)[captions]
@@ -126,6 +133,9 @@ def make_examples(
         slots = np.where(~has_slot & control_ended[:, None], num_slots[:, None], slots)
     shifts = np.zeros_like(slots)
     shifts[:, :-1] = slots[:, 1:] != slots[:, :-1]
+    if tail == "last" and gate_targets == "every_chunk":
+        is_last_word = steps + 1 == caption_length[:, None]
+        shifts = _ends_chunk(table, word_row, is_last_word) & is_word
 
     sets = _region_sets(table, max_members)
     is_first_of_slot = has_slot & (is_shift | (steps == 0)) & (np.cumsum(is_shift, axis=1) < max_slots)
@@ -138,7 +148,8 @@ def make_examples(
     set_sizes = np.zeros((len(captions), max_slots), np.uint8)
     slot = slots[row, step]
     set_starts[row, slot] = np.where(has_region, sets.chunk_starts[chunk], sets.image_starts[image[row]])
-    set_sizes[row, slot] = np.where(has_region, sets.chunk_sizes[chunk], sets.image_sizes[image[row]])
+    filled_sizes = np.where(has_chunk & (not fill_empty_sets), 0, sets.image_sizes[image[row]])
+    set_sizes[row, slot] = np.where(has_region, sets.chunk_sizes[chunk], filled_sizes)
     return Examples(
         words=words,
         slots=slots.astype(np.uint8),
@@ -230,6 +241,16 @@ def _fill_labels(table: Table, *, tail_stays_on_last: bool) -> Int[np.ndarray, "
         is_after_last = ~chunk_follows & (previous >= begin)
         filled[is_after_last] = label[previous[is_after_last]]
     return filled
+
+
+def _ends_chunk(
+    table: Table, word_row: Int[np.ndarray, "examples steps"], is_last_word: Bool[np.ndarray, "examples steps"]
+) -> Bool[np.ndarray, "examples steps"]:
+    """Mark the last words of all chunks; a chunk in two parts ends with the second."""
+    label = _fill_labels(table, tail_stays_on_last=False)
+    following = np.append(label[1:], _TAIL_LABEL)[word_row]
+    ends: np.ndarray = label[word_row] != np.where(is_last_word, _TAIL_LABEL, following)
+    return ends
 
 
 class _RegionSets(NamedTuple):

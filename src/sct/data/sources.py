@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sct.data.coco_classes import COCO_NAMES
+from sct.data.coco_classes import COCO_NAMES, coco_synonyms
 from sct.data.readers.coco_entities import read_coco_entities
 from sct.data.readers.coco_json import CocoInstances, find_coco_files, read_coco_json
 from sct.data.readers.coco_layout import count_rows, read_coco_layout
@@ -98,7 +98,7 @@ def _grounded_jsonl(files: Mapping[str, Path], options: SourceOptions) -> Source
         files=tuple(files.values()),
         read=lambda errors, _: read_grounded_jsonl(files, errors),
         num_images=num_images,
-        class_names={name: COCO_NAMES.get(name, ()) for name in classes} or None,
+        class_names=coco_synonyms(classes) or None,
         images=ImageSource.open(*images) if images else None,
     )
 
@@ -131,7 +131,7 @@ def _coco_json(captions: Sequence[Path], options: SourceOptions) -> Source:
         files=_list_files(*captions, *(each.instances for each in files), splits),
         read=read,
         num_images=sum(instances.num_images for instances in files.values()),
-        class_names={name: COCO_NAMES.get(name, ()) for instances in files.values() for name in instances.class_names},
+        class_names=coco_synonyms([name for instances in files.values() for name in instances.class_names]),
         images=images,
     )
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sct.data.coco_classes import CLASS_OF_NOUN
+from sct.data.coco_classes import coco_synonyms
 from sct.data.dataset import Dataset
 from sct.data.records import AnnotatedImage, Caption
 from sct.evaluation.predictions import Prediction, round_box
@@ -47,7 +47,7 @@ def score_grounding(dataset: Dataset, predictions: Sequence[Prediction]) -> Grou
         )
         return GroundingScores(dict.fromkeys(GROUNDING_METRICS), dict.fromkeys(GROUNDING_METRICS, reason))
     class_of_name = {name.lower(): name for name in dataset.table.classes}
-    class_of_name |= {noun: name for noun, name in CLASS_OF_NOUN.items() if name in dataset.table.classes}
+    class_of_name |= {noun: name for name, nouns in coco_synonyms(dataset.table.classes).items() for noun in nouns}
     annotations = [_ImageAnnotations(dataset[line.image], class_of_name, dataset.nouns) for line in predictions]
     agreement = chunk_agreement(
         [image.predicted_chunks(line) for image, line in zip(annotations, predictions, strict=True)],

@@ -1,22 +1,25 @@
 """Compare results with the published figures: which claims of the paper hold, and in which order rows are.
 
-A claim is a margin: one row above another in one metric. It holds if the order is the same here; whether the margin is
-as large as the paper's is reported separately. Only margins that the paper's own figures show are claims.
+A claim is a margin: one row above another in one metric. It holds if the margin here is larger than the spread of
+seeds, the standard deviation of the margin; whether it is as large as the paper's is reported separately. With one seed
+on either side there is no spread and no verdict. Only margins that the paper's own figures show are claims.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, pairwise
 from math import hypot
-from typing import Any
+from typing import Any, Literal
 
-from sct.reproduction.published import OURS, STAGE_NAMES, PublishedTable, Row, RowKey, Section
+from sct.reproduction.published import DETERMINISTIC, OURS, STAGE_NAMES, VERSIONS, PublishedTable, Row, RowKey, Section
 from sct.reproduction.results import Figure, Results, RowResult
 
 _ABSOLUTE = frozenset({"NW", "IoU", "accuracy", "tau"})
 """Metrics whose margins are differences; other margins are relative to the lower figure."""
-_PROPOSED = (OURS, "sinkhorn")
+_PROPOSED = (OURS, "ours_as_printed", "sinkhorn", "sinkhorn_as_printed")
 """Systems that the paper proposes, and claims are about."""
+_NO_BASELINES = frozenset(_PROPOSED) | frozenset(VERSIONS[OURS])
+Outcome = Literal["held", "not held", "within the spread of seeds", "one seed", "not measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,13 @@ class Claim:
         return better / worse - 1 if self.is_relative else better - worse
 
     def _std(self, better: Figure, worse: Figure) -> float | None:
-        """Standard deviation of the margin over seeds; None if a row has a single run."""
-        if better.std is None or worse.std is None:
+        """Standard deviation of the margin over seeds; None if a row has a single run of several possible ones."""
+        stds = [_std(better, self.better), _std(worse, self.worse)]
+        if stds[0] is None or stds[1] is None:
             return None
         if not self.is_relative:
-            return hypot(better.std, worse.std)
-        return hypot(better.std / worse.mean, worse.std * better.mean / worse.mean**2)
+            return hypot(stds[0], stds[1])
+        return hypot(stds[0] / worse.mean, stds[1] * better.mean / worse.mean**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,27 @@ class Verdict:
     margin: float | None
     """None if a row was not measured, or if the margin would be relative to 0 or less."""
     std: float | None
-    """Standard deviation of the margin over seeds."""
+    """Spread of seeds: standard deviation of the margin; None with one seed on either side."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether the claim holds beyond the spread of seeds, or why that is unknown."""
+        if self.margin is None:
+            return "not measured"
+        if self.std is None:
+            return "one seed"
+        if self.margin > self.std:
+            return "held"
+        return "not held" if self.margin < -self.std or self.std == 0 else "within the spread of seeds"
 
     @property
     def holds(self) -> bool | None:
-        """Whether the better row is above here too; None if unknown."""
+        """Whether the better row is above here too, beyond the spread of seeds; None if unknown or undecided."""
+        return {"held": True, "not held": False}.get(self.outcome)
+
+    @property
+    def is_above(self) -> bool | None:
+        """Whether the mean of the better row is above here too, whatever the spread; None if not measured."""
         return None if self.margin is None else self.margin > 0
 
     @property
@@ -159,6 +179,7 @@ class Reproduction:
                 "here": verdict.margin,
                 "std": verdict.std,
                 "holds": verdict.holds,
+                "outcome": verdict.outcome,
                 "reaches_margin": verdict.reaches_margin,
             }
             for verdict in self.verdicts
@@ -177,18 +198,18 @@ def compare(table: PublishedTable, data: str, split: str, metrics: tuple[str, ..
 def find_claims(table: PublishedTable) -> list[Claim]:
     """Claims of a table: a proposed system is above every baseline, and improves with each stage."""
     claims = [claim for section in table.sections for claim in _above_baselines(section, table.headline)]
-    claims += _stage_gains([row for row in table.rows() if row.key.system in _PROPOSED], table.headline)
+    for system in _PROPOSED:
+        claims += _stage_gains([row for row in table.rows() if row.key.system == system], table.headline)
     return [claim for claim in claims if claim.published > 0]
 
 
 def _above_baselines(section: Section, metrics: Sequence[str]) -> Iterator[Claim]:
     """Claims against each baseline, the closest (last) row first."""
-    proposed = next((row for row in section.rows if row.key.system in _PROPOSED), None)
-    if proposed is None:
-        return
-    for baseline in reversed(section.rows):
-        if baseline.key.system != proposed.key.system and baseline.figures:
-            yield from (Claim(metric, proposed, baseline) for metric in metrics)
+    for system in _PROPOSED:
+        proposed = next((row for row in section.rows if row.key.system == system), None)
+        for baseline in reversed(section.rows):
+            if proposed is not None and baseline.key.system not in _NO_BASELINES and baseline.figures:
+                yield from (Claim(metric, proposed, baseline) for metric in metrics)
 
 
 def _stage_gains(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[Claim]:
@@ -205,7 +226,7 @@ def _rank_rows(table: PublishedTable, results: Results) -> list[RowOrder]:
 
 def _rank_section(section: Section, metric: str, results: Results) -> RowOrder:
     here = {row.key: figure.mean for row in section.rows if (figure := results[row.key].figure(metric)) is not None}
-    rows = [row for row in section.rows if row.key in here and metric in row.figures]
+    rows = [row for row in section.rows if row.key in here and metric in row.figures and not row.is_version]
     pairs = [(one, other) for one, other in combinations(rows, 2) if one.figures[metric] != other.figures[metric]]
     agreeing = sum(
         (one.figures[metric] - other.figures[metric]) * (here[one.key] - here[other.key]) > 0 for one, other in pairs
@@ -227,6 +248,10 @@ def _format_ranking(figures: Mapping[RowKey, float]) -> str:
     best, *others = sorted(figures, key=lambda key: -figures[key])
     signs = (" = " if figures[one] == figures[other] else " > " for one, other in pairwise((best, *others)))
     return best.name + "".join(f"{sign}{key.name}" for sign, key in zip(signs, others, strict=True))
+
+
+def _std(figure: Figure, row: Row) -> float | None:
+    return 0.0 if row.key.system in DETERMINISTIC else figure.std
 
 
 def _figure_dict(row: RowResult, metric: str) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ import torch
 
 from sct.errors import InputError
 from sct.reproduction.claims import Reproduction, compare
+from sct.reproduction.learning_rates import read_rates, search_rates
 from sct.reproduction.plan import SORTER, Log, PlannedRun, ReproductionConfig, plan_run
 from sct.reproduction.predictions import (
     CaptionProtocol,
@@ -21,6 +22,7 @@ from sct.reproduction.predictions import (
     PredictionDir,
     compute_scores,
     evaluation_name,
+    with_vectors,
 )
 from sct.reproduction.published import PublishedTable, RowKey
 from sct.reproduction.results import NOT_RUN, Results, RowResult, RunResult
@@ -41,7 +43,7 @@ def reproduce(table: PublishedTable, config: ReproductionConfig, log: Log) -> Re
     Whatever is trained, captioned or scored already is read from the run directories, so that an interrupted call can
     be repeated.
     """
-    metrics = config.select_metrics(table)
+    metrics = with_vectors(config.select_metrics(table), config.vectors)
     data = SubstituteDataset.open(config.data)
     data.check_table(table)
     config = replace(config, split=data.resolve_split(table, config.split))
@@ -62,7 +64,10 @@ def evaluate_rows(
     """Measure every row of a table of captioners or sorters, training missing runs first if ``config`` says so."""
     assert table.protocol != "statistics"
     config.check_systems(table)
-    paths, runs = RunPaths(config), config.plan(table)
+    paths = RunPaths(config)
+    if config.learning_rate_factors and config.train:
+        search_rates(table, config, paths, data, log)
+    runs = config.plan(table, read_rates(config.runs))
     sorters = [plan_run(RowKey(data.kind, SORTER, ""))] if table.protocol == "set" else []
     for step in {step.name: step for run in [*sorters, *_flat(runs)] for step in run.chain()}.values():
         paths.check(step)
@@ -99,6 +104,7 @@ def _sorter_scores(
         for key, row_runs in runs.items()
         if key.data == data.kind and config.trains(key)
     }
+    of_dataset = {run.name for key, row_runs in runs.items() if key.data == data.kind for run in row_runs}
     not_run: dict[str, str] = {}
     if not np.nan_to_num(data.dataset.table.columns["region_score"]).any():
         # Without detector scores the order would be arbitrary.
@@ -112,7 +118,9 @@ def _sorter_scores(
                 errors[outcome.run.name] = outcome.error
 
     def result(run: PlannedRun) -> RunResult:
-        commands = _commands(paths, run)
+        # Of a run that was not started, the command could name the wrong dataset.
+        is_known = run.name in of_dataset or bool(paths.recipe(run))
+        commands = _commands(paths, run) if is_known else ()
         scores_file = paths.path(run) / SORTER_SCORES
         if run.name in errors or not scores_file.exists():
             reason = errors.get(run.name) or not_run.get(run.name) or NOT_RUN
@@ -194,7 +202,9 @@ def _predict_in_worker(config: ReproductionConfig, out: PredictionDir, best: Pat
 def _worker_cache(config: ReproductionConfig) -> PredictionCache:
     """Cache of this worker process, which opens the dataset and computes region features once."""
     data = SubstituteDataset.open(config.data)
-    return PredictionCache(data, config.split, device=config.torch_device, images=config.images)
+    return PredictionCache(
+        data, config.split, device=config.torch_device, images=config.images, features=config.features
+    )
 
 
 class _RowPredictions:
@@ -210,7 +220,9 @@ class _RowPredictions:
         log: Log,
     ) -> None:
         self._protocol, self._config, self._paths, self._data, self._log = protocol, config, paths, data, log
-        self._cache = PredictionCache(data, config.split, device=config.torch_device, images=config.images)
+        self._cache = PredictionCache(
+            data, config.split, device=config.torch_device, images=config.images, features=config.features
+        )
         self._sorter = plan_run(RowKey(data.kind, SORTER, "")) if protocol == "set" else None
         self.errors = {run.name: reason for run in runs if (reason := paths.why_unusable(run, data))}
         """Why a run failed or cannot be used, by name."""
@@ -279,13 +291,14 @@ class _RowPredictions:
         """Score the predictions of a run, or say why there are none."""
         commands, out = _commands(self._paths, run), self._out(run)
         if run.name not in self._missing and run.name not in self.errors:
-            scores = compute_scores(out, metrics, self._log)
+            scores = compute_scores(out, metrics, self._log, self._config.vectors)
             return RunResult(
                 name=run.name,
                 data=self._data.folder.name,
                 commands=commands,
                 figures=scores.figures,
                 unavailable=scores.unavailable,
+                vectors=scores.vectors or "",
             )
         error = self.errors.get(run.name) or self._out_of_memory.get(run.name, "")
         if not error and self._sorter is not None and self._sorter.name in self.errors:

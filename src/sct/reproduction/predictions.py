@@ -8,6 +8,7 @@ and version of sct are too. Without the bundle, predictions or scores of another
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,8 +30,11 @@ from sct.evaluation.oracle import HYPOTHESES_PER_CAPTION
 from sct.evaluation.predict import DatasetSorter
 from sct.evaluation.predictions import Prediction, read_predictions, write_predictions
 from sct.evaluation.scoring import PREDICTIONS
+from sct.language.word_vectors import load_vectors
 from sct.metrics.report import METRICS, score
+from sct.regions.sharded_store import open_store
 from sct.reproduction.plan import Log
+from sct.reproduction.results import OTHER_VECTORS
 from sct.reproduction.runs import EVALUATION, PROVENANCE, SCORES, SubstituteDataset, read_object
 from sct.sorting.serialization import CONFIG as SORTER_CONFIG
 from sct.sorting.serialization import load_sorter
@@ -44,6 +48,7 @@ CAPTIONS_PER_IMAGE = 20
 """Captions per image in the diversity table."""
 
 _DIVERSITY_METRICS = ("Div-1", "Div-2", "mBLEU", "self-CIDEr")
+_NOUNS = ("NW", "IoU")
 _METRIC_GROUPS = (("B4", "R", "C"), _DIVERSITY_METRICS, ("NW",), ("IoU",), ("M",), ("S",))
 """Metrics that are computed and saved together; slow ones alone, so that an interruption loses little."""
 
@@ -116,9 +121,20 @@ def evaluation_name(protocol: CaptionProtocol, split: str) -> str:
 class PredictionCache:
     """Captions a split of a dataset with the bundles of several runs; region features are computed once."""
 
-    def __init__(self, data: SubstituteDataset, split: str, *, device: str, images: Sequence[Path] = ()) -> None:
-        """Compute nothing yet; ``images`` is where the dataset's images are if they have moved."""
-        self._data, self._split, self._device = data, split, device
+    def __init__(
+        self,
+        data: SubstituteDataset,
+        split: str,
+        *,
+        device: str,
+        images: Sequence[Path] = (),
+        features: Path | None = None,
+    ) -> None:
+        """Compute nothing yet; ``images`` is where the dataset's images are if they have moved.
+
+        ``features`` is the region store of bundles that were trained with one.
+        """
+        self._data, self._split, self._device, self._store = data, split, device, features
         self._images = tuple(map(str, images))
         self._features: dict[str, Features] = {}
 
@@ -159,9 +175,12 @@ class PredictionCache:
         }
 
     def _load_features(self, captioner: Captioner, best: Path) -> Features:
-        """Features the bundle was trained with: from images by its vision encoder, or from class and geometry."""
+        """Features the bundle was trained with: from images, from class and geometry, or of a region store."""
         if captioner.vision is None:
-            return make_features(self._data.dataset.table, None, captioner.encoder)
+            # A bundle without any encoder was trained with a region store.
+            store = open_store(self._store) if self._store is not None and captioner.encoder is None else None
+            is_reference = captioner.config.mode == "reference"
+            return make_features(self._data.dataset.table, store, captioner.encoder, skip_zeros=is_reference)
         if not captioner.vision.trainable:
             raise InputError(f"the vision encoder of {best} cannot encode a whole dataset: train with another encoder")
         key = sha256_file(best / VISION)
@@ -188,10 +207,11 @@ class RunScores:
     """Word vectors that nouns were compared with, if they were."""
 
 
-def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log) -> RunScores:
+def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log, vectors_file: Path | None = None) -> RunScores:
     """Score predictions, computing only metrics that are not saved yet.
 
     Metrics are saved one group at a time; one that is unavailable on this machine is tried again on the next call.
+    Those that ``with_vectors`` named are computed with ``vectors_file``.
     """
     if not out.predictions.is_file():
         return _saved_scores(out, metrics)
@@ -200,12 +220,15 @@ def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log) -> RunS
     known, vectors = dict(saved.figures), saved.vectors
     unavailable: dict[str, str] = {}
     lines: list[Prediction] = []
-    for group in _METRIC_GROUPS:
+    for group in (*_METRIC_GROUPS, *((name,) for name in metrics if OTHER_VECTORS in name)):
         missing = [name for name in group if name in metrics and name not in known]
         if missing:
             log(f"{out.path}: {', '.join(missing)}")
             lines = lines or read_predictions(out.predictions)
-            found = (_score_oracle if out.protocol == "diversity" else _score_corpus)(lines, missing)
+            if OTHER_VECTORS in missing[0] and vectors_file is not None:
+                found = _score_with_vectors(lines, missing[0], vectors_file)
+            else:
+                found = (_score_oracle if out.protocol == "diversity" else _score_corpus)(lines, missing)
             known |= {name: value for name, value in found.figures.items() if value is not None}
             unavailable |= found.unavailable
             vectors = found.vectors or vectors
@@ -235,6 +258,27 @@ def _score_corpus(lines: Sequence[Prediction], metrics: Sequence[str]) -> RunSco
     report = score([line.prediction for line in lines], [line.references for line in lines], metrics)
     figures = {name: value for name, value in report.in_paper_units().items() if name in METRICS}
     return RunScores(figures, report.unavailable, report.vectors)
+
+
+def with_vectors(metrics: Sequence[str], vectors: Path | None) -> tuple[str, ...]:
+    """Append NW and IoU with further word vectors, in columns named after the file.
+
+    >>> with_vectors(("C", "NW"), Path("glove.6B.300d.txt"))
+    ('C', 'NW', 'NW with glove.6B.300d.txt')
+    """
+    others = () if vectors is None else (f"{name}{OTHER_VECTORS}{vectors.name}" for name in metrics if name in _NOUNS)
+    return (*metrics, *others)
+
+
+def _score_with_vectors(lines: Sequence[Prediction], metric: str, path: Path) -> RunScores:
+    base = metric.partition(OTHER_VECTORS)[0]
+    captions, references = [line.prediction for line in lines], [line.references for line in lines]
+    report = score(captions, references, [base], vectors=_load_once(path))
+    reasons = {metric: report.unavailable[base]} if base in report.unavailable else {}
+    return RunScores({metric: report.in_paper_units().get(base)}, reasons)
+
+
+_load_once = cache(load_vectors)
 
 
 def _score_oracle(lines: Sequence[Prediction], metrics: Sequence[str]) -> RunScores:

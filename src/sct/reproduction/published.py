@@ -28,6 +28,8 @@ STAGE_NAMES: Mapping[Stage, str] = {
     "cider_and_nw": "+ CIDEr and NW",
     "": "",
 }
+DETERMINISTIC = frozenset({"class_order", "detection_probability"})
+"""Sorters whose training has no randomness, so that one run has no spread."""
 OURS = "ours"
 """Row of the paper's model, whose variant is ``show_control_tell``."""
 SYSTEM_NAMES: Mapping[str, str] = {
@@ -39,13 +41,26 @@ SYSTEM_NAMES: Mapping[str, str] = {
     "single_sentinel": "Ours with single sentinel",
     "no_visual_sentinel": "Ours without visual sentinel",
     OURS: "Ours",
+    "ours_as_printed": "Ours, as printed",
+    "ours_no_end_slot": "Ours without end slot",
+    "controllable_lstm_control_only": "Controllable LSTM, control only",
+    "controllable_up_down_control_only": "Controllable Up-Down, control only",
     "ag_cvae": "AG-CVAE",
     "pos": "POS",
     "detection_probability": "Detection probability",
     "class_order": "Order by class",
     "svm_rank": "SVM Rank",
     "sinkhorn": "Sinkhorn network",
+    "sinkhorn_as_printed": "Sinkhorn network, exp(X) as printed",
 }
+VERSIONS: Mapping[str, tuple[str, ...]] = {
+    OURS: ("ours_no_end_slot", "ours_as_printed"),
+    "controllable_lstm": ("controllable_lstm_control_only",),
+    "controllable_up_down": ("controllable_up_down_control_only",),
+    "sinkhorn": ("sinkhorn_as_printed",),
+}
+"""Other versions of systems, in rows of their own: recipes of the paper as printed, a pointer that stays on the last
+region set, baselines that see nothing where a training chunk has no region instead of the whole image."""
 
 
 class RowKey(NamedTuple):
@@ -68,7 +83,9 @@ class Row:
 
     key: RowKey
     figures: Mapping[str, float]
-    """Published figure by metric; empty for a row that the paper does not have."""
+    """Published figure by metric, for a version that of its system; empty for a row that the paper does not have."""
+    is_version: bool = False
+    """Whether it is one of ``VERSIONS``, which the paper has no row of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +133,11 @@ _CAPTION_METRICS = ("B4", "M", "R", "C", "S")
 _DIVERSITY_METRICS = ("Div-1", "Div-2", "mBLEU", "self-CIDEr")
 """The paper does not print these."""
 _SORTING_METRICS = ("accuracy", "tau")
-_CONTROLLABLE = ("controllable_lstm", "controllable_up_down", "single_sentinel", "no_visual_sentinel", OURS)
+_CONTROLLABLE = frozenset(
+    version
+    for system in ("controllable_lstm", "controllable_up_down", "single_sentinel", "no_visual_sentinel", OURS)
+    for version in (system, *VERSIONS.get(system, ()))
+)
 
 
 def _load_tables() -> Iterator[PublishedTable]:
@@ -126,8 +147,11 @@ def _load_tables() -> Iterator[PublishedTable]:
     def rows(protocol: Protocol, data: Data) -> tuple[Row, ...]:
         systems = figures[protocol][data]
         return tuple(
-            Row(RowKey(data, system, stage), {metric: float(value) for metric, value in row.items()})
+            Row(
+                RowKey(data, version, stage), {metric: float(value) for metric, value in row.items()}, version != system
+            )
             for system, stages in systems.items()
+            for version in ((system,) if protocol == "diversity" else (*VERSIONS.get(system, ()), system))
             for stage, row in stages.items()
         )
 

@@ -1,13 +1,14 @@
 """Reports of a reproduced table: Markdown, self-contained HTML with bar plots, and JSON."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from sct.reproduction.claims import Reproduction, Verdict
-from sct.reproduction.published import STAGE_NAMES, Row, Section
+from sct.reproduction.published import DETERMINISTIC, STAGE_NAMES, Row, Section
 from sct.reproduction.results import NOT_RUN, Figure, RowResult, format_figure, num_decimals
 from sct.storage.atomic import atomic_write
 
@@ -84,7 +85,7 @@ def to_html(result: Reproduction, command: str) -> str:
     if result.differences:
         body += [f"<h2>{_DIFFERENCES}</h2>", _html_list(result.differences)]
     if notes := list_missing(result):
-        body += ["<h2>Missing</h2>", _html_list(notes)]
+        body += ["<h2>Notes</h2>", _html_list(notes)]
     commands = "\n".join([*result.commands(), command])
     body += ["<h2>Commands</h2>", f"<pre>{escape(commands)}</pre>"]
     # The policy keeps the page from loading anything, whatever ends up in it.
@@ -120,14 +121,19 @@ def summarize(result: Reproduction) -> str:
     rows = list(result.results.values())
     where = ", ".join(filter(None, (" and ".join(result.measured_on(result.table.sections)), result.split)))
     measured = f"{sum(row.is_measured for row in rows)} of {len(rows)} rows were measured on {where}"
-    known = [verdict for verdict in result.verdicts if verdict.holds is not None]
-    if not known:
+    known = [verdict for verdict in result.verdicts if verdict.std is not None]
+    single = [verdict for verdict in result.verdicts if verdict.outcome == "one seed"]
+    if not known and not single:
         return f"{measured}."
-    held = sum(bool(verdict.holds) for verdict in known)
+    outcomes = Counter(verdict.outcome for verdict in known)
     reached = sum(bool(verdict.holds and verdict.reaches_margin) for verdict in known)
     agreeing, pairs = (sum(getattr(order, name) for order in result.orders) for name in ("agreeing", "pairs"))
+    within = outcomes["within the spread of seeds"]
+    above = sum(bool(verdict.is_above) for verdict in single)
     return (
-        f"{measured}. {held} of {len(known)} measured claims hold, {reached} of them by the paper's margin or more; "
+        f"{measured}. Of {len(known)} claims with several seeds on both sides {outcomes['held']} hold beyond the "
+        f"spread of seeds, {reached} of them by the paper's margin or more, and {within} are within it; of "
+        f"{len(single)} claims with one seed on a side {above} have the paper's sign, which is no verdict. "
         f"{agreeing} of {pairs} pairs of rows are in the paper's order."
     )
 
@@ -169,16 +175,20 @@ def list_missing(result: Reproduction) -> list[str]:
     """Missing metrics and runs, with reasons."""
     metrics = [f"{metric} is missing: {' '.join(reason.split())}" for metric, reason in result.unavailable().items()]
     runs = [run for row in result.results.values() for run in row.runs if run.missing_reason not in ("", NOT_RUN)]
-    return metrics + [f"{run.name}{' failed' * run.failed}: {' '.join(run.missing_reason.split())}" for run in runs]
+    runs_of_vectors = [run.vectors for row in result.results.values() for run in row.runs if run.vectors]
+    vectors = [f"NW and IoU compare nouns by {name}." for name in dict.fromkeys(runs_of_vectors)]
+    return (
+        vectors
+        + metrics
+        + [f"{run.name}{' failed' * run.failed}: {' '.join(run.missing_reason.split())}" for run in runs]
+    )
 
 
 def format_verdict(verdict: Verdict) -> str:
     """Whether a claim holds."""
-    if verdict.margin is None:
-        return "not measured"
-    word = "not held" if not verdict.holds else "held" if verdict.reaches_margin else "held, by less"
-    is_within_std = verdict.std is not None and abs(verdict.margin) < verdict.std
-    return f"{word} (within one standard deviation over seeds)" if is_within_std else word
+    if verdict.outcome == "one seed":
+        return f"one seed: {'above' if verdict.is_above else 'not above'}"
+    return "held, by less" if verdict.holds and not verdict.reaches_margin else verdict.outcome
 
 
 def _format_margin(verdict: Verdict, margin: float) -> str:
@@ -198,12 +208,19 @@ def _section_table(result: Reproduction, section: Section) -> TextTable:
     has_stages = section.has_stages  # otherwise the title names the stage
     first = "split" if result.table.protocol == "statistics" else "system"
     header = (first, *(["stage"] if has_stages else []), "runs", *result.metrics)
-    rows = []
+    rows, is_random = [], result.table.protocol != "statistics"
     for row in section.rows:
         measured = result.results[row.key]
         stage = [STAGE_NAMES[row.key.stage]] if has_stages else []
         cells = (_cell(row, measured, metric) for metric in result.metrics)
-        rows.append((row.key.name, *stage, _num_runs(measured), *cells))
+        rows.append(
+            (
+                row.key.name,
+                *stage,
+                _num_runs(measured, is_random=is_random and row.key.system not in DETERMINISTIC),
+                *cells,
+            )
+        )
     return TextTable(_section_title(result, section), header, tuple(rows))
 
 
@@ -215,8 +232,10 @@ def _section_title(result: Reproduction, section: Section) -> str:
     return f"{section.title}; here {' and '.join(result.measured_on([section]))}"
 
 
-def _num_runs(result: RowResult) -> str:
+def _num_runs(result: RowResult, *, is_random: bool) -> str:
     measured = sum(not run.missing_reason for run in result.runs)
+    if measured == 1 and is_random:
+        return "1, no spread"
     if measured:
         return f"{measured}"
     return "failed" if any(run.failed for run in result.runs) else NOT_RUN

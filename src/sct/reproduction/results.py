@@ -7,6 +7,8 @@ from statistics import fmean, stdev
 from sct.reproduction.published import RowKey
 
 NOT_RUN = "not run"
+OTHER_VECTORS = " with "
+"""Separates a metric from the file of word vectors that it was computed with, if not the default ones."""
 _DECIMALS: Mapping[str, int] = {
     "NW": 3,
     "tau": 3,
@@ -43,6 +45,8 @@ class RunResult:
     figures: Mapping[str, float | None] = field(default_factory=dict)
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Reason of each missing figure, by metric."""
+    vectors: str = ""
+    """Word vectors of NW and IoU; empty if neither was computed."""
     missing_reason: str = ""
     """Why the run was not measured; empty if it was."""
     failed: bool = False
@@ -83,7 +87,7 @@ def aggregate(values: Sequence[float]) -> Figure | None:
 
 def num_decimals(metric: str) -> int:
     """Decimals that the paper's tables print of a metric."""
-    return _DECIMALS.get(metric, 1)
+    return _DECIMALS.get(metric.partition(OTHER_VECTORS)[0], 1)
 
 
 def format_figure(value: float, metric: str) -> str:

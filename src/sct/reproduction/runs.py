@@ -240,7 +240,17 @@ class RunPaths:
 
     def overrides(self, run: PlannedRun) -> list[str]:
         """``key=value`` overrides that a run would be started with."""
-        overrides = [*self._path_overrides(run), *run.overrides, *self._user_overrides(run)]
+        config = self._config
+        shared: list[str] = []
+        if run.kind != "sorter":
+            shared += [f"examples.holdout={config.holdout:g}"] if config.holdout else []
+            if config.features is not None:
+                # A recipe may name a vision encoder, which the store replaces.
+                shared += ["examples.vision="] if run.start is None else []
+                shared.append(f"examples.features={config.features}")
+        elif config.features is not None:
+            shared.append(f"features={config.features}")
+        overrides = [*self._path_overrides(run), *run.overrides, *shared, *self._user_overrides(run)]
         if run.kind != "sorter":
             if self._config.images:
                 overrides.append(f"examples.images={','.join(map(str, self._config.images))}")
@@ -309,7 +319,12 @@ class RunPaths:
 
     def _path_overrides(self, run: PlannedRun) -> list[str]:
         start = [] if run.start is None else [f"from={self.best(run.start)}"]
-        return [f"data={self._config.data}", f"out={self.path(run)}", *start]
+        return [f"data={self._data(run)}", f"out={self.path(run)}", *start]
+
+    def _data(self, run: PlannedRun) -> Path:
+        """Dataset folder of a run: the one at hand, unless it was trained on one of another name."""
+        named = Path(self.dataset_name(run) or self._config.data)
+        return self._config.data if named.name == self._config.data.name else named
 
     def _user_overrides(self, run: PlannedRun) -> list[str]:
         return [

@@ -30,13 +30,15 @@ from sct.sorting.interface import (
     invert_permutation,
 )
 
+PRINTED_TEMPERATURE, AUTHORS_TEMPERATURE = 1.0, 0.1
+"""Eq. 15 as printed, exp(X), and the authors' released sorter, exp(X / 0.1)."""
 SinkhornPrecision = Literal["float32", "int8"]
 REFERENCE_EPSILON = 1e-7
 """Added by the authors' code to every sum before division."""
 _VISUAL_HIDDEN, _BRANCH, _JOINT = 512, 128, 256
 _CHUNK = 2500
 """Regions scored at a time, so that activations stay in the CPU cache."""
-_MAX_TEMPERATURE = 1_000_000
+MAX_TEMPERATURE = 1_000_000
 _MAX_ENUMERATED = 6
 """Sets up to which all permutations are enumerated (720)."""
 
@@ -54,17 +56,17 @@ class SinkhornConfig:
     mode: Mode = "paper"
     """The appendix as printed, or as in the authors' released code."""
     iterations: int = 20
-    temperature: float = 0.1
-    """Divides the scores, which are in [-1, 1]; the lower, the closer to a permutation."""
+    temperature: float = AUTHORS_TEMPERATURE
+    """Divides the scores, which are in [-1, 1]; the lower, the closer to a permutation. 1 is the paper's exp(X)."""
 
     def __post_init__(self) -> None:
         """Check the values."""
         sizes = {"word_size": MAX_LAYER_SIZE, "visual_size": MAX_LAYER_SIZE}
         check_sizes(self, {"max_sets": MAX_REGION_SETS, **sizes, "iterations": MAX_ITERATIONS})
-        if not isinstance(self.temperature, float | int) or not 0 < self.temperature <= _MAX_TEMPERATURE:
+        if not isinstance(self.temperature, float | int) or not 0 < self.temperature <= MAX_TEMPERATURE:
             raise InputError(
                 f"temperature is {format_value(self.temperature)}: expected a number above 0 and at most "
-                f"{_MAX_TEMPERATURE:,}, such as 0.1"
+                f"{MAX_TEMPERATURE:,}, such as 0.1"
             )
         if self.mode not in get_args(Mode):
             raise InputError(f"mode is {format_value(self.mode)}: expected {' or '.join(get_args(Mode))}")
@@ -75,7 +77,7 @@ def sinkhorn(
     mask: Bool[Tensor, "examples sets"],
     *,
     iterations: int = 20,
-    temperature: float = 0.1,
+    temperature: float = AUTHORS_TEMPERATURE,
     columns_first: bool = False,
     epsilon: float = 0.0,
 ) -> Float[Tensor, "examples sets positions"]:

@@ -141,6 +141,14 @@ def test_paper_grounding_without_detections_uses_the_regions_of_the_source():
     assert sets(ground(None, far, "paper", COCO_NAMES)) == [()], "not one of the five most similar classes"
 
 
+def test_paper_grounding_looks_up_five_classes_by_similarity_alone():
+    rule = GrounderConfig(class_names=COCO_NAMES, mode="paper").build().method
+    found = rule.index.candidates("boy")
+    assert len(found) == 5, "not only the class whose hand-written name it is"
+    assert all(candidate.similarity < 1 for candidate in found), '"boy" is no name of a class'
+    assert list(found) == sorted(found, key=lambda candidate: -candidate.similarity)
+
+
 @pytest.mark.parametrize("mode", ["learned", "paper"])
 def test_an_image_without_detections_has_ungrounded_chunks(tmp_path, mode):
     assert sets(ground(make_detections(tmp_path), image("A man ."), mode)) == [()]

@@ -42,13 +42,30 @@ def test_empty_file_needs_data_only(write):
     assert CaptionerRecipe.load(write(""), ["data=d"]) == CaptionerRecipe(data="d", out="runs/mine")
 
 
-def test_defaults_are_the_papers():
+def test_paper_recipes_are_the_paper_as_printed():
+    words, cider, nouns = (
+        CaptionerRecipe.load(FOLDER / "paper" / f"{stage}.toml") for stage in ("cross_entropy", "cider", "cider_and_nw")
+    )
+    assert [recipe.objective.stage for recipe in (words, cider, nouns)] == ["cross_entropy", "cider", "cider_and_nw"]
+    for recipe in (words, cider, nouns):
+        assert (recipe.batch_size, recipe.patience, recipe.val_beam_size) == (100, 5, 5)
+        assert (recipe.optimizer.clip_norm, recipe.optimizer.label_smoothing) == (0, 0)
+    assert (words.optimizer.learning_rate, words.optimizer.decay, words.optimizer.decay_every) == (5e-4, 0.8, 1)
+    assert words.objective.shift_weight == pytest.approx(0.8 / 0.2)
+    assert (words.model.word_size, words.model.hidden_size, words.model.attention_size) == (1000, 1000, 512)
+    assert (words.model.mode, words.model.end_slot) == ("paper", False)
+    assert (words.examples.gate_targets, words.examples.fill_empty_sets) == ("every_chunk", True)
+    for recipe in (cider, nouns):
+        assert recipe.start == f"{words.out}/best", "both rewards after cross-entropy"
+        assert (recipe.optimizer.learning_rate, recipe.optimizer.decay_every) == (5e-5, 0)
+        assert (recipe.objective.baseline, recipe.objective.num_samples) == ("greedy", 1)
+        assert (recipe.objective.reward_eos, recipe.objective.center_advantage) == (False, False)
+
+
+def test_departures_from_the_paper_are_defaults_with_names():
     recipe = CaptionerRecipe(data="d", out="o")
-    assert (recipe.batch_size, recipe.patience) == (100, 5)
-    assert (recipe.optimizer.learning_rate, recipe.optimizer.decay, recipe.optimizer.decay_every) == (5e-4, 0.8, 1)
-    assert recipe.objective.shift_weight == pytest.approx(0.8 / 0.2)
-    assert recipe.objective.reward_eos  # as Rennie et al.; the paper does not say
-    assert (recipe.model.word_size, recipe.model.hidden_size, recipe.model.attention_size) == (1000, 1000, 512)
+    assert (recipe.model.end_slot, recipe.objective.reward_eos, recipe.objective.center_advantage) == (True,) * 3
+    assert (recipe.optimizer.clip_norm, recipe.objective.cider_documents) == (5, "image")
 
 
 def test_overrides_replace_values_of_the_file(write):
@@ -69,16 +86,17 @@ def test_overrides_replace_values_of_the_file(write):
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_recipe_files_load(path):
     text = path.read_text(encoding="utf-8")
-    recipe = CaptionerRecipe.load(path, ["from=runs/x/best"] if "from=" in text else [])
+    starts_from_bundle = "from=" in text or "\nfrom = " in text
+    recipe = CaptionerRecipe.load(path, ["from=runs/x/best"] if starts_from_bundle else [])
     name = path.relative_to(FOLDER).with_suffix("").as_posix()
     assert recipe.out == f"runs/{name}"
     assert f"sct train recipes/{name}.toml" in text  # the header names the command
-    assert ("from=" in text) == (recipe.objective.stage != "cross_entropy")
+    assert starts_from_bundle == (recipe.objective.stage != "cross_entropy")
 
 
 def test_all_stages_have_recipes():
     stages = ("cross_entropy", "cider", "cider_and_nw")
-    folders = ("coco_layout", "flickr8k", "flickr8k_images", "default", "reference")
+    folders = ("coco_layout", "flickr8k", "flickr8k_images", "default", "reference", "paper")
     names = {f"{folder}/{stage}.toml" for folder in folders for stage in stages}
     assert names | {"tiny.toml"} <= {path.relative_to(FOLDER).as_posix() for path in RECIPES}
 
@@ -308,7 +326,7 @@ def test_toml_contains_every_setting():
     text = CaptionerRecipe(data="d", out="o", start="x").to_toml()
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
-    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 13 + 10 + 11 + 5 + 14 + 6
+    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 13 + 10 + 14 + 5 + 14 + 6
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 """Recipe of a captioner: one training stage.
 
-The defaults are the paper's; a recipe file holds only what differs. Each stage is a recipe of its own: the
-self-critical ones start ``from`` a bundle of an earlier stage.
+Sizes, learning rate and loss weights are by default the paper's; ``recipes/paper`` is the paper as printed, with the
+end slot, EOS in the reward, centring and clipping switched off. Each stage is a recipe of its own: the self-critical
+ones start ``from`` a bundle of an earlier stage.
 """
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from sct.errors import InputError
+from sct.language.shift_targets import GateTargets
 from sct.limits import (
     MAX_BATCH_SIZE,
     MAX_BEAM_SIZE,
@@ -48,7 +50,7 @@ class ModelConfig(Config):
     """Feed the image descriptor to the second LSTM too."""
     end_slot: bool = True
     """Append an empty region set to each control, so the model can tell that every region has been described.
-    Paper mode only."""
+    Paper mode only; in the paper the pointer stays on the last region set."""
     min_count: int = 5
     """Minimum count of a word in the training split for it to enter the vocabulary."""
     init_language_from: str = ""
@@ -73,6 +75,15 @@ class ExamplesConfig(Config):
     """Maximum number of region sets of a caption."""
     max_members: int = 20
     """Maximum number of regions of a region set; the first ones are kept."""
+    gate_targets: GateTargets = "between_chunks"
+    """Words after which the gate shifts if there is no end slot: the last one of every chunk, as in the paper, or of
+    every chunk but the last, after which there is nothing to shift to."""
+    fill_empty_sets: bool = True
+    """Whether a chunk without a region takes the image's top-scoring regions in training, as in the paper. Baselines
+    that pool the control then see the whole image; without it they see the regions of the control and nothing else."""
+    holdout: float = 0.0
+    """Fraction of the training images, chosen by their ids, that is not trained on and on which the best step is
+    selected instead of the val split, which is then only reported. 0: select on the val split."""
     features: str = ""
     """Folder of a region store; without it and ``vision``, features are made from class and box."""
     vision: str = ""
@@ -99,6 +110,8 @@ class ExamplesConfig(Config):
         check_integer("examples.max_slots", self.max_slots, 1, MAX_REGION_SETS)
         check_integer("examples.max_members", self.max_members, 1, MAX_REGION_SETS)
         check_integer("examples.human_oversampling", self.human_oversampling, 1, MAX_SAMPLES)
+        if not 0 <= self.holdout < 1:
+            raise InputError(f"examples.holdout is {self.holdout}: expected 0 or more and below 1, such as 0.05")
         if not 0 <= self.feature_dropout < 1:
             raise InputError(f"examples.feature_dropout is {self.feature_dropout}: expected 0 or more and below 1")
         if self.feature_dropout and not self.augment:

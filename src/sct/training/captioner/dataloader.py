@@ -132,6 +132,10 @@ class DeviceDataLoader:
         """Number of examples."""
         return len(self._columns["words"])
 
+    def images(self) -> list[int]:
+        """Rows of the images of all examples, in the dataset."""
+        return self._columns["image"].tolist()
+
     def batch(self, rows: Int[Tensor, " batch"]) -> Batch:
         """Captions and controls of some examples."""
         rows = rows.to(self.storage_device)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from sct.captioner.bundle import Bundle, load_bundle, vision_file
@@ -20,6 +21,7 @@ from sct.data.examples import (
     whole_image_examples,
 )
 from sct.data.features import Features, make_features
+from sct.data.holdout import held_out_images
 from sct.data.samples import make_samples
 from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT, Table
 from sct.errors import InputError
@@ -89,7 +91,8 @@ def build_training(
     regions = _region_table(recipe, features, dataset.table, config.feature_size, device, dtype)
     if not recipe.start:
         fit_region_classifiers(bundle.model, regions.regions, dataset.table)
-    examples = _training_examples(recipe, dataset.table, bundle)
+    held_out = _held_out_images(recipe, dataset.table)
+    examples = _training_examples(recipe, dataset.table, bundle, held_out)
     loader = DeviceDataLoader(examples, regions, device)
     return TrainingComponents(
         dataset=dataset,
@@ -104,7 +107,7 @@ def build_training(
             repeats=_oversampling(recipe, dataset.table, examples),
         ),
         objective=_objective(recipe, dataset, bundle, teachers, examples, loader, device, mean),
-        validation=_validation(recipe, dataset.table, bundle, regions, device),
+        validation=_validation(recipe, dataset.table, bundle, held_out, regions, device),
         augmented_features=_augmented_features(recipe, extractor, regions, dataset.table, examples),
     )
 
@@ -174,7 +177,17 @@ def _storage_device(recipe: CaptionerRecipe, device: torch.device, num_bytes: in
     return device if num_bytes < free / 2 and recipe.examples.storage == "auto" else torch.device("cpu")
 
 
-def _training_examples(recipe: CaptionerRecipe, table: Table, bundle: Bundle) -> Examples:
+def _held_out_images(recipe: CaptionerRecipe, table: Table) -> Bool[np.ndarray, " images"] | None:
+    """Training images on which the best step is selected; None: it is selected on the val split."""
+    if not recipe.examples.holdout or TRAINING_SPLIT not in table.splits:
+        return None
+    samples = make_samples(table, TRAINING_SPLIT, human_only=recipe.examples.validate_on == "human")
+    return held_out_images(table.image_ids, (sample.image for sample in samples), recipe.examples.holdout)
+
+
+def _training_examples(
+    recipe: CaptionerRecipe, table: Table, bundle: Bundle, held_out: Bool[np.ndarray, " images"] | None
+) -> Examples:
     config = bundle.model.config
     examples = None
     if TRAINING_SPLIT in table.splits:
@@ -186,10 +199,14 @@ def _training_examples(recipe: CaptionerRecipe, table: Table, bundle: Bundle) ->
             max_slots=recipe.examples.max_slots,
             max_members=recipe.examples.max_members,
             tail=_tail(config),
+            gate_targets=recipe.examples.gate_targets,
+            fill_empty_sets=recipe.examples.fill_empty_sets,
+            images=None if held_out is None else ~held_out,
         )
     if examples is None or not len(examples):
         raise InputError(
-            f"{recipe.data} has no caption to train on: expected captions with chunks on images with regions"
+            f"{recipe.data} has no caption to train on: expected captions with chunks on images with regions, "
+            "more than examples.holdout holds out"
         )
     if config.ignores_control:
         return whole_image_examples(table, examples)
@@ -266,11 +283,19 @@ def _references(table: Table, examples: Examples, vocabulary: Vocabulary) -> Tok
 
 
 def _validation(
-    recipe: CaptionerRecipe, table: Table, bundle: Bundle, regions: RegionTable, device: torch.device
+    recipe: CaptionerRecipe,
+    table: Table,
+    bundle: Bundle,
+    held_out: Bool[np.ndarray, " images"] | None,
+    regions: RegionTable,
+    device: torch.device,
 ) -> Validation | None:
-    if VALIDATION_SPLIT not in table.splits:
+    split = VALIDATION_SPLIT if held_out is None else TRAINING_SPLIT
+    if split not in table.splits:
         return None
-    samples = make_samples(table, VALIDATION_SPLIT, human_only=recipe.examples.validate_on == "human")
+    samples = make_samples(table, split, human_only=recipe.examples.validate_on == "human")
+    if held_out is not None:
+        samples = [sample for sample in samples if held_out[sample.image]]
     if not samples:
         return None
     config = bundle.model.config

@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Int
 
+from sct.captioner.bundle import vision_file
 from sct.data.dataset import Dataset
-from sct.data.features import Features, StoreFeatures
+from sct.data.features import CachedFeatures, Features, ImageFeatures, StoreFeatures
 from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT, Table
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors, load_vectors
@@ -17,7 +19,10 @@ from sct.regions.sharded_store import open_store
 from sct.sorting.batches import CaptionControls, SorterBatch, extract_caption_controls, table_from_dataset
 from sct.sorting.interface import Sorter
 from sct.sorting.metrics import OrderScores, merge_scores, score_orders
+from sct.training.captioner.image_features import ImageFeatureExtractor
+from sct.training.config import split_list
 from sct.training.sorter.config import SorterRecipe
+from sct.vision.encoder import load_vision
 
 SCORING_BATCH_SIZE = 2000
 
@@ -76,8 +81,8 @@ def load_sorter_data(recipe: SorterRecipe) -> SorterData:
     """Load the dataset of a recipe and split its controls."""
     dataset = Dataset.open(Path(recipe.data))
     vectors = _load_vectors(recipe, dataset)
-    store = open_store(Path(recipe.features)) if recipe.features else None
-    features = None if store is None else StoreFeatures(store, dataset.table)
+    source = _load_features(recipe, dataset)
+    features = None if source is None else source.features
     controls = extract_caption_controls(dataset.table, TRAINING_SPLIT, max_sets=recipe.max_sets)
     is_held_out = np.isin(controls.images, _held_out_images(controls.images, recipe.holdout))
     train, held_out = (controls.select(np.flatnonzero(is_held_out == value)) for value in (False, True))
@@ -92,7 +97,7 @@ def load_sorter_data(recipe: SorterRecipe) -> SorterData:
     return SorterData(
         dataset,
         vectors,
-        None if store is None else store.feature_size,
+        None if source is None else source.size,
         SorterDataLoader(dataset.table, train, vectors, features),
         SorterDataLoader(dataset.table, held_out, vectors, features),
         SorterDataLoader(dataset.table, val, vectors, features) if val else None,
@@ -111,6 +116,28 @@ def score_sorter(
     batches = data.batches(SCORING_BATCH_SIZE, np.random.default_rng(0), rows)
     on_device = (batch.to(device) for batch in batches)
     return merge_scores([score_orders(sorter.order(batch.inputs), batch.target) for batch in on_device])
+
+
+class _SizedFeatures(NamedTuple):
+    """Features of a dataset's regions, and their size."""
+
+    features: Features
+    size: int
+
+
+def _load_features(recipe: SorterRecipe, dataset: Dataset) -> _SizedFeatures | None:
+    """Features of a region store, or extracted once from the images; None: class and geometry only."""
+    if recipe.features:
+        store = open_store(Path(recipe.features))
+        return _SizedFeatures(StoreFeatures(store, dataset.table), store.feature_size)
+    if not recipe.vision:
+        return None
+    encoder = load_vision(vision_file(Path(recipe.vision)))
+    extract = ImageFeatureExtractor(encoder, dataset, split_list(recipe.images), torch.device(recipe.device))
+    images = range(len(dataset))
+    found = extract(images)
+    on_cpu = ImageFeatures(found.regions.cpu(), found.first_row, found.image.cpu())
+    return _SizedFeatures(CachedFeatures(on_cpu, images), encoder.feature_size)
 
 
 def _held_out_images(images: Int[np.ndarray, " controls"], fraction: float) -> Int[np.ndarray, " held_out"]:

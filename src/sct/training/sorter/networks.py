@@ -37,7 +37,9 @@ class TrainableSinkhorn(TrainableSorter):
     network: SinkhornNetwork
 
     def __init__(self, recipe: SorterRecipe, data: SorterData) -> None:
-        self.network = SinkhornNetwork(SinkhornConfig(**_input_sizes(data), max_sets=recipe.max_sets))
+        self.network = SinkhornNetwork(
+            SinkhornConfig(**_input_sizes(data), max_sets=recipe.max_sets, temperature=recipe.temperature)
+        )
         self._loss = position_loss if recipe.loss == "position" else reconstruction_loss
 
     def loss(self, batch: SorterBatch) -> Tensor:
