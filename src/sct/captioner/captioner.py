@@ -178,7 +178,7 @@ class Captioner:
         if recorder is not None:
             examples, n_best, _ = decoded.words.shape
             max_length = int(decoded.token_mask.sum(-1).max())
-            if recorder.num_steps:
+            if recorder.num_steps and not (recorder.gate_sees_word and options.reference_search):
                 trace = recorder.trace(decoded, max_length)
             else:
                 trace = trace_attention(

@@ -71,6 +71,11 @@ class AttentionRecorder:
         """Steps recorded so far."""
         return len(self._pointers)
 
+    @property
+    def gate_sees_word(self) -> bool:
+        """Whether the probability of a shift depends on the next word, so that rows have no single one."""
+        return bool(self._pointers) and not self._probabilities
+
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
         """Step the decoder."""
         step = self._decoder.step(tokens, shifts, state)
@@ -84,7 +89,8 @@ class AttentionRecorder:
     def trace(self, decoded: Decoded, max_length: int) -> AttentionTrace:
         """Collect the first steps of decoded captions from the rows that they were in.
 
-        A gate that sees the word has a probability after each; the one of the caption's word is in ``decoded``.
+        A gate that sees the word has a probability after each; that of the caption's word is in ``decoded``, but not
+        after the authors' search (``freeze_finished=False``).
         """
         assert decoded.rows is not None
         rows = decoded.rows.flatten(0, 1)[:, :max_length]
@@ -94,7 +100,7 @@ class AttentionRecorder:
             return torch.stack([step.index_select(0, row) for step, row in zip(used, rows.T, strict=True)], dim=1)
 
         attention = collect(self._weights).float()
-        probability = collect(self._probabilities) if self._probabilities else shift_probability(decoded, max_length)
+        probability = shift_probability(decoded, max_length) if self.gate_sees_word else collect(self._probabilities)
         return AttentionTrace(collect(self._pointers), attention[..., :-1], attention[..., -1], probability)
 
 
