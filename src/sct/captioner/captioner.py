@@ -192,9 +192,8 @@ class Captioner:
         if recorder is not None:
             examples, n_best, _ = decoded.words.shape
             max_length = int(decoded.token_mask.sum(-1).max())
-            if recorder.num_steps:
-                assert decoded.rows is not None
-                trace = recorder.trace(decoded.rows.flatten(0, 1)[:, :max_length])
+            if recorder.num_steps and not (recorder.gate_sees_word and options.reference_search):
+                trace = recorder.trace(decoded, max_length)
             else:
                 trace = trace_attention(
                     self._decoder,

@@ -326,7 +326,7 @@ def test_toml_contains_every_setting():
     text = CaptionerRecipe(data="d", out="o", start="x").to_toml()
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
-    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 13 + 10 + 14 + 5 + 14 + 6
+    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 13 + 10 + 11 + 14 + 7 + 14 + 6
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,8 @@ def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: AnyRegionSto
     encoder = None if store or vision else LayoutEncoder(dataset.table.classes, config.feature_size)
     source = store or vision
     torch.manual_seed(recipe.seed)
-    model = new_model(
-        config, dataset, TRAINING_SPLIT, vocabulary, source.feature_size if source else config.feature_size
-    )
+    feature_size = source.feature_size if source else config.feature_size
+    model = new_model(config, dataset, TRAINING_SPLIT, vocabulary, feature_size, recipe.transformer)
     if config.init_language_from:
         shared = load_language_weights(model, vocabulary, Path(config.init_language_from))
         logger.info("%s of %s words initialised from %s", shared, len(vocabulary), config.init_language_from)
