@@ -62,6 +62,8 @@ MAX_VOCABULARY_BYTES = 64 << 20
 """Size of a vocabulary file."""
 MAX_VOCABULARY_SIZE = 1 << 20
 """Words of a captioner, and classes of an object detector."""
+MAX_SELF_CRITICAL_WORDS = 65_000
+"""Distinct words of a dataset in self-critical training, whose rewards pack four words into 64 bits."""
 MAX_CHECKPOINT_BYTES = 16 << 30
 """Size of a PyTorch checkpoint, and of the tensors in it."""
 MAX_PICKLE_BYTES = 16 << 20

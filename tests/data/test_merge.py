@@ -43,6 +43,17 @@ def test_order_does_not_change_the_images(tmp_path):
     assert sorted(one, key=lambda image: image.image_id) == sorted(other, key=lambda image: image.image_id)
 
 
+def test_datasets_of_shards_merge_to_the_dataset_of_all(tmp_path):
+    """As of a job array, in which each job prepares a shard of one source."""
+    names = [("man", "horse"), ("dog",), ("horse", "dog"), ("man",), ("dog", "man", "horse")]
+    images = [make_image(f"{row}", own, split="val" if row == 1 else "train") for row, own in enumerate(names)]
+    make_dataset(tmp_path / "all", images)
+    parts = [make_dataset(tmp_path / f"part-{row}", images[row : row + 2]) for row in (0, 2, 4)]
+    merge_datasets(parts, tmp_path / "merged")
+    for name in ("captions.safetensors", "vocabulary.json"):
+        assert (tmp_path / "merged" / name).read_bytes() == (tmp_path / "all" / name).read_bytes()
+
+
 def test_the_dataset_that_uses_a_word_most_decides_what_it_is(tmp_path):
     """ "man" is a noun in the dataset that has it three times, "dog" is none in the one that has it twice."""
     first = make(tmp_path / "a", "a", ("man",), ("man",), ("man", "dog"), nouns=("dog", "man"))

@@ -1,9 +1,8 @@
 """Merge dataset folders into one: one vocabulary, one noun table, the images of all of them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -59,27 +58,39 @@ def _open_strings(folder: Path) -> Dataset:
 def _check_datasets(folders: Sequence[Path], datasets: Sequence[Dataset]) -> None:
     if len(modes := {dataset.manifest.mode for dataset in datasets}) > 1:
         raise InputError(f"got datasets of modes {' and '.join(sorted(modes))}, expected one: prepare them in one mode")
-    for kind, names in (
-        ("image", [dataset.table.image_ids for dataset in datasets]),
-        ("image file", [dataset.table.image_files for dataset in datasets]),
-    ):
-        owners: dict[str, Path] = {}
-        for folder, own_names in zip(folders, names, strict=True):
-            for name in own_names:
-                if name and owners.setdefault(name, folder) != folder:
-                    raise InputError(f"{kind} {name!r} is in {owners[name]} and {folder}: expected it in one dataset")
-    for (folder, dataset), (other, its_dataset) in permutations(zip(folders, datasets, strict=True), 2):
-        _check_image_names(folder, dataset, other, its_dataset)
+    _find_owners("image", folders, [dataset.table.image_ids for dataset in datasets])
+    owner_of_file = _find_owners("image file", folders, [dataset.table.image_files for dataset in datasets])
+    _check_image_names(folders, datasets, owner_of_file)
 
 
-def _check_image_names(folder: Path, dataset: Dataset, other: Path, its_dataset: Dataset) -> None:
-    """Raise if a file of the dataset would be read from the images of the other one, which may have unused ones."""
-    paths = (Path(path) for path in its_dataset.manifest.images if path not in dataset.manifest.images)
-    names = set(ImageSource.open(*(path for path in paths if path.exists())).names)
-    if name := next((name for name in dataset.table.image_files if name in names), None):
-        raise InputError(
-            f"image file {name!r} of {folder} is among the images of {other} too: expected file names of one dataset"
-        )
+def _find_owners(kind: str, folders: Sequence[Path], names: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Index of the dataset of each name; raises for a name of two datasets."""
+    owners: dict[str, int] = {}
+    for index, own_names in enumerate(names):
+        for name in own_names:
+            if name and (owner := owners.setdefault(name, index)) != index:
+                raise InputError(
+                    f"{kind} {name!r} is in {folders[owner]} and {folders[index]}: expected it in one dataset"
+                )
+    return owners
+
+
+def _check_image_names(folders: Sequence[Path], datasets: Sequence[Dataset], owner_of_file: Mapping[str, int]) -> None:
+    """Raise if a file of a dataset would be read from the images of another one, which may have unused ones."""
+    user_of_path: dict[str, int] = {}
+    for index, dataset in enumerate(datasets):
+        for path in dataset.manifest.images:
+            user_of_path.setdefault(path, index)
+    images = [frozenset(dataset.manifest.images) for dataset in datasets]
+    for path, user in user_of_path.items():
+        if Path(path).exists():
+            for name in ImageSource.open(Path(path)).names:
+                owner = owner_of_file.get(name)
+                if owner is not None and path not in images[owner]:
+                    raise InputError(
+                        f"image file {name!r} of {folders[owner]} is among the images of {folders[user]} too: expected "
+                        "file names of one dataset"
+                    )
 
 
 def _merge_nouns(datasets: Sequence[Dataset]) -> NounTable | None:

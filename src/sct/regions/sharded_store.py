@@ -32,7 +32,7 @@ class ShardedRegionStore:
         self.feature_size = manifest.feature_size
         self.max_regions = max(shard.max_regions for shard in manifest.stores)
         self.num_regions = sum(shard.regions for shard in manifest.stores)
-        self._paths = [shard.check_files(manifest.folder) for shard in manifest.stores]
+        self._paths = [shard.check_files(manifest.folder, self.feature_size) for shard in manifest.stores]
         self._index: dict[str, int] = {}
         class_ids: dict[str, int] = {}
         self._class_ids: list[UInt16[np.ndarray, " _"]] = []
@@ -126,11 +126,6 @@ class ShardedRegionStore:
         """Map a store, and let go of the one that was not used for longest; views of its images stay valid."""
         with self._lock:
             store = self._open.pop(number, None) or RegionStore.open(self._paths[number])
-            if store.feature_size != self.feature_size:
-                raise InputError(
-                    f"got features of size {store.feature_size} in {store.path}, expected {self.feature_size}, that of "
-                    f"the manifest: {FORMAT.remedy}"
-                )
             self._open[number] = store
             while len(self._open) > MAX_OPEN_STORES:
                 self._open.popitem(last=False)

@@ -16,7 +16,7 @@ from typing import Any
 from sct.errors import InputError, format_value
 from sct.limits import MAX_LAYER_SIZE, MAX_NAME_CHARACTERS
 from sct.regions.store import RegionStore
-from sct.regions.store_format import MANIFEST, NAMES, is_count
+from sct.regions.store_format import MANIFEST, NAMES, is_count, read_store_manifest
 from sct.storage.artifacts import ArtifactFormat, sha256_file
 from sct.storage.atomic import atomic_write
 from sct.storage.reading import read_json
@@ -38,13 +38,16 @@ class StoreShard:
     sha256: dict[str, str]
     """Checksums of ``store.json``, ``images.txt`` and ``classes.txt``."""
 
-    def check_files(self, folder: Path) -> Path:
+    def check_files(self, folder: Path, feature_size: int) -> Path:
         """Folder of the store; raises, naming it, if it is missing or was replaced since the manifest was written."""
         path = folder / self.path
         if not (path / MANIFEST).is_file():
             raise InputError(f"{path} is missing or no region store, but {folder / STORES} lists it: {FORMAT.remedy}")
         for name, checksum in self.sha256.items():
             FORMAT.check_file(path / name, checksum)
+        found = read_store_manifest(path)
+        if (found.images, found.regions, found.feature_size) != (self.images, self.regions, feature_size):
+            raise FORMAT.damaged(folder / STORES, f"its counts or feature size differ from those of {path}")
         return path
 
 
@@ -118,7 +121,11 @@ def _parse_shard(content: Any, file: Path) -> StoreShard:
         raise FORMAT.damaged(file, f"got the path {format_value(path)}")
     if not all(is_count(content[name]) for name in names) or content["max_regions"] > content["regions"]:
         raise FORMAT.damaged(file, f"got wrong counts for {format_value(path)}")
-    if not (isinstance(checksums, dict) and checksums.keys() == set(_CHECKED)):
+    if not (
+        isinstance(checksums, dict)
+        and checksums.keys() == set(_CHECKED)
+        and all(isinstance(checksum, str) for checksum in checksums.values())
+    ):
         raise FORMAT.damaged(file, f"got no checksums for {format_value(path)}")
     return StoreShard(path, **{name: content[name] for name in names}, sha256=checksums)
 

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from sct.errors import InputError
 from sct.language.vocabulary import UNK
+from sct.limits import MAX_SELF_CRITICAL_WORDS
 from sct.metrics.ngrams import MAX_NGRAM_SIZE
 from sct.training.rewards.token_sequences import TokenSequences
 
 BITS_PER_WORD = 16
-MAX_WORDS = 65_000
+MAX_WORDS = MAX_SELF_CRITICAL_WORDS
 """Upper bound of word ids; the codes above it are for unknown words of references."""
 MAX_TIME = 2**BITS_PER_WORD - 4 - MAX_WORDS
 NO_NGRAM = -1
