@@ -3,12 +3,12 @@
     python benchmarks/speed/decoding.py [--device cuda] [--dtype float16] [--int8] [--batches 1 32 100 1000] [--json]
     python benchmarks/speed/decoding.py --variants show_control_tell transformer    # side by side, in one run
 
-Sizes: the paper's layers (1000 / 1000 / 512), or the default ones of the transformer, with 10,000 words and 2,048 features, and with 2,600 words and 1,280
-features, for which the authors' code was measured on one H200 (beam 5, 20 steps: 102 ms for a batch of 100, 980
-captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms). All 20 steps are taken, and only the
-search is timed; grounding takes one more pass over the words found. The limit is the larger of two times: operations of
-the matrix products at the measured rate of a large one, and bytes of weights read per step at the measured rate of a
-copy.
+Sizes: the paper's layers (1000 / 1000 / 512), or the default ones of the transformer, with 10,000 words and 2,048
+features, and with 2,600 words and 1,280 features, for which the authors' code was measured on one H200 (beam 5, 20
+steps: 102 ms for a batch of 100, 980 captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms).
+All 20 steps are taken, and only the search is timed; grounding takes one more pass over the words found. The limit is
+the larger of two times: operations of the matrix products at the measured rate of a large one, and bytes of weights
+read per step at the measured rate of a copy.
 """
 
 import argparse

@@ -23,6 +23,7 @@ from lightning_fabric import Fabric
 
 from sct.data.examples import Examples
 from sct.language.vocabulary import BOS, EOS, PAD
+from sct.models.config import Variant
 from sct.models.registry import build_model, model_spec
 from sct.training.captioner.config import ObjectiveConfig
 from sct.training.captioner.dataloader import DeviceDataLoader, RegionTable
@@ -68,7 +69,7 @@ def random_examples(rng: np.random.Generator) -> Examples:
 
 
 def measure(
-    variant: str, stage: str, batch: int, precision: Precision, device: torch.device, seconds: float
+    variant: Variant, stage: str, batch: int, precision: Precision, device: torch.device, seconds: float
 ) -> dict[str, object]:
     """Median time of a step, each with other captions."""
     torch.manual_seed(1)

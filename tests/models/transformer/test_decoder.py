@@ -119,3 +119,16 @@ def test_searches_never_synchronize(search, config, monkeypatch):
     with FakeTensorMode(allow_non_fake_inputs=True):
         found = search(decoder, decoder.init_state(batch), SearchConfig(max_length=6, early_stop=False))
     assert found.words.shape == (3, 1, 6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_close_to_float32(dtype):
+    model, batch = make_model(variant="transformer", std=0.2), make_control_batch()
+    tokens, shifts = torch.tensor([5, 6, 7]), torch.tensor([0, 1, 0])
+    expected, found = (
+        decoder.step(tokens, shifts, decoder.init_state(batch))
+        for decoder in (model.for_inference(), model.for_inference(dtype=dtype))
+    )
+    assert found.word_log_probs.dtype == found.shift_log_probs.dtype == torch.float32
+    torch.testing.assert_close(found.word_log_probs, expected.word_log_probs, atol=0.1, rtol=0)
+    torch.testing.assert_close(found.shift_log_probs, expected.shift_log_probs, atol=0.1, rtol=0)

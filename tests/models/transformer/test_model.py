@@ -108,3 +108,16 @@ def test_every_weight_has_a_gradient(config):
     output = model.teacher_force(batch.to("cpu", torch.float64), words, slots, label_smoothing=0.1)
     (output.word_log_probs.sum() + output.shift_log_probs[..., SHIFT].sum()).backward()
     assert [name for name, weight in model.named_parameters() if weight.grad is None] == []
+
+
+def test_bfloat16_autocast_is_close_and_trains():
+    model, batch = make_model(variant="transformer", std=0.2).requires_grad_(True), make_control_batch()
+    words, slots = torch.randint(VOCABULARY_SIZE, (3, 6)), torch.zeros(3, 5, dtype=torch.long)
+    expected = model.teacher_force(batch, words, slots)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model.teacher_force(batch, words, slots)
+    assert found.word_log_probs.dtype == found.shift_log_probs.dtype == torch.float32
+    torch.testing.assert_close(found.word_log_probs, expected.word_log_probs, atol=0.1, rtol=0)
+    torch.testing.assert_close(found.shift_log_probs, expected.shift_log_probs, atol=0.1, rtol=0)
+    found.word_log_probs.sum().backward()
+    assert all(weight.grad is None or torch.isfinite(weight.grad).all() for weight in model.parameters())
