@@ -58,6 +58,15 @@ BASELINE_CONFIGS: dict[str, dict[str, Any]] = {
     "pos": {"tag_of_word": "....DNVPD", "templates": "DNV DNVPDN N"},
 }
 BASELINE_VOCABULARY_SIZE = 9
+TRANSFORMER_SIZES: dict[str, Any] = {
+    "num_heads": 2,
+    "feedforward_size": 12,
+    "encoder_depth": 1,
+    "decoder_depth": 2,
+    "gate_size": 3,
+    "max_distance": 2,
+    "max_slots": 3,
+}
 CONTROLS = [[[0, 1], [2]], [[3]], [[4, 5, 6], [0], [2, 1]]]
 
 
@@ -72,6 +81,8 @@ def make_model(
     settings = SIZES | config
     if variant in BASELINE_CONFIGS:
         settings = SIZES | {"vocabulary_size": BASELINE_VOCABULARY_SIZE} | BASELINE_CONFIGS[variant] | config
+    if variant == "transformer":
+        settings = SIZES | TRANSFORMER_SIZES | config
     model = build_model(model_spec(variant).config(variant=variant, **settings)).requires_grad_(False)
     for parameter in model.parameters():
         if std is None:

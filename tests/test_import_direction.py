@@ -19,7 +19,7 @@ LAYERS = [
     {"captioner"},
     {"training", "evaluation"},
     {"reproduction"},
-    {"drawing", "serving"},
+    {"drawing", "serving", "bulk"},
     {"cli"},
 ]
 """From bottom to top; packages of one layer do not import each other."""

@@ -1,8 +1,9 @@
 """Captions per second of greedy and beam-5 decoding, batch sizes 1 to 1,000, compared with the hardware limit.
 
     python benchmarks/speed/decoding.py [--device cuda] [--dtype float16] [--int8] [--batches 1 32 100 1000] [--json]
+    python benchmarks/speed/decoding.py --variants show_control_tell transformer    # side by side, in one run
 
-Sizes: the paper's layers (1000 / 1000 / 512) with 10,000 words and 2,048 features, and with 2,600 words and 1,280
+Sizes: the paper's layers (1000 / 1000 / 512), or the default ones of the transformer, with 10,000 words and 2,048 features, and with 2,600 words and 1,280
 features, for which the authors' code was measured on one H200 (beam 5, 20 steps: 102 ms for a batch of 100, 980
 captions/s; one image at a time 16 to 56 captions/s; greedy, batch 100: 59 ms). All 20 steps are taken, and only the
 search is timed; grounding takes one more pass over the words found. The limit is the larger of two times: operations of
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from itertools import product
 
 import torch
 
@@ -26,10 +28,11 @@ from sct.decoding.beam import beam_search
 from sct.decoding.config import SearchConfig
 from sct.decoding.sampling import greedy
 from sct.models.config import CaptionerConfig
-from sct.models.fast_decoder import FastDecoder
 from sct.models.inputs import ControlBatch
+from sct.models.interface import Decoder
 from sct.models.linear import DENSE, INT8
-from sct.models.show_control_tell import build_show_control_tell
+from sct.models.registry import build_model, model_spec
+from sct.models.transformer.config import TransformerConfig
 
 SIZES = {"V 2,600 / features 1,280": (2600, 1280), "V 10,000 / features 2,048": (10_000, 2048)}
 STEPS, DETECTIONS, SLOTS, MEMBERS = 20, 10, 4, 4
@@ -79,13 +82,16 @@ def measure_limits(device: torch.device, dtype: torch.dtype) -> tuple[float, flo
     return rate, copied / seconds(lambda: target.copy_(block), device)
 
 
-def _search_uncaptured(search: Search, captioner: FastDecoder, inputs: ControlBatch, config: SearchConfig) -> object:
+def _search_uncaptured(search: Search, captioner: Decoder, inputs: ControlBatch, config: SearchConfig) -> object:
     return search(captioner, captioner.init_state(inputs), config)
 
 
 def weights_per_step(config: CaptionerConfig) -> tuple[int, int]:
-    """Number of weights read per step: attention LSTM, and everything after it."""
+    """Number of weights read per step: attention LSTM or attention layers, and everything else."""
     h, f, a = config.hidden_size, config.feature_size, config.attention_size
+    if isinstance(config, TransformerConfig):
+        attention = config.decoder_depth * 6 * h * a + config.gate_size * (h + config.vocabulary_size)
+        return attention, config.decoder_depth * 2 * h * config.feedforward_size + h * config.vocabulary_size
     bottom = 2 * h * 6 * h + h * (a + f) + h * a
     return bottom, h * (a + 4 * h) + (f + h) * 4 * h + h * config.vocabulary_size
 
@@ -95,10 +101,11 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
     device, dtype = torch.device(options.device), getattr(torch, options.dtype)
     rate, bandwidth = measure_limits(device, dtype)
     rows: list[dict[str, object]] = []
-    for label, (vocabulary, features) in SIZES.items():
-        config = CaptionerConfig(vocabulary_size=vocabulary, feature_size=features)
+    for label, variant in product(options.sizes or SIZES, options.variants):
+        vocabulary, features = SIZES[label]
+        config = model_spec(variant).config(vocabulary_size=vocabulary, feature_size=features, variant=variant)
         torch.manual_seed(1)
-        captioner = FastDecoder(build_show_control_tell(config).to(device), INT8 if options.int8 else DENSE, dtype)
+        captioner = build_model(config).to(device).eval().for_inference(INT8 if options.int8 else DENSE, dtype)
         bottom, top = weights_per_step(config)
         for batch in options.batches:
             inputs = random_inputs(batch, features, device)
@@ -114,6 +121,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
                 floor = STEPS * max(2 * (bottom + top) * batch * beam / rate, read / bandwidth)
                 rows.append(
                     {
+                        "variant": variant,
                         "size": label,
                         "search": "greedy" if beam == 1 else f"beam {beam}",
                         "batch": batch,
@@ -132,6 +140,8 @@ def main() -> None:
     parser.add_argument("--dtype", default="float16" if torch.cuda.is_available() else "float32")
     parser.add_argument("--int8", action="store_true", help="int8 weights, on a CPU")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 100, 1000])
+    parser.add_argument("--variants", nargs="+", default=["show_control_tell"], help="show_control_tell, transformer")
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), help="default: both")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     rows = measure(options)
@@ -141,10 +151,10 @@ def main() -> None:
         return
     precision = "int8 weights" if options.int8 else options.dtype
     print(f"{machine}, {platform.machine()}, torch {torch.__version__}, {precision}, {datetime.now(UTC):%Y-%m-%d}")
-    print(f"{'size':<28}{'search':<9}{'batch':>6}{'ms':>10}{'captions/s':>12}{'of limit':>10}")
+    print(f"{'variant':<19}{'size':<28}{'search':<9}{'batch':>6}{'ms':>10}{'captions/s':>12}{'of limit':>10}")
     for row in rows:
         print(
-            f"{row['size']:<28}{row['search']:<9}{row['batch']:>6}{row['ms']:>10.2f}"
+            f"{row['variant']:<19}{row['size']:<28}{row['search']:<9}{row['batch']:>6}{row['ms']:>10.2f}"
             f"{row['captions_per_second']:>12,.0f}{row['share_of_limit']:>10.0%}"
         )
 

@@ -1,6 +1,7 @@
 """Milliseconds per training step and captions per second, for the cross-entropy and the CIDEr+NW stage.
 
     python benchmarks/speed/training.py [--device cuda] [--batches 100 500 1000] [--precisions bf16-mixed 32-true]
+    python benchmarks/speed/training.py --variants show_control_tell transformer    # side by side, in one run
 
 Random captions and controls with the sizes at which the authors' code was measured on one H200: 2,600 words, 1,280
 features, the paper's layers, 20 steps, sets of up to 20 regions. There their cross-entropy step took 110 ms for a batch
@@ -13,6 +14,7 @@ import platform
 import statistics
 import time
 from datetime import UTC, datetime
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -21,8 +23,7 @@ from lightning_fabric import Fabric
 
 from sct.data.examples import Examples
 from sct.language.vocabulary import BOS, EOS, PAD
-from sct.models.config import CaptionerConfig
-from sct.models.show_control_tell import build_show_control_tell
+from sct.models.registry import build_model, model_spec
 from sct.training.captioner.config import ObjectiveConfig
 from sct.training.captioner.dataloader import DeviceDataLoader, RegionTable
 from sct.training.captioner.objectives import CrossEntropyObjective, SelfCriticalObjective
@@ -66,7 +67,9 @@ def random_examples(rng: np.random.Generator) -> Examples:
     )
 
 
-def measure(stage: str, batch: int, precision: Precision, device: torch.device, seconds: float) -> dict[str, object]:
+def measure(
+    variant: str, stage: str, batch: int, precision: Precision, device: torch.device, seconds: float
+) -> dict[str, object]:
     """Median time of a step, each with other captions."""
     torch.manual_seed(1)
     examples = random_examples(np.random.default_rng(1))
@@ -76,7 +79,8 @@ def measure(stage: str, batch: int, precision: Precision, device: torch.device, 
         torch.randn(IMAGES, FEATURES, device=device, dtype=dtype),
     )
     loader = DeviceDataLoader(examples, table, device)
-    network = build_show_control_tell(CaptionerConfig(vocabulary_size=WORDS, feature_size=FEATURES))
+    config = model_spec(variant).config(vocabulary_size=WORDS, feature_size=FEATURES, variant=variant)
+    network = build_model(config).train()
     objective: CrossEntropyObjective | SelfCriticalObjective
     if stage == "cross_entropy":
         objective = CrossEntropyObjective(loader, ObjectiveConfig())
@@ -112,7 +116,7 @@ def measure(stage: str, batch: int, precision: Precision, device: torch.device, 
             torch.cuda.synchronize()
         times.append((time.perf_counter() - start) / rounds)
     milliseconds = 1000 * statistics.median(times[2:])
-    report = {"stage": stage, "batch": batch, "precision": precision, "ms": milliseconds}
+    report = {"variant": variant, "stage": stage, "batch": batch, "precision": precision, "ms": milliseconds}
     report["captions_per_second"] = 1000 * batch / milliseconds
     report["speedup_over_authors"] = REFERENCE_MS[stage] / milliseconds if batch == 100 else None
     report["loss"] = step.means()["loss"]
@@ -126,6 +130,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[100, 500, 1000])
     parser.add_argument("--precisions", nargs="+", default=["bf16-mixed", "32-true"])
     parser.add_argument("--stages", nargs="+", default=list(REFERENCE_MS))
+    parser.add_argument("--variants", nargs="+", default=["show_control_tell"], help="show_control_tell, transformer")
     parser.add_argument("--seconds", type=float, default=2.0, help="minimum time per line")
     options = parser.parse_args()
     device = torch.device(options.device)
@@ -135,10 +140,10 @@ def main() -> None:
         else f"{platform.machine()}, {torch.get_num_threads()} threads"
     )
     print(f"{name}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d}")
-    for stage in options.stages:
-        for precision in options.precisions:
-            for batch in options.batches:
-                print(json.dumps(measure(stage, batch, precision, device, options.seconds)), flush=True)
+    for stage, precision, batch, variant in product(
+        options.stages, options.precisions, options.batches, options.variants
+    ):
+        print(json.dumps(measure(variant, stage, batch, precision, device, options.seconds)), flush=True)
 
 
 if __name__ == "__main__":

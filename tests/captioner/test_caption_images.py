@@ -211,7 +211,9 @@ def test_detect(captioner, photo):
         pytest.param([(9, 0, 4, 20)], "inverted or empty", id="inverted"),
         pytest.param([(0, 0, float("nan"), 20)], "not finite", id="not a number"),
         pytest.param([(0, 0, 9)], "has 3 numbers", id="three numbers"),
-        pytest.param([(0.1, 0.1, 0.5, 0.5)], "expected pixels, not fractions", id="fractions of the image"),
+        pytest.param(
+            [(0.1, 0.1, 0.5, 0.5)], "not fractions .relative=True, or --relative", id="fractions of the image"
+        ),
     ],
 )
 def test_bad_boxes_are_refused(captioner, photo, regions, message):

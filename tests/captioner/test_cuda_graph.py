@@ -67,9 +67,9 @@ def test_copy_into_static_input(more):
     assert (static.num_slots[examples:] == 1).all()
 
 
-@pytest.mark.parametrize("variant", ["show_control_tell", "no_visual_sentinel"])
+@pytest.mark.parametrize("variant", ["show_control_tell", "no_visual_sentinel", "transformer"])
 def test_static_input_decodes_like_the_batch(variant):
-    decoder, inputs = FastDecoder(make_model(variant=variant)), make_control_batch()
+    decoder, inputs = make_model(variant=variant).for_inference(), make_control_batch()
     static = garbage(*(size + 2 for size in sizes(inputs)))
     static.image.zero_()
     _copy_into(static, inputs)
@@ -81,9 +81,9 @@ def test_static_input_decodes_like_the_batch(variant):
 
 
 @needs_cuda
-@pytest.mark.parametrize("mode", ["paper", "reference"])
-def test_equals_the_search_for_batches_of_many_shapes(mode):
-    decoder = FastDecoder(make_model(mode=mode).cuda())
+@pytest.mark.parametrize("config", [{}, {"mode": "reference"}, {"variant": "transformer"}], ids=str)
+def test_equals_the_search_for_batches_of_many_shapes(config):
+    decoder = make_model(**config).cuda().for_inference()
     settings = SearchConfig(max_length=8, n_best=3, early_stop=False)
     graph_search = CudaGraphSearch(decoder, settings)
     # Shapes that are captured, reused, share a capture (17 and 18), and shrink.

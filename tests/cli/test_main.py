@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import sct
 from sct.cli.main import VERBS, run
 
 TINY = Path(__file__).parents[2] / "examples" / "tiny"
@@ -118,9 +119,20 @@ def test_help_and_version(capsys):
     assert "prepare" in capsys.readouterr().out
     assert run([]) == 2
     assert run(["--version"]) == 0
-    assert capsys.readouterr().out.endswith("sct 0.1.0.dev0\n")
+    assert capsys.readouterr().out.endswith(f"sct {sct.__version__}\n")
+    assert run(["-V"]) == 0
+    assert run(["-h"]) == 0
     for verb in VERBS:
         assert run([verb, "--help"]) == 0
+        assert run([verb, "-h"]) == 0
+
+
+def test_summaries_are_whole_at_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert "..." not in printed.partition("Commands:")[2]
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_prepare_converts_hdf5_detections_to_a_region_store(tmp_path, capsys):

@@ -29,7 +29,7 @@ class TableModel:
     """
 
     words: Tensor  # examples slots words words
-    shifts: Tensor | None  # examples slots words 2
+    shifts: Tensor | None  # examples slots words 2, or examples slots words next_words 2
     num_slots: Tensor
     clock: Tensor  # examples time words+2
 
@@ -40,7 +40,10 @@ class TableModel:
         pointer = torch.minimum(state.pointer + shifts, self.num_slots[state.example] - 1)
         place = (state.example, pointer, tokens)
         clock = self.clock[state.example, state.time]
-        shift_log_probs = None if self.shifts is None else (self.shifts[place] + clock[:, -2:]).log_softmax(-1)
+        shift_log_probs = None
+        if self.shifts is not None:
+            shift_clock = clock[:, -2:] if self.shifts.dim() == 4 else clock[:, None, -2:]
+            shift_log_probs = (self.shifts[place] + shift_clock).log_softmax(-1)
         words = self.words[place] + clock[:, :-2]
         return Step(words.log_softmax(-1), shift_log_probs, replace(state, pointer=pointer, time=state.time + 1))
 
@@ -52,12 +55,16 @@ class TableModel:
 
 
 def random_model(seed, *, examples=3, slots=3, words=7, gate=True, spread=2.0, end_bias=0.0):
-    """Model of examples with 1 to ``slots`` region sets and different preferences for shifting."""
+    """Model of examples with 1 to ``slots`` region sets and different preferences for shifting.
+
+    ``gate`` is whether it has one, or "word" for one that sees the next word.
+    """
     generator = torch.Generator().manual_seed(seed)
     tables = spread * torch.randn(examples, slots, words, words, generator=generator)
     tables[..., EOS] += end_bias
-    shifts = spread * torch.randn(examples, slots, words, 2, generator=generator)
-    shifts += spread * torch.randn(examples, 1, 1, 2, generator=generator)
+    next_words = [words] if gate == "word" else []
+    shifts = spread * torch.randn(examples, slots, words, *next_words, 2, generator=generator)
+    shifts += spread * torch.randn(examples, 1, 1, *[1 for _ in next_words], 2, generator=generator)
     num_slots = torch.randint(1, slots + 1, (examples,), generator=generator)
     clock = spread / 2 * torch.randn(examples, 20, words + 2, generator=generator)
     return TableModel(tables, shifts if gate else None, num_slots, clock)
@@ -83,9 +90,11 @@ def continuations(model, hypothesis, config: SearchConfig):
     shift = hypothesis.shifts[-1] if hypothesis.shifts else STAY
     step = model.step(torch.tensor([token]), torch.tensor([shift]), hypothesis.state)
     word_log_probs = step.word_log_probs[0].tolist()
-    shift_log_probs = [0.0] if step.shift_log_probs is None else step.shift_log_probs[0].tolist()
+    all_shifts = torch.zeros(1) if step.shift_log_probs is None else step.shift_log_probs[0]
+    all_shifts = all_shifts.expand(len(word_log_probs), -1).tolist()
     found = []
-    for word, action in product(range(len(word_log_probs)), range(len(shift_log_probs))):
+    for word, action in product(range(len(word_log_probs)), range(len(all_shifts[0]))):
+        shift_log_probs = all_shifts[word]
         if word == EOS and config.freeze_finished:
             if action != STAY:
                 continue

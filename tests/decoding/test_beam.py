@@ -19,7 +19,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("config", SETTINGS)
-@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
+@pytest.mark.parametrize("gate", [True, False, "word"], ids=["gate", "no gate", "gate sees word"])
 @pytest.mark.parametrize(
     ("spread", "end_bias"),
     [
@@ -46,7 +46,7 @@ def test_agrees_with_the_naive_search(config, gate, spread, end_bias):
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
-@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
+@pytest.mark.parametrize("gate", [True, False, "word"], ids=["gate", "no gate", "gate sees word"])
 def test_exhaustive_beam_finds_the_best_caption(gate, length_penalty):
     config = SearchConfig(max_length=3, beam_size=1000, n_best=3, length_penalty=length_penalty)
     model = random_model(5, examples=2, words=5, gate=gate)

@@ -43,9 +43,10 @@ def live(found):
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("end_bias", [-3.0, 0.0, 6.0], ids=["rarely ends", "neutral", "ends early"])
 @pytest.mark.parametrize("max_length", [7, 12])
-def test_every_region_set_gets_a_word_in_order(search, end_bias, max_length):
-    """Six kinds of captioners, 500 random ones of each kind with controls of 1 to 6 region sets: 3000 a search."""
-    model = random_model(max_length, examples=500, slots=6, words=8, end_bias=end_bias)
+@pytest.mark.parametrize("gate", [True, "word"], ids=["gate", "gate sees word"])
+def test_every_region_set_gets_a_word_in_order(search, end_bias, max_length, gate):
+    """Twelve kinds of captioners, 500 random ones of each kind with controls of 1 to 6 region sets: 6000 a search."""
+    model = random_model(max_length, examples=500, slots=6, words=8, end_bias=end_bias, gate=gate)
     config = SearchConfig(max_length=max_length, n_best=5)
     found = search(model, config, ConstraintConfig(cover=True).build(config, model.num_slots))
     words, shifts, num_slots = found.words.tolist(), found.shifts.tolist(), model.num_slots.tolist()

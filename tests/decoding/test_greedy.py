@@ -11,7 +11,10 @@ def naive_greedy(model, max_length, freeze_finished):
     while len(words) < max_length:
         step = model.step(torch.tensor([word]), torch.tensor([shift]), state)
         word = int(step.word_log_probs.argmax())
-        shift = STAY if step.shift_log_probs is None else int(step.shift_log_probs.argmax())
+        shift_log_probs = step.shift_log_probs
+        if shift_log_probs is not None and shift_log_probs.dim() == 3:
+            shift_log_probs = shift_log_probs[:, word]
+        shift = STAY if shift_log_probs is None else int(shift_log_probs.argmax())
         words.append(word)
         shifts.append(STAY if freeze_finished and word == EOS else shift)
         state = step.state
@@ -20,7 +23,7 @@ def naive_greedy(model, max_length, freeze_finished):
     return words, shifts
 
 
-@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
+@pytest.mark.parametrize("gate", [True, False, "word"], ids=["gate", "no gate", "gate sees word"])
 @pytest.mark.parametrize("freeze_finished", [True, False], ids=["paper", "reference"])
 @pytest.mark.parametrize("max_length", [1, 9])
 def test_agrees_with_the_naive_search(gate, freeze_finished, max_length):

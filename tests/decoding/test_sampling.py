@@ -103,7 +103,7 @@ def test_seed_determines_the_samples():
     assert not torch.equal(first.words, other.words)
 
 
-@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
+@pytest.mark.parametrize("gate", [True, False, "word"], ids=["gate", "no gate", "gate sees word"])
 def test_log_probs_are_the_models_own_and_differentiable(gate):
     model = random_model(4, gate=gate, end_bias=1.0)
     model.words.requires_grad_()
@@ -120,7 +120,10 @@ def test_log_probs_are_the_models_own_and_differentiable(gate):
         token_mask = found.token_mask[..., time].flatten()
         total = total + step.word_log_probs.gather(1, tokens[:, None])[:, 0] * token_mask
         if gate:
-            total = total + step.shift_log_probs.gather(1, shifts[:, None])[:, 0] * (token_mask & (tokens != EOS))
+            shift_log_probs = step.shift_log_probs
+            if gate == "word":
+                shift_log_probs = shift_log_probs[torch.arange(6), tokens]
+            total = total + shift_log_probs.gather(1, shifts[:, None])[:, 0] * (token_mask & (tokens != EOS))
     assert torch.allclose((found.word_log_probs + found.shift_log_probs).sum(-1).flatten(), total, atol=1e-5)
     tables = (model.words, model.shifts) if gate else (model.words,)
     expected = torch.autograd.grad(total.sum(), tables)

@@ -10,8 +10,10 @@ from PIL import Image
 
 from sct.cli.results_file import open_results
 from sct.evaluation.plain_captions import read_plain_captions
-from sct.evaluation.predictions import read_predictions
+from sct.evaluation.predictions import Prediction, read_predictions
 from sct.evaluation.scoring import NounLexicon, score_predictions
+from sct.evaluation.shard_scores import ShardScores
+from sct.evaluation.sharded_scores import count_references, merge_scores, score_shard
 from sct.language.noun_table import NounTable
 from sct.metrics.document_frequencies import DocumentFrequencies, PartialDocumentFrequencies
 from sct.metrics.spice import ParseCache
@@ -52,6 +54,7 @@ def _metrics(folder: Path) -> Iterator[Target]:
     }
     yield Target("sct score", files, _score)
     yield _partial_frequencies(folder)
+    yield _shard_scores(folder)
     ParseCache(folder / "parses.sqlite").put({"a dog": '[["dog"]]', "a cat": "[]"})
     yield _results(folder)
     yield Target("SPICE cache", {"parses.sqlite": (folder / "parses.sqlite").read_bytes()}, _use_spice_cache)
@@ -67,6 +70,26 @@ def _partial_frequencies(folder: Path) -> Target:
 def _merge_frequencies(path: Path) -> None:
     parts = (PartialDocumentFrequencies.load(path / f"{name}.safetensors") for name in "ab")
     PartialDocumentFrequencies.merge(parts).finish()
+
+
+def _shard_scores(folder: Path) -> Target:
+    lines = [
+        Prediction("a", None, "a dog runs", ("a dog", "the dog runs"), ("a dog runs", "a cat")),
+        Prediction("b", None, "a cat", ("the cat sleeps",)),
+    ]
+    frequencies = PartialDocumentFrequencies.merge(count_references([line]) for line in lines).finish()
+    for line in lines:
+        part = score_shard([line], ("B4", "R", "C"), frequencies=frequencies, diversity=True)
+        part.save(folder / f"{line.image}.safetensors")
+    return Target(
+        "shard scores",
+        {name: (folder / name).read_bytes() for name in ("a.safetensors", "b.safetensors")},
+        _merge_scores,
+    )
+
+
+def _merge_scores(path: Path) -> None:
+    json.dumps(merge_scores(ShardScores.load(path / f"{name}.safetensors") for name in "ab").as_dict())
 
 
 def _results(folder: Path) -> Target:

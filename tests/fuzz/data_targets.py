@@ -24,8 +24,9 @@ from sct.regions.detections import Detections, DetectionVocabulary
 from sct.regions.detections_writer import write_detections
 from sct.regions.hdf5 import convert_hdf5, read_class_names
 from sct.regions.image_source import ImageSource
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import open_store
 from sct.regions.store_format import JOURNAL
+from sct.regions.store_manifest import write_manifest
 from sct.regions.store_writer import RegionStoreWriter
 from tests.factories import make_detection_batch, make_noun_dataset
 from tests.fuzz import binary_mutations as binary
@@ -253,6 +254,7 @@ def _parquet() -> bytes:
 def _region_stores(folder: Path) -> Iterator[Target]:
     arrays = dict.fromkeys((".f16", ".f32", ".u16", ".u64"), binary.mutate_array)
     yield Target("region store", read_folder(folder / "store"), _use_store, arrays)
+    yield _store_manifest(folder / "stores")
     _make_store(folder / "unfinished", ["1", "2"], finish=False)
     yield Target(
         "unfinished region store",
@@ -287,10 +289,19 @@ def _make_store(folder: Path, image_ids: list[str], *, finish: bool = True) -> N
 
 
 def _use_store(path: Path) -> None:
-    store = RegionStore.open(path)
+    store = open_store(path)
     for image_id in store.ids:
         store.regions(image_id)
     store.gather(store.ids, out=store.new_buffer(len(store)))
+
+
+def _store_manifest(folder: Path) -> Target:
+    """Two region stores, and the manifest over them."""
+    for name, image_ids in (("a", ["42", "7"]), ("b", ["8", "9"])):
+        _make_store(folder / name, image_ids)
+    write_manifest([folder / "a", folder / "b"], folder)
+    files = read_folder(folder)
+    return Target("manifest of region stores", files, _use_store, stable=frozenset(files) - {"stores.json"})
 
 
 def _resume_store(path: Path) -> None:

@@ -15,6 +15,7 @@ from sct.metrics.meteor import find_meteor_jar, meteor
 from tests.metrics.fake_java import put_fake_java, put_jars
 
 COCO = Path(__file__).parents[3] / "shared" / "data" / "coco-layout" / "val.parquet"
+ZEROS = " 0.0" * 22
 # Scores the number of candidate words and logs requests.
 FAKE = """
 import os, sys
@@ -24,9 +25,10 @@ for line in sys.stdin:
     print(line, end="", file=log, flush=True)
     command, *parts = line.rstrip("\\n").split("|||")
     if command.startswith("SCORE"):
-        print(float(len(parts[-1].split())), flush=True)
+        print(float(len(parts[-1].split())), *["0.0"] * 22, flush=True)
     else:
-        print(*[0.5 * float(part) for part in parts], sum(map(float, parts)), sep="\\n", flush=True)
+        numbers = [float(part.split()[0]) for part in parts]
+        print(*[0.5 * number for number in numbers], sum(numbers), sep="\\n", flush=True)
 """
 
 
@@ -61,7 +63,7 @@ def test_per_caption_and_corpus_scores(jar, requests):
     assert requests() == [
         "SCORE ||| the dog ||| a dog",
         "SCORE ||| a cat ||| my cat ||| a cat sat",
-        "EVAL ||| 2.0 ||| 3.0",
+        f"EVAL ||| 2.0{ZEROS} ||| 3.0{ZEROS}",
     ]
 
 

@@ -23,8 +23,8 @@ def test_every_baseline_is_registered(variant):
 
 
 def test_rejects_unknown_variants_and_other_config_classes():
-    with pytest.raises(InputError, match="got variant 'transformer', expected one of show_control_tell, "):
-        model_spec("transformer")
+    with pytest.raises(InputError, match="got variant 'perceiver', expected one of show_control_tell, "):
+        model_spec("perceiver")
     with pytest.raises(
         InputError, match="got a CaptionerConfig for variant 'neural_baby_talk', expected a NeuralBabyTalkConfig"
     ):

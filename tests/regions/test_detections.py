@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,6 +94,14 @@ def test_nothing_to_write_leaves_no_file(tmp_path):
     with pytest.raises(InputError, match="got no image"):
         write_detections(tmp_path / "x.safetensors", VOCABULARY, [])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["class", "word"])
+def test_an_id_past_16_bits_is_an_error(tmp_path, batches, what):
+    ids = getattr(batches[0], f"{what}_ids").copy()
+    ids[0, 0] = 2**16  # would wrap to 0, a valid id
+    with pytest.raises(InputError, match=f"got {what} id 65536, expected 0 to 65,535"):
+        write_detections(tmp_path / "x.safetensors", VOCABULARY, [replace(batches[0], **{f"{what}_ids": ids})])
 
 
 def test_missing_file(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sct.regions import Box, Control, Region, RegionSet
-from sct.regions.parsing import as_control
+from sct.regions.parsing import as_control, clip_control
 
 ONE, OTHER = Box(0, 0, 5, 5), Box(5, 0, 9, 5)
 
@@ -32,6 +32,15 @@ def test_each_item_is_a_region_set(regions, sets):
     assert not as_control(regions, ordered=False).ordered
 
 
+def test_relative_boxes_become_pixels():
+    control = as_control([(0, 0.5, 0.25, 1), [(0, 0, 1, 1)]], ordered=False, relative=True)
+    assert control.relative
+    pixels = clip_control(control, 200, 100, "image")
+    assert pixels == Control.from_boxes([(0, 50, 50, 100), (0, 0, 200, 100)], ordered=False)
+    assert pixels.to_pixels(7, 7) is pixels
+    assert as_control(control, relative=False).relative, "fractions stay fractions"
+
+
 def test_class_score_and_feature_are_kept():
     dog = Region(ONE, "dog", 0.5)
     assert as_control([dog]).region_sets[0].regions == (dog,)
@@ -47,6 +56,8 @@ def test_class_score_and_feature_are_kept():
         pytest.param("[[0, 0, 5, 'x']]", "is not made of numbers", id="a letter"),
         pytest.param("[[0, 0, 5, '5']]", "is not made of numbers", id="a number as text"),
         pytest.param("[(0.1, 0.1, 0.5, 0.5)]", "expected pixels, not fractions", id="fractions of the image"),
+        pytest.param("[(0, 0, 1, 1)]", "relative=True, or --relative, takes", id="the whole image as fractions"),
+        pytest.param("[(0, 0, 5, 5)], relative=True", "expected fractions of the image", id="pixels as fractions"),
         pytest.param("[[[0, 0, 5, 5], 7]]", "has 2 numbers", id="a box and a number"),
     ],
 )

@@ -135,6 +135,16 @@ def test_regions_are_detected_and_sorted_without_a_control(client):
     assert caption["order"]["sets"] == [1, 2, 0], "the sorter orders green, blue, red"
 
 
+def test_relative_boxes(client):
+    request = {"control": [[[0, 0, 0.5, 1]]], "relative": True}
+    answer = client.upload("/v1/caption", PHOTO, request).json()
+    assert answer["captions"][0]["control"] == [[[0, 0, 20, 20]]]
+    assert answer["warnings"] == []
+    refused = client.upload("/v1/caption", PHOTO, {**request, "relative": False})
+    assert refused.status_code == 422
+    assert "not fractions" in refused.text
+
+
 def test_unordered_control_is_sorted_and_class_names_are_kept(client):
     request = {"control": [[LEFT], [RIGHT]], "ordered": False, "n_best": 2}
     for caption in captions(client.upload("/v1/caption", PHOTO, request)):

@@ -65,8 +65,12 @@ def make_valid(request):
     if "image" in request:
         request["image"] = Binary(IMAGE) if isinstance(request["image"], bytes | Binary) else image_id(IMAGE)
     if request.get("control"):
+        scale = 400 if request.get("relative") else 1
         request["control"] = [
-            [[abs(x1) % 99, abs(y1) % 99, 101 + abs(x2) % 99, 101 + abs(y2) % 99] for x1, y1, x2, y2 in boxes]
+            [
+                [side / scale for side in (abs(x1) % 99, abs(y1) % 99, 101 + abs(x2) % 99, 101 + abs(y2) % 99)]
+                for x1, y1, x2, y2 in boxes
+            ]
             for boxes in request["control"]
         ]
         if request.get("classes"):

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from sct._version import __version__
+from sct.captioner.hub import find_hub_bundle, is_hub_name
 from sct.decoding.config import check_length_penalty
 from sct.errors import InputError, format_value
 from sct.language.noun_table import NounTable
@@ -92,7 +93,7 @@ def save_bundle(
     # After the conversion: 70,000 is finite in float32 and infinite in float16.
     source = f"the model in {precision}"
     check_state_dict(_to_float32(weights, source), state_dict_shapes(model.config), source)
-    with _atomic_folder(folder) as part:
+    with atomic_folder(folder) as part:
         vocabulary.save(part / VOCABULARY)
         with atomic_write(part / WEIGHTS) as file:
             file.write(safetensors.torch.save(weights))
@@ -116,9 +117,9 @@ def add_sorter(
     ``provenance`` is that of the sorter.
     """
     bundle = bundle_folder(bundle)
-    config = _read_config(bundle)
+    config = read_bundle_config(bundle)
     check_new_folder(folder)
-    with _atomic_folder(folder) as part:
+    with atomic_folder(folder) as part:
         for name, sha256 in config["files"].items():
             FORMAT.check_file(bundle / name, sha256)
             if name not in _SORTER_FILES:
@@ -127,13 +128,20 @@ def add_sorter(
         _write_config(part, config["captioner"], config["provenance"], config.get(_DECODING))
 
 
-def load_bundle(folder: Path, device: torch.device | str = "cpu", *, allow_download: bool = False) -> Bundle:
-    """Load and check a bundle; the folder "default" is the one that ships with the package.
+def load_bundle(
+    folder: Path,
+    device: torch.device | str = "cpu",
+    *,
+    revision: str | None = None,
+    allow_download: bool = False,
+) -> Bundle:
+    """Load and check a bundle: a folder, "default", which ships with the package, or "user/name" on the Hub.
 
-    ``allow_download``: a vision encoder that names models of the Hugging Face Hub may download them.
+    ``allow_download``: the bundle, and models that its vision encoder names, may be downloaded from the Hugging Face
+    Hub. ``revision`` is a branch, tag or commit there.
     """
-    folder = bundle_folder(folder)
-    content = _read_config(folder)
+    folder = bundle_folder(folder, revision=revision, allow_download=allow_download)
+    content = read_bundle_config(folder)
     files = content["files"]
     config = _parse_model_config(content["captioner"], folder / CONFIG)
     length_penalty = _parse_length_penalty(content, config, folder / CONFIG)
@@ -179,8 +187,10 @@ def _to_float32(weights: dict[str, Tensor], source: object) -> dict[str, Tensor]
     return {name: weight.clone() for name, weight in weights.items()}
 
 
-def bundle_folder(folder: Path) -> Path:
-    """Path of a bundle; "default" is the one that ships."""
+def bundle_folder(folder: Path, *, revision: str | None = None, allow_download: bool = False) -> Path:
+    """Path of a bundle; "default" is the one that ships, "user/name" one of the Hugging Face Hub (``hub``)."""
+    if is_hub_name(folder):
+        return find_hub_bundle(folder.as_posix(), revision=revision, allow_download=allow_download)
     if str(folder) != "default":
         return folder
     if not DEFAULT_FOLDER.is_dir():
@@ -203,7 +213,7 @@ def bundle_sha256(folder: Path) -> str:
 
 
 @contextmanager
-def _atomic_folder(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to ``folder`` at the end."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = folder.with_name(f".{folder.name}.part")
@@ -239,7 +249,7 @@ def _write_config(
         file.write(text.encode("utf-8"))
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def read_bundle_config(folder: Path) -> dict[str, Any]:
     """Read ``config.toml`` and check its format, version and keys."""
     path = folder / CONFIG
     if not folder.is_dir():

@@ -56,11 +56,14 @@ class Captioner:
         length_penalty: float = 0.0,
         device: str = "cpu",
         precision: Precision = "float32",
+        folder: Path | None = None,
     ) -> None:
         """Prepare the model for inference: ``float16`` is for GPUs, ``int8`` for CPUs; the sorter stays on the CPU.
 
-        ``length_penalty`` applies where options give none. ``nouns`` help to find the ends of chunks.
+        ``length_penalty`` applies where options give none. ``nouns`` help to find the ends of chunks. ``folder`` is
+        that of the bundle, if it is one.
         """
+        self.folder = folder
         self.vocabulary = vocabulary
         self.encoder = encoder
         self._nouns = frozenset(nouns)
@@ -86,22 +89,33 @@ class Captioner:
         self._decoder = model.to(self.device).for_inference(INT8 if precision == "int8" else DENSE, dtype)
         self._graph_searches: dict[SearchConfig, CudaGraphSearch] = {}
 
+    def __repr__(self) -> str:
+        """Return the model's variant and sizes, its parts and the device."""
+        parts = [name for name in ("vision", "encoder", "sorter") if getattr(self, name) is not None]
+        return (
+            f"Captioner({self.config.variant!r}, {len(self.vocabulary):,} words, "
+            f"{self.config.feature_size}-d features, with {', '.join(parts) or 'neither vision encoder nor sorter'}, "
+            f"on {self.device})"
+        )
+
     def caption(
         self,
         image: ImageInput,
         regions: RegionsLike | None = None,
         *,
         ordered: bool = True,
+        relative: bool = False,
         selection: ProposalSelection | None = None,
         options: CaptionOptions | None = None,
     ) -> GroundedCaption:
         """Return the best caption of an image that describes the given regions.
 
-        An item of ``regions`` is a box, a region, or a list of them for one noun chunk. With ``ordered=False`` the
-        sorter orders them. Without ``regions`` they are detected, selected by ``selection`` and ordered by the sorter
-        or, in a bundle without one, by score.
+        An item of ``regions`` is a box in pixels, a region, or a list of them for one noun chunk; a
+        ``supervision.Detections`` has a box per row. With ``ordered=False`` the sorter orders them; with
+        ``relative=True`` boxes are fractions of the image. Without ``regions`` they are detected, selected by
+        ``selection`` and ordered by the sorter or, in a bundle without one, by score.
         """
-        control = None if regions is None else as_control(regions, ordered=ordered)
+        control = None if regions is None else as_control(regions, ordered=ordered, relative=relative)
         [captions] = self.caption_images([ImageRequest(image, control, selection or ProposalSelection())], options)
         return _best(captions)
 
@@ -178,9 +192,8 @@ class Captioner:
         if recorder is not None:
             examples, n_best, _ = decoded.words.shape
             max_length = int(decoded.token_mask.sum(-1).max())
-            if recorder.num_steps:
-                assert decoded.rows is not None
-                trace = recorder.trace(decoded.rows.flatten(0, 1)[:, :max_length])
+            if recorder.num_steps and not (recorder.gate_sees_word and options.reference_search):
+                trace = recorder.trace(decoded, max_length)
             else:
                 trace = trace_attention(
                     self._decoder,
@@ -191,6 +204,24 @@ class Captioner:
                     SearchConfig().bos,
                 )
         return build_grounded_captions(decoded, trace, batch, self.vocabulary, log_probs, self._nouns)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        license: str = "other",  # noqa: A002  the Hub's word
+        datasets: Sequence[str] = (),
+        private: bool = False,
+        token: str | None = None,
+    ) -> str:
+        """Upload the bundle that this captioner was loaded from to the Hugging Face Hub; see ``push_bundle``."""
+        from sct.captioner.publish import push_bundle  # noqa: PLC0415
+
+        if self.folder is None:
+            raise InputError(
+                "the captioner was not loaded from a bundle: save it (save_bundle) and load that (sct.load)"
+            )
+        return push_bundle(self.folder, repo_id, license=license, datasets=datasets, private=private, token=token)
 
     @property
     def has_latents(self) -> bool:
@@ -291,14 +322,16 @@ def load(
     *,
     device: str = "cpu",
     precision: Precision = "float32",
+    revision: str | None = None,
     allow_download: bool = False,
 ) -> Captioner:
-    """Load a bundle; "default" is the one that ships with the package.
+    """Load a bundle: a folder, "default", which ships with the package, or "user/name" on the Hugging Face Hub.
 
-    With ``allow_download`` a bundle may download the Hugging Face Hub models that it names.
+    Only with ``allow_download`` a bundle that is not in the Hub's cache, and the Hub models that a bundle names, are
+    downloaded. ``revision`` is a branch, tag or commit of a bundle on the Hub.
     """
     torch_device = _check_device(device)  # before anything is loaded
-    bundle = load_bundle(Path(folder), allow_download=allow_download)
+    bundle = load_bundle(Path(folder), revision=revision, allow_download=allow_download)
     return Captioner(
         bundle.model,
         bundle.vocabulary,
@@ -309,6 +342,7 @@ def load(
         length_penalty=bundle.length_penalty,
         device=device,
         precision=precision,
+        folder=bundle.folder,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from sct.errors import InputError
 from sct.language.chunk_span import chunk_span, extends_chunk
 from sct.regions.records import Control, Region
+from sct.regions.supervision import regions_to_supervision
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,24 @@ class GroundedCaption:
         if self.control is None:
             raise InputError("the caption has no control: caption regions or images rather than a ControlBatch")
         return self.control.region_sets[part.region_set].regions
+
+    def to_supervision(self) -> Any:
+        """Return the regions of the control as a ``supervision.Detections``, a row each.
+
+        Its ``data`` has ``region_set``, and ``chunk``: the noun chunks grounded on the region, or "".
+        """
+        if self.control is None:
+            raise InputError("the caption has no control: caption regions or images rather than a ControlBatch")
+        rows = [(number, region) for number, each in enumerate(self.control.region_sets) for region in each.regions]
+        chunks = {
+            number: ", ".join(chunk.text for chunk in self.chunks if chunk.region_set == number)
+            for number in range(len(self.control.region_sets))
+        }
+        return regions_to_supervision(
+            [region for _, region in rows],
+            region_set=[number for number, _ in rows],
+            chunk=[chunks[number] for number, _ in rows],
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON-serialisable values, with boxes and class names by region set."""

@@ -47,7 +47,10 @@ def trace_attention(
         assert step.shift_log_probs is not None
         pointers.append(state.pointer)
         weights.append(state.attention_weights)
-        probabilities.append(step.shift_log_probs[:, SHIFT].exp())
+        shift_log_probs = step.shift_log_probs[..., SHIFT]
+        if shift_log_probs.dim() > 1:  # the gate sees the word
+            shift_log_probs = shift_log_probs.gather(1, last_word[:, None]).squeeze(1)
+        probabilities.append(shift_log_probs.exp())
     attention = torch.stack(weights, dim=1).float()
     return AttentionTrace(
         torch.stack(pointers, dim=1), attention[..., :-1], attention[..., -1], torch.stack(probabilities, dim=1)
@@ -68,26 +71,43 @@ class AttentionRecorder:
         """Steps recorded so far."""
         return len(self._pointers)
 
+    @property
+    def gate_sees_word(self) -> bool:
+        """Whether the probability of a shift depends on the next word, so that rows have no single one."""
+        return bool(self._pointers) and not self._probabilities
+
     def step(self, tokens: Int[Tensor, " rows"], shifts: Int[Tensor, " rows"], state: Any) -> Step:
         """Step the decoder."""
         step = self._decoder.step(tokens, shifts, state)
         assert step.shift_log_probs is not None
         self._pointers.append(step.state.pointer)
         self._weights.append(step.state.attention_weights)
-        self._probabilities.append(step.shift_log_probs[:, SHIFT].exp())
+        if step.shift_log_probs.dim() == 2:
+            self._probabilities.append(step.shift_log_probs[:, SHIFT].exp())
         return step
 
-    def trace(self, rows: Int[Tensor, "captions time"]) -> AttentionTrace:
-        """Collect the steps of captions from the rows that they were in."""
+    def trace(self, decoded: Decoded, max_length: int) -> AttentionTrace:
+        """Collect the first steps of decoded captions from the rows that they were in.
+
+        A gate that sees the word has a probability after each; that of the caption's word is in ``decoded``, but not
+        after the authors' search (``freeze_finished=False``).
+        """
+        assert decoded.rows is not None
+        rows = decoded.rows.flatten(0, 1)[:, :max_length]
 
         def collect(steps: list[Tensor]) -> Tensor:
             used = steps[: rows.shape[1]]
             return torch.stack([step.index_select(0, row) for step, row in zip(used, rows.T, strict=True)], dim=1)
 
         attention = collect(self._weights).float()
-        return AttentionTrace(
-            collect(self._pointers), attention[..., :-1], attention[..., -1], collect(self._probabilities)
-        )
+        probability = shift_probability(decoded, max_length) if self.gate_sees_word else collect(self._probabilities)
+        return AttentionTrace(collect(self._pointers), attention[..., :-1], attention[..., -1], probability)
+
+
+def shift_probability(decoded: Decoded, max_length: int) -> Float[Tensor, "captions time"]:
+    """Probability of SHIFT at each of the first steps of decoded captions, from that of the shift taken."""
+    log_probs, shifts = (values.flatten(0, 1)[:, :max_length] for values in (decoded.shift_log_probs, decoded.shifts))
+    return torch.where(shifts == SHIFT, log_probs.exp(), -log_probs.expm1())
 
 
 def build_grounded_captions(

@@ -102,6 +102,11 @@ class RegionRequest:
     image_feature: Float[np.ndarray, " features"] | None = field(default=None, compare=False, repr=False)
     """Feature of the whole image; replaces the mean over detections."""
 
+    def __post_init__(self) -> None:
+        """Refuse relative boxes: features are of regions in pixels."""
+        if self.control.relative:
+            raise InputError("got a control with relative boxes, expected pixels: use Control.to_pixels(width, height)")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageRequest:

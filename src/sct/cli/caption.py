@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sct.cli.bulk_options import BulkOptions, is_bulk, refuse_options, run_bulk, with_bulk_options
 from sct.cli.options import (
     AllowDownloadOption,
     DeviceOption,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sct.regions.records import Control
 
 
+@with_bulk_options()
 def caption_command(
     images: ImagesArgument,
     region: Annotated[
@@ -40,6 +42,9 @@ def caption_command(
     ] = None,
     unordered: Annotated[
         bool, typer.Option("--unordered", help="Let the sorter order the regions, and print the order.")
+    ] = False,
+    relative: Annotated[
+        bool, typer.Option("--relative", help="Boxes are fractions of the image, from 0 to 1, not pixels.")
     ] = False,
     model: ModelOption = Path("default"),
     draw: Annotated[
@@ -67,10 +72,13 @@ def caption_command(
     recursive: RecursiveOption = False,
     out: ResultsOption = None,
     as_json: JsonLinesOption = False,
+    *,
+    bulk: BulkOptions,
 ) -> None:
     """Caption images, each noun chunk grounded on a region; without --region, regions are detected and ordered.
 
-    Unreadable images are reported on stderr and skipped; the exit code is then 2.
+    Unreadable images are reported on stderr and skipped; the exit code is then 2. Shards (.tar, .parquet, .jsonl,
+    URLs) are a bulk job, which writes one file per shard.
     """
     from sct.captioner.bundle import bundle_sha256  # noqa: PLC0415
     from sct.captioner.captioner import load  # noqa: PLC0415
@@ -80,13 +88,6 @@ def caption_command(
 
     if n_best > beam_size:
         raise InputError(f"got --n-best {n_best} with --beam-size {beam_size}: use a beam at least as large")
-    errors = ErrorReporter()
-    files = list_image_files(images, errors, recursive=recursive)
-    if not files:
-        raise typer.Exit(2)
-    controls = _parse_controls(files, region, regions, ordered=not unordered)
-    drawings = {} if draw is None else _drawing_paths(draw, files)
-    captioner = load(model, device=device, precision=precision, allow_download=allow_download)
     options = CaptionOptions(
         beam_size=beam_size,
         n_best=n_best,
@@ -95,6 +96,41 @@ def caption_command(
         length_penalty=length_penalty,
         no_repeat_ngram_size=no_repeat_ngram_size,
     )
+    if is_bulk(images, out, bulk):
+        from sct.bulk.captions import CaptionTask  # noqa: PLC0415
+
+        refuse_options(
+            {
+                "--region": bool(region),
+                "--regions": regions is not None,
+                "--unordered": unordered,
+                "--relative": relative,
+                "--draw": draw is not None,
+                "--recursive": recursive,
+                "--json": as_json,
+            }
+        )
+        task = CaptionTask(
+            model=model,
+            model_sha256=bundle_sha256(model),
+            precision=precision,
+            allow_download=allow_download,
+            compute=bulk.compute(device),
+            row_format=bulk.row_format or "parquet",
+            features=bulk.features or "none",
+            paths=bulk.paths(),
+            options=options,
+            attention=bulk.attention,
+        )
+        run_bulk(task, images, out, bulk, task.compute)
+        return
+    errors = ErrorReporter()
+    files = list_image_files(map(Path, images), errors, recursive=recursive)
+    if not files:
+        raise typer.Exit(2)
+    controls = _parse_controls(files, region, regions, ordered=not unordered, relative=relative)
+    drawings = {} if draw is None else _drawing_paths(draw, files)
+    captioner = load(model, device=device, precision=precision, allow_download=allow_download)
 
     def process(jobs: "Sequence[ImageJob]") -> "list[list[GroundedCaption]]":
         return captioner.caption_images([ImageRequest(job.image, controls[job.file]) for job in jobs], options)
@@ -105,9 +141,10 @@ def caption_command(
         "precision": precision,
         "regions": region if regions is None else sha256_file(regions),
         "unordered": unordered,
+        **({"relative": True} if relative else {}),
         **asdict(options),
     }
-    with open_run(files, errors, out=out, settings=settings, as_json=as_json) as run:
+    with open_run(files, errors, out=None if out is None else Path(out), settings=settings, as_json=as_json) as run:
         for result in run.process(process):
             file, captions = result.job.file, result.value
             if file in drawings:
@@ -119,7 +156,7 @@ def caption_command(
 
 
 def _parse_controls(
-    files: Sequence[Path], region: Sequence[str] | None, regions: Path | None, *, ordered: bool
+    files: Sequence[Path], region: Sequence[str] | None, regions: Path | None, *, ordered: bool, relative: bool
 ) -> "dict[Path, Control | None]":
     """Control of each image; None: regions are detected."""
     from sct.regions.parsing import as_control, parse_boxes, read_controls  # noqa: PLC0415
@@ -127,9 +164,13 @@ def _parse_controls(
     if region and regions is not None:
         raise InputError("got both --region and --regions: give one of them")
     if regions is not None:
-        return dict(zip(files, read_controls(regions, files, ordered=ordered), strict=True))
+        return dict(zip(files, read_controls(regions, files, ordered=ordered, relative=relative), strict=True))
     if region:
-        return dict.fromkeys(files, as_control([parse_boxes(text) for text in region], ordered=ordered))
+        return dict.fromkeys(
+            files, as_control([parse_boxes(text) for text in region], ordered=ordered, relative=relative)
+        )
+    if relative:
+        raise InputError("got --relative without --region or --regions: it says how their boxes are given")
     if not ordered:
         raise InputError("got --unordered without --region or --regions: detected regions are always ordered")
     return dict.fromkeys(files)

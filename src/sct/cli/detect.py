@@ -1,6 +1,7 @@
 """``sct detect``: region proposals of images, printed or in a file of detections."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sct.cli.bulk_options import BulkOptions, is_bulk, refuse_options, run_bulk, with_bulk_options
 from sct.cli.options import (
     AllowDownloadOption,
     DeviceOption,
@@ -16,7 +18,7 @@ from sct.cli.options import (
     ModelOption,
     RecursiveOption,
 )
-from sct.cli.printing import print_line, print_message
+from sct.cli.printing import print_line, print_note
 from sct.errors import InputError
 from sct.limits import MAX_BATCH_SIZE, MAX_DETECTION_FILE_MB, MAX_DETECTIONS
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sct.regions.records import Region
 
 
+@with_bulk_options("attention")
 def detect_command(
     images: ImagesArgument,
     limit: Annotated[int, typer.Option(min=1, max=MAX_DETECTIONS, help="Maximum number of regions per image.")] = 30,
@@ -33,12 +36,12 @@ def detect_command(
     device: DeviceOption = "cpu",
     recursive: RecursiveOption = False,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE",
+            metavar="FILE|DIR",
             help="Write to this file instead. FILE.jsonl: the JSON lines, as they are made; the same command resumes a "
             "stopped one. FILE.safetensors: boxes, classes and words for sct prepare --detections; images may then be "
-            "tar files too.",
+            "tar files too. Bulk job: folder or URL of its outputs.",
         ),
     ] = None,
     as_json: JsonLinesOption = False,
@@ -48,7 +51,9 @@ def detect_command(
     batch_size: Annotated[
         int | None,
         typer.Option(
-            min=1, max=MAX_BATCH_SIZE, help="Images per batch for FILE.safetensors; default: 256 on a GPU, or 8."
+            min=1,
+            max=MAX_BATCH_SIZE,
+            help="Images per batch for FILE.safetensors or a bulk job; default: 256 on a GPU, or 8.",
         ),
     ] = None,
     max_file_mb: Annotated[
@@ -59,19 +64,53 @@ def detect_command(
             help="Divide FILE.safetensors into FILE-000.safetensors and so on of at most this size; default: 15.",
         ),
     ] = None,
+    *,
+    bulk: BulkOptions,
 ) -> None:
     """Print region proposals of images, highest score first: score, class, box in pixels.
 
-    Unreadable images are reported on stderr and skipped; the exit code is then 2.
+    Unreadable images are reported on stderr and skipped; the exit code is then 2. Shards (.tar, .parquet, .jsonl,
+    URLs) are a bulk job, which writes one file per shard.
     """
-    if out is not None and out.suffix == ".safetensors":
+    if out is not None and Path(out).suffix == ".safetensors":
         if as_json or recursive:
             raise InputError(
                 "got --json or --recursive with --out FILE.safetensors, which has no use for them: omit them"
             )
         _write_file(
-            images, out, vision, model, device, limit=limit, batch_size=batch_size, max_file_mb=max_file_mb or 15
+            list(map(Path, images)),
+            Path(out),
+            vision,
+            model,
+            device,
+            limit=limit,
+            batch_size=batch_size,
+            max_file_mb=max_file_mb or 15,
         )
+        return
+    if is_bulk(images, out, replace(bulk, batch_size=None)):
+        from sct.bulk.detections import DetectTask  # noqa: PLC0415
+        from sct.captioner.bundle import bundle_sha256  # noqa: PLC0415
+
+        refuse_options(
+            {
+                "--vision": vision is not None,
+                "--max-file-mb": max_file_mb is not None,
+                "--recursive": recursive,
+                "--json": as_json,
+            }
+        )
+        task = DetectTask(
+            model=model,
+            model_sha256=bundle_sha256(model),
+            allow_download=allow_download,
+            compute=bulk.compute(device),
+            row_format=bulk.row_format or "parquet",
+            features=bulk.features or "none",
+            paths=bulk.paths(),
+            limit=limit,
+        )
+        run_bulk(task, images, out, bulk, task.compute)
         return
     if vision is not None or batch_size is not None or max_file_mb is not None:
         raise InputError(
@@ -82,12 +121,12 @@ def detect_command(
     from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
 
     errors = ErrorReporter()
-    files = list_image_files(images, errors, recursive=recursive)
+    files = list_image_files(map(Path, images), errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
     captioner = load(model, device=device, allow_download=allow_download)
     settings = {"command": "detect", "model": bundle_sha256(model), "limit": limit}
-    with open_run(files, errors, out=out, settings=settings, as_json=as_json) as run:
+    with open_run(files, errors, out=None if out is None else Path(out), settings=settings, as_json=as_json) as run:
         for result in run.process(lambda jobs: captioner.detect_images([job.image for job in jobs], limit)):
             run.write(_record(result.job, result.value), partial(_print_regions, result.job, result.value))
 
@@ -154,7 +193,7 @@ def _write_file(
         )
         files = write_detections(out, vocabulary, count(batches), max_file_bytes=max_file_mb << 20)
     rate = done / (perf_counter() - start)
-    print_message(f"images: {done:,} done, {errors.count:,} failed, {rate:.1f} per second; files: {len(files)}")
+    print_note(f"images: {done:,} done, {errors.count:,} failed, {rate:.1f} per second; files: {len(files)}")
     if errors.count:
         raise typer.Exit(2)
 

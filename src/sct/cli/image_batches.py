@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import typer
 
 from sct.captioner.requests import IMAGE_BATCH_SIZE
-from sct.cli.printing import print_json, print_message
+from sct.cli.printing import print_json, print_message, print_note
 from sct.cli.progress import progress_bar
 from sct.cli.results_file import ResultsFile, open_results
 from sct.errors import InputError
@@ -107,7 +107,7 @@ def open_run(
         yield run
     sys.stdout.flush()
     if len(files) > 1 or out is not None:
-        print_message(run.summary())
+        print_note(run.summary())
     if errors.count:
         raise typer.Exit(2)
 
@@ -127,7 +127,7 @@ def list_image_files(paths: Iterable[Path], errors: ErrorReporter, *, recursive:
                 error = no_image_error(path)
                 raise InputError(f"{error}; {hint}") if num_skipped else error
             if num_skipped:
-                print_message(f"{path}: {hint}")
+                print_note(f"{path}: {hint}")
         except InputError as error:
             errors.report(error)
         else:

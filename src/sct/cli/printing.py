@@ -4,6 +4,7 @@ import json
 import sys
 from typing import Any
 
+from sct.cli.verbosity import is_quiet
 from sct.errors import escape_controls
 
 
@@ -17,8 +18,14 @@ def print_json(content: Any) -> None:
     print(format_json(content, sys.stdout.encoding or "utf-8"))
 
 
+def print_note(message: object) -> None:
+    """Print a message that ``--quiet`` leaves out, such as a summary."""
+    if not is_quiet():
+        print_message(message)
+
+
 def print_message(message: object) -> None:
-    """Print a message on one line of stderr."""
+    """Print an error or another message on one line of stderr."""
     print(f"sct: {escape_controls(' '.join(str(message).split()))}", file=sys.stderr, flush=True)
 
 

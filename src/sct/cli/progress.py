@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from sct.cli.verbosity import is_quiet
+
 
 @contextmanager
 def progress_bar(label: str, *, hidden: bool = False) -> Iterator[Callable[[int, int | None], None]]:
@@ -19,7 +21,7 @@ def progress_bar(label: str, *, hidden: bool = False) -> Iterator[Callable[[int,
         *columns,
         console=Console(file=sys.stderr),
         redirect_stdout=sys.stdout.isatty(),
-        disable=hidden or not sys.stderr.isatty(),
+        disable=hidden or is_quiet() or not sys.stderr.isatty(),
     ) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from sct.cli.options import MovedImagesOption
-from sct.cli.printing import print_message
+from sct.cli.printing import print_note
 from sct.errors import InputError
 from sct.limits import MAX_DEVICES, MAX_SEEDS
 
@@ -85,7 +85,7 @@ def reproduce_command(
     no other; the exit code is then 1.
     """
     from sct.regions.image_source import ImageSource  # noqa: PLC0415
-    from sct.regions.store import RegionStore  # noqa: PLC0415
+    from sct.regions.sharded_store import open_store  # noqa: PLC0415
     from sct.reproduction.evaluate_rows import reproduce  # noqa: PLC0415
     from sct.reproduction.plan import ReproductionConfig, require_folder  # noqa: PLC0415
     from sct.reproduction.published import find_table  # noqa: PLC0415
@@ -97,7 +97,7 @@ def reproduce_command(
     ImageSource.open(*images or ())  # an error now, not after hours
     published = find_table(table)
     if features is not None:
-        RegionStore.open(features)
+        open_store(features)
     if vectors is not None and not vectors.is_file():
         raise InputError(
             f"{vectors} is not a file, expected word vectors such as glove.6B.300d.txt: give --vectors FILE"
@@ -126,11 +126,11 @@ def reproduce_command(
     folder = out or Path("reproduction") / published.name
     require_folder(folder, "--out")
     with lock_folder(folder):
-        result = reproduce(published, config, print_message)
+        result = reproduce(published, config, print_note)
         text = write_report(result, folder, config.command(published, out))
         names = [run.name for row in result.results.values() for run in row.runs]
         record_table(names, runs, folder / f"{published.name}.runs.json.xz")
-    print_message(f"written to {folder}")
+    print_note(f"written to {folder}")
     print(json.dumps(result.as_dict()) if as_json else text)
     if result.failures():
         raise typer.Exit(1)

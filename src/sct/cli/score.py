@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sct.cli.bulk_options import BulkOptions, print_run, refuse_options, with_bulk_options
 from sct.cli.progress import progress_bar
 from sct.errors import InputError
 
@@ -17,12 +18,22 @@ VectorsOption = Annotated[
 ]
 
 
+@with_bulk_options(
+    "allow_absolute_paths",
+    "attention",
+    "batch_size",
+    "features",
+    "gpus_each",
+    "image_root",
+    "images_per_shard",
+)
 def score_command(
-    predictions: Annotated[
-        Path,
+    paths: Annotated[
+        list[str],
         typer.Argument(
-            metavar="PREDICTIONS.jsonl",
-            help='One image and control per line: {"image": .., "control": .., "prediction": .., "references": [..]}.',
+            metavar="PREDICTIONS.jsonl...",
+            help='One image and control per line: {"image": .., "control": .., "prediction": .., "references": [..]}. '
+            "With --out: shards of such lines, also globs and URLs.",
         ),
     ],
     metrics: MetricsOption = None,
@@ -40,6 +51,12 @@ def score_command(
         typer.Option(help="Saved document frequencies of CIDEr-D (.safetensors); default: of the references."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Bulk job (docs/bulk.md): folder or URL of the scores of each shard."),
+    ] = None,
+    *,
+    bulk: BulkOptions,
 ) -> None:
     """Score a predictions file, in the units of the paper's tables: times 100, except NW.
 
@@ -54,6 +71,33 @@ def score_command(
 
     select_spacy_model(spacy_model)
     names = check_metrics(parse_metrics(metrics))
+    if out is not None:
+        from sct.bulk.location import Location  # noqa: PLC0415
+        from sct.bulk.scores import ScoreConfig, score_shards  # noqa: PLC0415
+
+        refuse_options({"--per-caption": per_caption is not None})
+        config = ScoreConfig(
+            metrics=names,
+            reference=reference,
+            diversity=diversity,
+            vectors=vectors,
+            spacy_model=spacy_model,
+            frequencies=frequencies,
+            row_format=bulk.row_format or "parquet",
+        )
+        run_config = bulk.run_config(bulk.compute("cpu"))
+        with progress_bar("shards") as progress:
+            scored = score_shards(config, bulk.list_shards(paths), Location.parse(out), run_config, progress=progress)
+        for run in scored.runs:
+            print_run(run, "lines")
+        if scored.merged is None:
+            raise InputError(f"{out} has shards to do, so there are no scores yet: run the command again")
+        print_missing(scored.merged)
+        print(json.dumps(scored.merged.as_dict())) if as_json else print_result(out, scored.merged)
+        return
+    if len(paths) != 1 or bulk.is_any_given:
+        raise InputError(f"got {len(paths)} files, or options of a bulk job, without --out: add --out DIR")
+    [predictions] = map(Path, paths)
     if per_caption is not None:
         _check_output(per_caption, predictions)
     lines, nouns = read_predictions(predictions), NounLexicon.load(vectors)

@@ -7,6 +7,7 @@ from rich.table import Table as TextTable
 
 from sct.cli.printing import print_message
 from sct.evaluation.scoring import EvaluationResult
+from sct.evaluation.sharded_scores import MergedScores
 from sct.metrics.report import METRICS, TABLE_METRICS
 
 _MISSING = "-"
@@ -19,13 +20,13 @@ def parse_metrics(names: str | None) -> tuple[str, ...]:
     return METRICS if names == "all" else tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def print_missing(result: EvaluationResult) -> None:
+def print_missing(result: EvaluationResult | MergedScores) -> None:
     """Print the reason for each missing score to stderr, one line each."""
     for name, reason in result.unavailable.items():
         print_message(f"{name} is missing: {reason}")
 
 
-def print_result(title: str, result: EvaluationResult) -> None:
+def print_result(title: str, result: EvaluationResult | MergedScores) -> None:
     """Print the scores as tables."""
     console = Console(width=None if Console().is_terminal else 110, highlight=False, markup=False)
 
@@ -38,7 +39,8 @@ def print_result(title: str, result: EvaluationResult) -> None:
         table.add_row(*(_format(value, name) for name, value in scores.items()))
         console.print(table)
 
-    print_row(title, {**result.scores, "groups": len(result.predictions)})
+    num_groups = result.num_groups if isinstance(result, MergedScores) else len(result.predictions)
+    print_row(title, {**result.scores, "groups": num_groups})
     if result.vectors is not None:
         console.print(f"NW and IoU compare nouns by {result.vectors}", soft_wrap=True)
     if result.oracle is not None and result.diversity is not None:
@@ -46,7 +48,7 @@ def print_result(title: str, result: EvaluationResult) -> None:
         images, per_image = diversity.pop("images") or 0, diversity.pop("captions_per_image") or 0
         print_row(f"Best caption by each metric: {images:,} images, {per_image:.3g} captions per image", result.oracle)
         print_row("Diversity", diversity)
-    if result.grounding is not None:
+    if isinstance(result, EvaluationResult) and result.grounding is not None:
         print_row("Grounding of noun chunks", result.grounding)
 
 

@@ -64,9 +64,9 @@ def _draw_grid(
     from sct.captioner.captioner import load  # noqa: PLC0415
     from sct.drawing.grid import draw_grid  # noqa: PLC0415
     from sct.drawing.terminal import format_caption  # noqa: PLC0415
-    from sct.regions.store import RegionStore  # noqa: PLC0415
+    from sct.regions.sharded_store import open_store  # noqa: PLC0415
 
-    store = None if features is None else RegionStore.open(features)
+    store = None if features is None else open_store(features)
     loaded = records.load_image(records[image], images)
     found = draw_grid(load(Path(model)), records, image, loaded, ordered=ordered, count=panels, store=store)
     save_drawing(found.drawing, out)

@@ -8,10 +8,7 @@ Variables that the user has set are left alone, and importing ``sct`` sets none.
 
 import os
 import sys
-from collections.abc import Callable
-from functools import wraps
-from inspect import Parameter, signature
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -35,21 +32,6 @@ Measured with ``benchmarks/speed/captioning.py``: as fast as spinning on an idle
 fifth slower.
 """
 _WAIT_VARIABLES = (*_WAIT_POLICY, "KMP_BLOCKTIME")
-
-
-def with_threads_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--threads`` to a command; it is applied before the command runs, so before PyTorch is imported."""
-
-    @wraps(command)
-    def run(*arguments: Any, threads: int | None, **options: Any) -> None:
-        configure_threads(threads, options.get("workers") or 1)
-        command(*arguments, **options)
-
-    parameters = signature(command)
-    option = Parameter("threads", Parameter.KEYWORD_ONLY, default=None, annotation=ThreadsOption)
-    run.__signature__ = parameters.replace(parameters=[*parameters.parameters.values(), option])  # type: ignore[attr-defined]
-    run.__annotations__ = {**command.__annotations__, "threads": ThreadsOption}
-    return run
 
 
 def configure_threads(threads: int | None, num_workers: int = 1) -> None:

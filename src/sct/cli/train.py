@@ -15,13 +15,21 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from sct.cli.completion import complete_recipe
+from sct.cli.verbosity import is_quiet, log_level
+
 if TYPE_CHECKING:
     from sct.training.metric_logger import OnProgress, TrainingProgress
 
 
 def train_command(
     recipe: Annotated[
-        Path, typer.Argument(metavar="RECIPE", help="Recipe file, or the name of a shipped one (sct recipes).")
+        Path,
+        typer.Argument(
+            metavar="RECIPE",
+            help="Recipe file, or the name of a shipped one (sct recipes).",
+            autocompletion=complete_recipe,
+        ),
     ],
     overrides: Annotated[
         list[str] | None,
@@ -50,14 +58,17 @@ def train_command(
 def _progress_line() -> Iterator["OnProgress | None"]:
     """A progress line on a terminal; in a pipe, log messages instead."""
     if not _is_rank_zero():
-        with _log_to_stderr(logging.WARNING):
+        with _log_to_stderr(log_level(logging.WARNING)):
             yield lambda _: None
-    elif not sys.stderr.isatty():
-        with _log_to_stderr(logging.INFO):
+    elif is_quiet() or not sys.stderr.isatty():
+        with _log_to_stderr(log_level(logging.INFO)):
             yield None
     else:
         # The log handler is installed inside, where Live prints it above the progress line.
-        with Live(console=Console(file=sys.stderr), auto_refresh=False) as live, _log_to_stderr(logging.INFO):
+        with (
+            Live(console=Console(file=sys.stderr), auto_refresh=False) as live,
+            _log_to_stderr(log_level(logging.INFO)),
+        ):
 
             def on_progress(progress: "TrainingProgress") -> None:
                 live.update(Text(progress.line(), no_wrap=True, overflow="ellipsis"), refresh=True)
@@ -70,13 +81,13 @@ def _log_to_stderr(level: int) -> Iterator[None]:
     logger = logging.getLogger("sct")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
-    before = logger.level
-    logger.addHandler(handler)
+    before, handlers = logger.level, list(logger.handlers)
+    logger.handlers = [handler]  # with --verbose, every message once
     logger.setLevel(level)
     try:
         yield
     finally:
-        logger.removeHandler(handler)
+        logger.handlers = handlers
         logger.setLevel(before)
 
 

@@ -13,7 +13,7 @@ from sct.data.table import Table
 from sct.errors import InputError
 from sct.regions import Region
 from sct.regions.records import NO_CLASS
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import AnyRegionStore
 from sct.vision.layout import LayoutEncoder
 
 
@@ -39,7 +39,7 @@ class Features(Protocol):
 
 
 def make_features(
-    table: Table, store: RegionStore | None, encoder: LayoutEncoder | None, *, skip_zeros: bool = False
+    table: Table, store: AnyRegionStore | None, encoder: LayoutEncoder | None, *, skip_zeros: bool = False
 ) -> Features:
     """Return the features of a dataset from a region store if given, else from the bundle's layout encoder.
 
@@ -58,7 +58,7 @@ def make_features(
 class StoreFeatures:
     """Features of a dataset's detections, read from their region store."""
 
-    def __init__(self, store: RegionStore, table: Table, *, skip_zeros: bool = False) -> None:
+    def __init__(self, store: AnyRegionStore, table: Table, *, skip_zeros: bool = False) -> None:
         """``skip_zeros`` excludes all-zero rows from the image descriptor, as in the authors' code."""
         self._store, self._table, self._skip_zeros = store, table, skip_zeros
 

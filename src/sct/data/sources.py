@@ -16,7 +16,7 @@ from sct.data.readers.split_lists import find_split_lists
 from sct.data.records import AnnotatedImage, ReaderMode
 from sct.errors import InputError
 from sct.regions.image_source import ImageSource
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import open_store
 from sct.storage.reading import parse_json, read_byte_lines
 
 
@@ -140,7 +140,7 @@ def _coco_entities(annotations: Path, options: SourceOptions) -> Source:
     _check_options(options, "COCO Entities", ("mode", "splits", "features"))
     splits = options.splits or _sibling(annotations, "dataset_coco.json")
     sizes = _sibling(annotations, "coco_img_shapes.json")
-    store = None if options.features is None else RegionStore.open(options.features)
+    store = None if options.features is None else open_store(options.features)
     return Source(
         kind="COCO Entities",
         files=_list_files(annotations, splits, sizes, options.features),
@@ -160,7 +160,7 @@ def _flickr30k_entities(root: Path, options: SourceOptions) -> Source:
             f"{splits} has no splits: expected train.txt, val.txt or test.txt, lists of images, or Karpathy's "
             "dataset_flickr30k.json with --splits"
         )
-    store = None if options.features is None else RegionStore.open(options.features)
+    store = None if options.features is None else open_store(options.features)
     return Source(
         kind="Flickr30k Entities",
         files=_list_files(*lists, root / "Sentences", root / "Annotations", options.features),

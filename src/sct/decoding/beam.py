@@ -104,14 +104,17 @@ def _expand(
 ) -> _Candidates:
     """Score the continuations.
 
-    A shift scores the same with every word but EOS, so the best k pairs are among the best k other words and EOS.
+    Words are ranked with their better shift, unless it scores the same with every word. The best k pairs are then among
+    the best k words other than EOS, whose shift has rules of its own, and EOS.
     """
     shape = beam.scores.shape
     words = step.word_log_probs.reshape(*shape, -1)
-    shifts = None if step.shift_log_probs is None else step.shift_log_probs.reshape(*shape, -1)
+    shifts = step.shift_log_probs
+    if shifts is not None:
+        shifts = shifts.unflatten(0, shape)
     if constraints is not None:
         words, shifts = constraints.restrict(history, words, shifts)
-    word_log_probs, ids = _top_words(words, shifts is not None, config, constraints)
+    word_log_probs, ids = _top_words(words, shifts, config, constraints)
     word_log_probs = word_log_probs.float()
     if config.freeze_finished:
         # Finished hypotheses have one continuation: padding, at no cost.
@@ -128,13 +131,18 @@ def _expand(
 
 def _top_words(
     words: Float[Tensor, "examples beams words"],
-    has_gate: bool,
+    shifts: Float[Tensor, "examples beams *words 2"] | None,
     config: SearchConfig,
     constraints: Constraints | None,
 ) -> tuple[Float[Tensor, "examples beams kept"], Int[Tensor, "examples beams kept"]]:
     """Most likely words of each hypothesis, EOS and all required words; by ascending id, which orders ties."""
-    eos_apart = has_gate and config.freeze_finished
-    values, ids = words.topk(min(config.beam_size + eos_apart, words.shape[-1]), -1)
+    eos_apart = shifts is not None and config.freeze_finished
+    k = min(config.beam_size + eos_apart, words.shape[-1])
+    if shifts is None or shifts.dim() == words.dim():
+        values, ids = words.topk(k, -1)
+    else:
+        ids = (words + shifts.amax(-1)).topk(k, -1).indices
+        values = words.gather(-1, ids)
     if eos_apart:
         no_eos = (ids != config.eos).all(-1)
         ids[..., -1].masked_fill_(no_eos, config.eos)
@@ -151,13 +159,16 @@ def _top_words(
 def _shift_scores(
     ids: Int[Tensor, "examples beams words"],
     finished: Bool[Tensor, "examples beams"],
-    shifts: Float[Tensor, "examples beams 2"] | None,
+    shifts: Float[Tensor, "examples beams *words 2"] | None,
     config: SearchConfig,
 ) -> Float[Tensor, "examples beams words shifts"]:
     """Score of each shift with each word; at EOS and after it, SHIFT is impossible and STAY free."""
     if shifts is None:
         return torch.zeros(*ids.shape, 1, device=ids.device)
-    scores = shifts.float()[..., None, :].expand(*ids.shape, 2)
+    if shifts.dim() == ids.dim():
+        scores = shifts.float()[..., None, :].expand(*ids.shape, 2)
+    else:
+        scores = shifts.take_along_dim(ids[..., None], -2).float()
     if not config.freeze_finished:
         return scores
     closed = (ids == config.eos) | finished[..., None]

@@ -28,7 +28,7 @@ class Constraint(Protocol):
         self,
         history: History,
         words: Float[Tensor, "examples beams words"],
-        shifts: Float[Tensor, "examples beams 2"] | None,
+        shifts: Float[Tensor, "examples beams *words 2"] | None,
     ) -> None:
         """Set the log-probabilities of forbidden words and shifts to minus infinity, in place.
 
@@ -47,7 +47,7 @@ class BannedWords:
         self,
         history: History,  # noqa: ARG002
         words: Float[Tensor, "examples beams words"],
-        shifts: Float[Tensor, "examples beams 2"] | None,  # noqa: ARG002
+        shifts: Float[Tensor, "examples beams *words 2"] | None,  # noqa: ARG002
     ) -> None:
         """Mask the banned words."""
         words.index_fill_(-1, self.ids, -torch.inf)
@@ -64,7 +64,7 @@ class MinLength:
         self,
         history: History,
         words: Float[Tensor, "examples beams words"],
-        shifts: Float[Tensor, "examples beams 2"] | None,  # noqa: ARG002
+        shifts: Float[Tensor, "examples beams *words 2"] | None,  # noqa: ARG002
     ) -> None:
         """Mask EOS while the caption is too short."""
         if history.words.shape[-1] + 1 < self.steps:
@@ -81,7 +81,7 @@ class NoRepeatNgram:
         self,
         history: History,
         words: Float[Tensor, "examples beams words"],
-        shifts: Float[Tensor, "examples beams 2"] | None,  # noqa: ARG002
+        shifts: Float[Tensor, "examples beams *words 2"] | None,  # noqa: ARG002
     ) -> None:
         """Mask each word that followed an earlier occurrence of the last ``size - 1`` words."""
         words_so_far = history.words
@@ -111,7 +111,7 @@ class Cover:
         self,
         history: History,
         words: Float[Tensor, "examples beams words"],
-        shifts: Float[Tensor, "examples beams 2"] | None,
+        shifts: Float[Tensor, "examples beams *words 2"] | None,
     ) -> None:
         """Mask EOS until all sets have a word, and STAY once every remaining word must shift."""
         if shifts is None:
@@ -122,7 +122,8 @@ class Cover:
         words[..., self.eos].masked_fill_(~covered, -torch.inf)
         words_needed = last + 1 - pointer
         must_finish = (pointer < last) & (words_needed >= history.steps_left - 1)
-        shifts[..., STAY].masked_fill_(must_finish, -torch.inf)
+        stay = shifts[..., STAY]
+        stay.masked_fill_(must_finish.view(*must_finish.shape, *[1] * (stay.dim() - 2)), -torch.inf)
 
     @staticmethod
     def _is_covered(history: History, last: Int[Tensor, "examples 1"]) -> Bool[Tensor, "examples beams"]:
@@ -151,7 +152,7 @@ class RequiredWords:
         self,
         history: History,
         words: Float[Tensor, "examples beams words"],
-        shifts: Float[Tensor, "examples beams 2"] | None,  # noqa: ARG002
+        shifts: Float[Tensor, "examples beams *words 2"] | None,  # noqa: ARG002
     ) -> None:
         """Mask EOS while a word is missing, and all but the missing words once they need every remaining step."""
         met = self.met(history)
@@ -188,8 +189,8 @@ class Constraints:
         self,
         history: History,
         words: Float[Tensor, "examples beams words"],
-        shifts: Float[Tensor, "examples beams 2"] | None,
-    ) -> tuple[Float[Tensor, "examples beams words"], Float[Tensor, "examples beams 2"] | None]:
+        shifts: Float[Tensor, "examples beams *words 2"] | None,
+    ) -> tuple[Float[Tensor, "examples beams words"], Float[Tensor, "examples beams *words 2"] | None]:
         """Masked copies of the log-probabilities."""
         if self.max_id >= words.shape[-1]:
             raise InputError(

@@ -27,8 +27,9 @@ class Step(NamedTuple):
     """Predictions of one step, per row."""
 
     word_log_probs: Float[Tensor, "rows words"]
-    shift_log_probs: Float[Tensor, "rows 2"] | None
-    """Of STAY and SHIFT, decided together with the word; None for a model without a gate."""
+    shift_log_probs: Float[Tensor, "rows 2"] | Float[Tensor, "rows words 2"] | None
+    """Of STAY and SHIFT, decided together with the word, or after each possible word if the gate sees it; None for a
+    model without a gate."""
     state: Any
     """A ``State``; models have their own classes."""
 

@@ -81,7 +81,7 @@ def _select_actions(
     """Select among the actions that constraints allow; log-probabilities are the unconstrained ones."""
     shape = history.words.shape[:2]
     all_words = step.word_log_probs.reshape(*shape, -1)
-    all_shifts = None if step.shift_log_probs is None else step.shift_log_probs.reshape(*shape, -1)
+    all_shifts = None if step.shift_log_probs is None else step.shift_log_probs.unflatten(0, shape)
     allowed_words, allowed_shifts = all_words.detach(), None if all_shifts is None else all_shifts.detach()
     if constraints is not None:
         allowed_words, allowed_shifts = constraints.restrict(history, allowed_words, allowed_shifts)
@@ -91,6 +91,11 @@ def _select_actions(
     if all_shifts is None or allowed_shifts is None:
         return _Actions(
             words, torch.full_like(words, STAY), word_log_probs, torch.zeros_like(word_log_probs), no_valid_action
+        )
+    if all_shifts.dim() > words.dim() + 1:  # the gate sees the word
+        index = words[..., None, None]
+        all_shifts, allowed_shifts = (
+            shifts.take_along_dim(index, -2).squeeze(-2) for shifts in (all_shifts, allowed_shifts)
         )
     shifts = selector.shift(allowed_shifts)
     shift_log_probs = _gather(all_shifts, shifts)

@@ -19,7 +19,7 @@ from sct.drawing.palette import CANVAS
 from sct.errors import InputError
 from sct.regions import Control, Region, RegionSet
 from sct.regions.images import LoadedImage
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import AnyRegionStore
 
 RegionSets = tuple[tuple[int, ...], ...]
 """Region sets of a control, as indices into the image's regions."""
@@ -60,7 +60,7 @@ def draw_grid(
     *,
     ordered: bool = True,
     count: int = 6,
-    store: RegionStore | None = None,
+    store: AnyRegionStore | None = None,
 ) -> FigureGrid:
     """Caption an image of a dataset under several controls and draw the captions side by side.
 
@@ -106,7 +106,7 @@ def _add_features(
     dataset: Dataset,
     image: AnnotatedImage,
     regions: Sequence[Region],
-    store: RegionStore | None,
+    store: AnyRegionStore | None,
 ) -> tuple[Region, ...]:
     features = make_features(dataset.table, store, captioner.encoder, skip_zeros=captioner.config.mode == "reference")
     found = features([dataset.table.image_ids.index(image.image_id)])

@@ -9,7 +9,7 @@ from sct.metrics.captions import Pairs, build_caption_sets
 from sct.metrics.cider import cider_d
 from sct.metrics.diversity import best_of_n, distinct_ngrams, mutual_bleu
 from sct.metrics.document_frequencies import DocumentFrequencies
-from sct.metrics.interface import MetricUnavailable, Score
+from sct.metrics.interface import CorpusSums, MetricUnavailable, Score
 from sct.metrics.meteor import meteor
 from sct.metrics.report import check_metrics, scale
 from sct.metrics.rouge import rouge_l
@@ -18,6 +18,7 @@ from sct.metrics.spice import spice
 
 ORACLE_METRICS = ("B1", "B2", "B3", "B4", "M", "R", "C", "S")
 """Metrics that select the best caption in the paper's Table 6 and similar tables."""
+DIVERSITY_METRICS = ("Div-1", "Div-2", "mBLEU", "self-CIDEr")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,16 @@ class DiversityScores:
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Reason for each missing score."""
     num_images: int
-    captions_per_image: float
+    num_captions: int
+    oracle_sums: Mapping[str, CorpusSums]
+    """Sums that ``oracle`` comes from, for the metrics that ran."""
+    diversity_sums: Mapping[str, CorpusSums]
+    """Sums that ``diversity`` comes from."""
+
+    @property
+    def captions_per_image(self) -> float:
+        """Average number of captions."""
+        return self.num_captions / self.num_images
 
 
 def score_diversity(
@@ -51,29 +61,42 @@ def score_diversity(
     sets = build_caption_sets(captions, references)
     frequencies = frequencies or DocumentFrequencies.from_references(sets)
     metric_functions = _oracle_metrics(frequencies)
-    oracle: dict[str, float | None] = {}
+    oracle: dict[str, Score] = {}
     unavailable: dict[str, str] = {}
     for done, name in enumerate(names, start=1):
         try:
-            oracle[name] = best_of_n(sets, metric_functions[name]).corpus * scale(name)
+            oracle[name] = best_of_n(sets, metric_functions[name])
         except MetricUnavailable as reason:
-            oracle[name], unavailable[name] = None, str(reason)
+            unavailable[name] = str(reason)
         if progress is not None:
             progress(done, len(names))
     comparable = [group for group in captions if len(group) > 1]
-    if not comparable:
-        unavailable["diversity"] = "no image has several captions, expected at least 2 to compare"
-    elif frequencies.num_documents < 2:
-        unavailable["self-CIDEr"] = (
-            "document frequencies need at least 2 images, got 1: add images, or give saved document frequencies"
-        )
+    diversity = _score_sets(comparable, frequencies) if comparable else {}
     return DiversityScores(
-        diversity=_score_sets(comparable, frequencies),
-        oracle=oracle,
-        unavailable=unavailable,
+        diversity={name: diversity[name].corpus if name in diversity else None for name in DIVERSITY_METRICS},
+        oracle={name: oracle[name].corpus * scale(name) if name in oracle else None for name in names},
+        unavailable=unavailable | explain_missing_diversity(len(comparable), frequencies.num_documents),
         num_images=len(sets),
-        captions_per_image=len(sets.captions) / len(sets),
+        num_captions=len(sets.captions),
+        oracle_sums=_sums(oracle),
+        diversity_sums=_sums(diversity),
     )
+
+
+def explain_missing_diversity(num_comparable: int, num_documents: int) -> dict[str, str]:
+    """Reasons for missing diversity scores: too few images with several captions, or too few documents."""
+    if not num_comparable:
+        return {"diversity": "no image has several captions, expected at least 2 to compare"}
+    if num_documents < 2:
+        return {
+            "self-CIDEr": "document frequencies need at least 2 images, got 1: add images, or give saved document "
+            "frequencies"
+        }
+    return {}
+
+
+def _sums(scores: Mapping[str, Score]) -> dict[str, CorpusSums]:
+    return {name: score.sums for name, score in scores.items() if score.sums is not None}
 
 
 def _oracle_metrics(frequencies: DocumentFrequencies) -> dict[str, Callable[[Pairs], Score]]:
@@ -89,13 +112,9 @@ def _oracle_metrics(frequencies: DocumentFrequencies) -> dict[str, Callable[[Pai
     }
 
 
-def _score_sets(captions: Sequence[Sequence[str]], frequencies: DocumentFrequencies) -> dict[str, float | None]:
-    if not captions:
-        return dict.fromkeys(("Div-1", "Div-2", "mBLEU", "self-CIDEr"))
+def _score_sets(captions: Sequence[Sequence[str]], frequencies: DocumentFrequencies) -> dict[str, Score]:
     sets = build_caption_sets(captions)
-    return {
-        "Div-1": distinct_ngrams(sets, 1).corpus,
-        "Div-2": distinct_ngrams(sets, 2).corpus,
-        "mBLEU": mutual_bleu(sets).corpus,
-        "self-CIDEr": self_cider(sets, frequencies).corpus if frequencies.num_documents > 1 else None,
-    }
+    scores = {"Div-1": distinct_ngrams(sets, 1), "Div-2": distinct_ngrams(sets, 2), "mBLEU": mutual_bleu(sets)}
+    if frequencies.num_documents > 1:
+        scores["self-CIDEr"] = self_cider(sets, frequencies)
+    return scores

@@ -27,7 +27,7 @@ from sct.evaluation.predictions import Boxes, Prediction, round_box
 from sct.evaluation.reference_quirks import overwrite_tails, sort_by_feature_size
 from sct.evaluation.scoring import EvaluationResult, NounLexicon, score_and_save
 from sct.language.reference_tokenizer import caption_key, clean_caption, drop_punctuation
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import open_store
 from sct.sorting.sorter import ControlSorter
 from sct.storage.atomic import lock_folder
 
@@ -147,7 +147,7 @@ def load_data(
         with progress("images") as report:
             prepare(path, out / "dataset", PrepareConfig(overwrite=True), report)
     dataset = Dataset.open(out / "dataset" if is_jsonl else path)
-    store = None if features is None else RegionStore.open(features)
+    store = None if features is None else open_store(features)
     skip_zeros = captioner.config.mode == "reference"
     region_features = make_features(dataset.table, store, captioner.encoder, skip_zeros=skip_zeros)
     default_split = dataset.table.splits[0] if is_jsonl else DEFAULT_SPLIT

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from sct.errors import InputError
 from sct.metrics.captions import Pairs
 from sct.metrics.interface import Score
 from sct.metrics.ngrams import MAX_NGRAM_SIZE
@@ -21,11 +22,71 @@ class Bleu:
     bleu_2: Score
     bleu_3: Score
     bleu_4: Score
+    sums: "BleuSums"
+    """Counts that BLEU-4, and with another ``size`` the others, come from."""
 
     @property
     def scores(self) -> tuple[Score, Score, Score, Score]:
         """All four, BLEU-1 first."""
         return self.bleu_1, self.bleu_2, self.bleu_3, self.bleu_4
+
+
+@dataclass(frozen=True, slots=True)
+class BleuSums:
+    """Counts over a corpus that BLEU of n-grams of up to ``size`` words is computed from.
+
+    >>> two = BleuSums(2, (3, 1, 0, 0), (4, 3, 2, 1), 4, 4)
+    >>> two.add(two).matched, round(two.corpus(), 4)  # sqrt(3 / 4 * 1 / 3)
+    ((6, 2, 0, 0), 0.5)
+    """
+
+    size: int
+    matched: tuple[int, ...]
+    """Clipped matches of n-grams of 1 to 4 words."""
+    possible: tuple[int, ...]
+    """N-grams of 1 to 4 words in candidates."""
+    length: int
+    """Words of candidates."""
+    reference_length: int
+    """Words of the references of the closest length."""
+
+    def add(self, other: "BleuSums") -> "BleuSums":
+        """Return the counts over the captions of both."""
+        matched, possible = (
+            tuple(map(int.__add__, *counts))
+            for counts in ((self.matched, other.matched), (self.possible, other.possible))
+        )
+        return BleuSums(
+            self.size,
+            matched,
+            possible,
+            self.length + other.length,
+            self.reference_length + other.reference_length,
+        )
+
+    def corpus(self) -> float:
+        """Return BLEU over all captions."""
+        scores = _scores(
+            np.array(self.matched)[:, None],
+            np.array(self.possible)[:, None],
+            np.array([self.length]),
+            np.array([self.reference_length]),
+        )
+        return float(scores[self.size - 1, 0])
+
+    def to_array(self) -> np.ndarray:
+        """Return all counts as int64."""
+        return np.array([self.size, *self.matched, *self.possible, self.length, self.reference_length], np.int64)
+
+    @classmethod
+    def from_array(cls, values: np.ndarray) -> "BleuSums":
+        """Rebuild what ``to_array`` returned."""
+        if values.dtype != np.int64 or values.shape != (2 * MAX_NGRAM_SIZE + 3,):
+            raise InputError(f"got counts of type {values.dtype} {values.shape}, expected 11 of int64")
+        size, *counts = values.tolist()
+        if not 1 <= size <= MAX_NGRAM_SIZE or min(counts) < 0:
+            raise InputError(f"got n-grams of {size} words and the counts {counts}, expected 1 to 4 and none below 0")
+        return cls(size, tuple(counts[:4]), tuple(counts[4:8]), *counts[8:])
 
 
 def bleu(pairs: Pairs) -> Bleu:
@@ -43,11 +104,11 @@ def bleu(pairs: Pairs) -> Bleu:
     matched = np.stack([_clipped_matches(pairs, size - 1) for size in range(1, MAX_NGRAM_SIZE + 1)])
     possible = np.maximum(0, lengths - np.arange(MAX_NGRAM_SIZE)[:, None])
     per_caption = _scores(matched, possible, lengths, reference_lengths)
-    corpus = _scores(
-        *(part.sum(axis=-1, keepdims=True) for part in (matched, possible)),
-        *(part.sum(keepdims=True) for part in (lengths, reference_lengths)),
-    )
-    return Bleu(*(Score(float(total[0]), single) for total, single in zip(corpus, per_caption, strict=True)))
+    totals = matched.sum(axis=1).tolist(), possible.sum(axis=1).tolist()
+    num_words = int(lengths.sum()), int(reference_lengths.sum())
+    sums = [BleuSums(size, tuple(totals[0]), tuple(totals[1]), *num_words) for size in range(1, MAX_NGRAM_SIZE + 1)]
+    one, two, three, four = (Score(total.corpus(), each, total) for total, each in zip(sums, per_caption, strict=True))
+    return Bleu(one, two, three, four, sums[-1])
 
 
 def _scores(

@@ -34,7 +34,7 @@ def cider_d(pairs: Pairs, frequencies: DocumentFrequencies | None = None) -> Sco
     # A candidate is never matched with itself, so its own row is 0.
     sums = np.add.reduceat(similarity, overlaps.candidate_row)
     per_caption = 10 / MAX_NGRAM_SIZE * sums / np.diff(pairs.reference_offsets)
-    return Score(float(per_caption.mean()), per_caption)
+    return Score.mean(per_caption)
 
 
 def _idf(pairs: Pairs, frequencies: DocumentFrequencies | None) -> list[Float[np.ndarray, " ngrams"]]:

@@ -1,15 +1,16 @@
 """Diversity of several captions per image (Div-n, mBLEU), and the best-of-n oracle."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from sct.errors import InputError
 from sct.metrics.arrays import concat_ranges, lengths_to_offsets
-from sct.metrics.bleu import bleu
+from sct.metrics.bleu import BleuSums, bleu
 from sct.metrics.captions import CaptionSets, Pairs
-from sct.metrics.interface import Score
+from sct.metrics.interface import MeanSums, Score
 from sct.metrics.ngrams import MAX_NGRAM_SIZE, count_ngrams
 
 
@@ -27,7 +28,8 @@ def best_of_n(sets: CaptionSets, metric: Callable[[Pairs], Score]) -> Score:
     """
     scores = metric(sets.select_pairs(np.arange(len(sets.captions)))).per_caption
     rows = best_rows(scores, sets.caption_offsets)
-    return Score(metric(sets.select_pairs(rows)).corpus, scores[rows])
+    best = metric(sets.select_pairs(rows))
+    return Score(best.corpus, scores[rows], best.sums)
 
 
 def best_rows(
@@ -60,7 +62,37 @@ def distinct_ngrams(sets: CaptionSets, size: int) -> Score:
     distinct = np.bincount(images[is_new], minlength=len(sets))
     words = np.bincount(image_of, weights=sets.captions.lengths(), minlength=len(sets))
     per_image = np.divide(distinct, words, out=np.zeros(len(sets)), where=words > 0)
-    return Score(float(per_image.mean()), per_image)
+    return Score.mean(per_image)
+
+
+@dataclass(frozen=True, slots=True)
+class MutualBleuSums:
+    """BLEU counts of the captions at each rank, which mBLEU averages over."""
+
+    ranks: tuple[BleuSums, ...]
+
+    def add(self, other: "MutualBleuSums") -> "MutualBleuSums":
+        """Return the counts over the captions of both, rank by rank."""
+        shorter, longer = sorted((self.ranks, other.ranks), key=len)
+        shared = tuple(first.add(second) for first, second in zip(shorter, longer, strict=False))
+        return MutualBleuSums(shared + longer[len(shorter) :])
+
+    def corpus(self) -> float:
+        """Return the mean over ranks of corpus BLEU-4, NaN without ranks."""
+        return MeanSums.of(rank.corpus() for rank in self.ranks).corpus()
+
+    def to_array(self) -> np.ndarray:
+        """Return a row of counts per rank."""
+        return np.array([rank.to_array() for rank in self.ranks], np.int64).reshape(
+            len(self.ranks), 2 * MAX_NGRAM_SIZE + 3
+        )
+
+    @classmethod
+    def from_array(cls, values: np.ndarray) -> "MutualBleuSums":
+        """Rebuild what ``to_array`` returned."""
+        if values.ndim != 2:
+            raise InputError(f"got counts of shape {values.shape}, expected a row per rank")
+        return cls(tuple(map(BleuSums.from_array, values)))
 
 
 def mutual_bleu(sets: CaptionSets) -> Score:
@@ -71,14 +103,15 @@ def mutual_bleu(sets: CaptionSets) -> Score:
     """
     sets.require_multiple("mBLEU")
     per_caption = np.zeros(len(sets.captions))
-    corpus = []
+    ranks = []
     for rank in range(int(sets.sizes().max())):
         images = np.flatnonzero(sets.sizes() > rank)
         rows = sets.caption_offsets[images] + rank
-        score = bleu(_pair_with_others(sets, rows)).bleu_4
-        per_caption[rows] = score.per_caption
-        corpus.append(score.corpus)
-    return Score(float(np.mean(corpus)), per_caption)
+        score = bleu(_pair_with_others(sets, rows))
+        per_caption[rows] = score.bleu_4.per_caption
+        ranks.append(score.sums)
+    sums = MutualBleuSums(tuple(ranks))
+    return Score(sums.corpus(), per_caption, sums)
 
 
 def _pair_with_others(sets: CaptionSets, rows: Int[np.ndarray, " rows"]) -> Pairs:

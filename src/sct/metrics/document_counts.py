@@ -37,8 +37,11 @@ class DocumentCounts:
         return sum(map(len, self.counts))
 
     def find_damage(self, min_count: int) -> str | None:
-        """First inconsistency of counts that somebody may have altered; None if there is none."""
-        if self.num_documents < 1:
+        """First inconsistency of counts that somebody may have altered; None if there is none.
+
+        A part, with a ``min_count`` of 1, may have no documents.
+        """
+        if self.num_documents < min(1, min_count - 1):
             return "got no documents, expected at least one to count n-grams in"
         return self._find_wrong_size() or self._find_wrong_key() or self._find_wrong_count(min_count)
 

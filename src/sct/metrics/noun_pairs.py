@@ -37,7 +37,7 @@ class NounPairs:
         """Average over the references of each candidate, then over candidates."""
         sums = np.bincount(self.candidate_of_reference(), scores, minlength=len(self.candidates))
         per_caption = sums / np.diff(self.reference_offsets)
-        return Score(float(per_caption.mean()), per_caption)
+        return Score.mean(per_caption)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

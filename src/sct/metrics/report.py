@@ -15,7 +15,7 @@ from sct.metrics.bleu import Bleu, bleu
 from sct.metrics.captions import Pairs, collapse_repeats, pair, pair_on_whitespace, pair_words
 from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
-from sct.metrics.interface import MetricUnavailable, Score
+from sct.metrics.interface import CorpusSums, MetricUnavailable, Score
 from sct.metrics.meteor import meteor
 from sct.metrics.noun_alignment import noun_alignment
 from sct.metrics.noun_iou import noun_iou
@@ -38,6 +38,8 @@ class Report:
     """None for a metric that could not run."""
     per_caption: Mapping[str, Float[np.ndarray, " captions"]]
     """Scores of the metrics that ran."""
+    sums: Mapping[str, CorpusSums] = field(default_factory=dict)
+    """Sums that the corpus scores of the metrics that ran come from."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Reason and remedy for each metric that could not run."""
     num_groups: int
@@ -110,6 +112,7 @@ def score(
     return Report(
         corpus={name: scores[name].corpus if name in scores else None for name in names},
         per_caption={name: result.per_caption for name, result in scores.items()},
+        sums={name: result.sums for name, result in scores.items() if result.sums is not None},
         unavailable=unavailable,
         num_groups=num_groups,
         vectors=inputs.nouns.table.vectors_name if {"NW", "IoU"} & scores.keys() else None,

@@ -29,7 +29,7 @@ def rouge_l(pairs: Pairs) -> Score:
     recall = np.maximum.reduceat(common / np.maximum(reference_lengths, 1), pairs.reference_offsets[:-1])
     denominator = recall + _BETA_SQUARED * precision
     per_caption = (1 + _BETA_SQUARED) * precision * recall / np.where(denominator > 0, denominator, 1)
-    return Score(float(per_caption.mean()), per_caption)
+    return Score.mean(per_caption)
 
 
 def _lcs_lengths(pairs: Pairs) -> Int[np.ndarray, " references"]:

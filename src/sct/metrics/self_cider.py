@@ -3,11 +3,12 @@
 Similar captions give one large eigenvalue; captions that share nothing give equal ones.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from sct.metrics.arrays import RaggedArray
 from sct.metrics.captions import CaptionSets
 from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.metrics.interface import Score
@@ -31,7 +32,7 @@ def self_cider(sets: CaptionSets, frequencies: DocumentFrequencies | None = None
         entries = slice(bounds[image], bounds[image + 1])
         first, last = sets.caption_offsets[image : image + 2]
         per_image[image] = spectral_diversity(_similarities(vectors, entries, int(first), int(last - first)))
-    return Score(float(per_image.mean()), per_image)
+    return Score.mean(per_image)
 
 
 def _similarities(
@@ -74,11 +75,27 @@ class _SparseVectors:
     value: Float[np.ndarray, " entries"]
 
 
+def _number_words_by_image(sets: CaptionSets) -> CaptionSets:
+    """Give each image its own word ids, in order of their first use, so that its sums do not depend on other images.
+
+    Roots of eigenvalues near 0 turn a difference in the last bit into one of 1e-8.
+    """
+    image_of_word = np.repeat(sets.image_of_caption(), sets.captions.lengths())
+    keys = image_of_word * max(1, len(sets.words)) + sets.captions.values
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    ids = np.empty(len(order), np.int64)
+    ids[order] = np.arange(len(order))
+    words = tuple(sets.words[word] for word in sets.captions.values[first[order]].tolist())
+    return replace(sets, words=words, captions=RaggedArray(ids[inverse], sets.captions.offsets))
+
+
 def _unit_vectors(sets: CaptionSets, frequencies: DocumentFrequencies) -> _SparseVectors:
-    tables = count_ngrams(sets.captions, max(1, len(sets.words)))
+    local = _number_words_by_image(sets)
+    tables = count_ngrams(local.captions, max(1, len(local.words)))
     captions, ngram_ids, values = [], [], []
     num_ngrams = 0
-    for ngrams, idf in zip(tables, frequencies.idf(tables, sets.words), strict=True):
+    for ngrams, idf in zip(tables, frequencies.idf(tables, local.words), strict=True):
         tf_idf = ngrams.count * idf[ngrams.ngram]
         norms = np.sqrt(np.bincount(ngrams.caption, weights=tf_idf**2, minlength=len(sets.captions)))
         nonzero = tf_idf > 0

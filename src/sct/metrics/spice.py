@@ -66,7 +66,7 @@ def spice(
     captions = dict.fromkeys([*candidates, *(caption for group in references for caption in group)])
     parses = _parse(list(captions), cache, process, timeout)
     per_caption = np.array(_score(candidates, references, parses, process, timeout))
-    return Score(float(per_caption.mean()), per_caption)
+    return Score.mean(per_caption)
 
 
 def find_spice_jars(home: Path | None = None) -> list[Path]:

@@ -17,9 +17,12 @@ Variant = Literal[
     "neural_baby_talk",
     "ag_cvae",
     "pos",
+    "transformer",
 ]
-"""The paper's model, its two ablations, and the baselines (section 4.3)."""
-GATED_VARIANTS: tuple[Variant, ...] = ("show_control_tell", "single_sentinel", "no_visual_sentinel")
+"""The paper's model, its two ablations, the baselines (section 4.3), and a transformer under the same control."""
+PAPER_VARIANTS: tuple[Variant, ...] = ("show_control_tell", "single_sentinel", "no_visual_sentinel")
+"""The paper's model and its two ablations."""
+GATED_VARIANTS: tuple[Variant, ...] = (*PAPER_VARIANTS, "transformer")
 """Variants with a chunk-shifting gate; the others are in ``sct.models.baselines``."""
 _IGNORE_CONTROL = ("up_down", "neural_baby_talk", "ag_cvae", "pos")
 _POOL_CONTROL = ("controllable_lstm", "controllable_up_down", "fc_2k")
@@ -62,9 +65,9 @@ class CaptionerConfig:
             raise InputError(f"got variant {self.variant!r}, expected one of {', '.join(get_args(Variant))}")
         if self.mode not in get_args(Mode):
             raise InputError(f"got mode {self.mode!r}, expected paper or reference")
-        if self.mode == "reference" and self.variant not in GATED_VARIANTS:
+        if self.mode == "reference" and self.variant not in PAPER_VARIANTS:
             raise InputError(
-                f"got mode 'reference' for variant {self.variant!r}, expected one of {', '.join(GATED_VARIANTS)}: the "
+                f"got mode 'reference' for variant {self.variant!r}, expected one of {', '.join(PAPER_VARIANTS)}: the "
                 "authors released no others"
             )
         if self.end_slot and (self.mode == "reference" or self.variant not in GATED_VARIANTS):

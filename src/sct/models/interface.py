@@ -66,6 +66,8 @@ class CaptionModel(nn.Module, ABC):
     vocab_projection: nn.Linear
     has_latents: ClassVar[bool] = False
     supports_soft_targets: ClassVar[bool] = False
+    has_dropout: ClassVar[bool] = False
+    """Whether training draws random numbers, which the trainer then seeds at every step."""
 
     def reset_parameters(self) -> None:
         """Xavier-normal weights, orthogonal recurrent weights, zero biases: the authors' code; the paper names none."""

@@ -22,6 +22,13 @@ class ModelSpec(NamedTuple):
     build: Callable[[Any], CaptionModel]
 
 
+def _transformer() -> ModelSpec:
+    from sct.models.transformer.config import TransformerConfig  # noqa: PLC0415
+    from sct.models.transformer.model import TransformerCaptioner  # noqa: PLC0415
+
+    return ModelSpec(TransformerConfig, TransformerCaptioner)
+
+
 def _baseline(module: str, model: str, config: str | None = None) -> Callable[[], ModelSpec]:
     def load() -> ModelSpec:
         found = import_module(f"sct.models.baselines.{module}")
@@ -45,8 +52,9 @@ MODELS: dict[str, Callable[[], ModelSpec]] = {
     "neural_baby_talk": _baseline("neural_baby_talk", "NeuralBabyTalk", "NeuralBabyTalkConfig"),
     "ag_cvae": _baseline("ag_cvae", "AGCVAE", "AGCVAEConfig"),
     "pos": _baseline("pos", "POSCaptioner", "POSConfig"),
+    "transformer": _transformer,
 }
-"""Loader of each variant's spec; baselines are imported on first use, which keeps captioning's start-up short."""
+"""Loader of each variant's spec; other models than the paper's are imported on first use: captioning starts faster."""
 
 
 def model_spec(variant: str) -> ModelSpec:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, UInt8, UInt16
 
 from sct.errors import InputError
 from sct.regions.detections import COLUMNS, FORMAT, MAX_UINT16, DetectionVocabulary, find_damage, list_shards
@@ -72,6 +72,16 @@ def _to_byte(probabilities: Float[np.ndarray, "..."]) -> UInt8[np.ndarray, "..."
     return quantized
 
 
+def _to_uint16(ids: Int[np.ndarray, "..."], what: str) -> UInt16[np.ndarray, "..."]:
+    """Cast ids, which the file has 16 bits for."""
+    if ids.max(initial=0) > MAX_UINT16 or ids.min(initial=0) < 0:
+        raise InputError(
+            f"got {what} id {ids.max()}, expected 0 to {MAX_UINT16:,}: detect with an encoder of fewer names"
+        )
+    narrow: UInt16[np.ndarray, ...] = ids.astype(np.uint16)
+    return narrow
+
+
 def _encode(batch: DetectionBatch, vocabulary: DetectionVocabulary, seen: set[str]) -> dict[str, np.ndarray]:
     """Arrays of a batch as they are stored."""
     keys = [image_key(image_id) for image_id in batch.image_ids]
@@ -85,9 +95,9 @@ def _encode(batch: DetectionBatch, vocabulary: DetectionVocabulary, seen: set[st
         "image_ids": np.frombuffer("".join(f"{key}\n" for key in keys).encode("utf-8"), np.uint8),
         "box": np.rint(batch.boxes.clip(0, 1) * MAX_UINT16).astype(np.uint16),
         "score": _to_byte(batch.scores),
-        "class_id": batch.class_ids.astype(np.uint16),
+        "class_id": _to_uint16(batch.class_ids, "class"),
         "class_probability": _to_byte(batch.class_probabilities),
-        "word_id": batch.word_ids.astype(np.uint16),
+        "word_id": _to_uint16(batch.word_ids, "word"),
         "word_probability": _to_byte(batch.word_probabilities),
     }
     if damage := find_damage(columns, vocabulary, len(keys)):

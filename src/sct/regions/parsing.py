@@ -9,6 +9,7 @@ Each item is a box, or a list of boxes for one noun chunk. For a single image th
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from jaxtyping import Shaped
 
 from sct.errors import InputError, format_value
 from sct.regions.records import Box, Control, Region, RegionSet
+from sct.regions.supervision import SupervisionDetections, is_supervision
 from sct.storage.reading import read_json
 
 logger = logging.getLogger(__name__)
@@ -25,32 +27,36 @@ RegionSetLike = (
     Region | RegionSet | Sequence[float] | Sequence[Region] | Sequence[Sequence[float]] | Shaped[np.ndarray, "..."]
 )
 """Regions of one noun chunk: a box, a region, or several of them."""
-RegionsLike = Control | Sequence[RegionSetLike] | Shaped[np.ndarray, "..."]
+RegionsLike = Control | Sequence[RegionSetLike] | Shaped[np.ndarray, "..."] | SupervisionDetections
 """Regions of a caption, as numpy's ``ArrayLike``."""
 
 _EXPECTED = "expected a list of boxes, [(x1, y1, x2, y2), ...], also for one box"
 _EXPECTED_JSON = '{"photo.jpg": [[x1, y1, x2, y2], ...]}, or the list alone for a single image'
 
 
-def as_control(regions: RegionsLike, *, ordered: bool = True) -> Control:
+def as_control(regions: RegionsLike, *, ordered: bool = True, relative: bool = False) -> Control:
     """Convert regions to a control with one region set per item.
 
-    A ``Control`` stays unordered whatever ``ordered`` is.
+    A ``Control`` stays unordered whatever ``ordered`` is. With ``relative``, boxes are fractions of the image.
 
     >>> control = as_control([(20, 30, 200, 310), [(0, 0, 9, 9), (9, 0, 18, 9)]])
     >>> [len(region_set.regions) for region_set in control.region_sets]
     [1, 2]
     """
     if isinstance(regions, Control):
-        return Control(regions.region_sets, ordered=regions.ordered and ordered)
-    return Control(tuple(_as_region_set(item) for item in _as_list(regions)), ordered=ordered)
+        return replace(regions, ordered=regions.ordered and ordered, relative=regions.relative or relative)
+    if is_supervision(regions):
+        return Control.from_supervision(regions, ordered=ordered)
+    sets = tuple(_as_region_set(item, relative=relative) for item in _as_list(regions))
+    return Control(sets, ordered=ordered, relative=relative)
 
 
 def clip_control(control: Control, width: float, height: float, name: str) -> Control:
-    """Clip boxes that leave the image by a few pixels, with one logged warning; ``name`` is the image's.
+    """Convert relative boxes to pixels, and clip those that leave the image by a few; ``name`` is the image's.
 
-    Without logging set up, Python prints the warning on stderr. Boxes farther outside are an error.
+    Clipping logs one warning, which Python prints on stderr without logging set up. Boxes farther outside are an error.
     """
+    control = control.to_pixels(width, height)
     try:
         clipped = control.clip(width, height)
     except InputError as error:
@@ -74,7 +80,9 @@ def parse_boxes(text: str) -> list[list[float]]:
         ) from None
 
 
-def read_controls(path: Path, files: Sequence[Path], *, ordered: bool = True) -> list[Control | None]:
+def read_controls(
+    path: Path, files: Sequence[Path], *, ordered: bool = True, relative: bool = False
+) -> list[Control | None]:
     """Read the control of each image file; None for images that the JSON file does not name.
 
     Images are named as in ``files``, or by file name only. Names that match no image are refused.
@@ -85,10 +93,13 @@ def read_controls(path: Path, files: Sequence[Path], *, ordered: bool = True) ->
             raise InputError(
                 f"{path} has a list without image names for {len(files)} images: expected {_EXPECTED_JSON}"
             )
-        return [_parse_control(content, path, ordered=ordered)]
+        return [_parse_control(content, path, ordered=ordered, relative=relative)]
     if not isinstance(content, dict):
         raise InputError(f"{path} has a {type(content).__name__}: expected {_EXPECTED_JSON}")
-    controls = {name: _parse_control(regions, f"{path}, {name}", ordered=ordered) for name, regions in content.items()}
+    controls = {
+        name: _parse_control(regions, f"{path}, {name}", ordered=ordered, relative=relative)
+        for name, regions in content.items()
+    }
     known = {str(file) for file in files} | {file.name for file in files}
     if unknown := [name for name in controls if name not in known]:
         raise InputError(
@@ -97,19 +108,27 @@ def read_controls(path: Path, files: Sequence[Path], *, ordered: bool = True) ->
     return [controls.get(str(file), controls.get(file.name)) for file in files]
 
 
-def _as_region_set(item: object) -> RegionSet:
+def _as_region_set(item: object, *, relative: bool) -> RegionSet:
     if isinstance(item, RegionSet):
         return item
     if isinstance(item, Region):
         return RegionSet((item,))
     members = _as_list(item)
     if members and all(isinstance(member, Region | Sequence | np.ndarray) for member in members):
-        return RegionSet(tuple(_as_region(member) for member in members))
-    return RegionSet((_as_region(members),))
+        return RegionSet(tuple(_as_region(member, relative=relative) for member in members))
+    return RegionSet((_as_region(members, relative=relative),))
 
 
-def _as_region(item: object) -> Region:
-    return item if isinstance(item, Region) else Region(Box.from_pixels(_as_list(item)))
+def _as_region(item: object, *, relative: bool) -> Region:
+    if isinstance(item, Region):
+        return item
+    if relative:
+        return Region(Box.from_fractions(_as_list(item)))
+    try:
+        return Region(Box.from_pixels(_as_list(item)))
+    except InputError as error:
+        hint = " (relative=True, or --relative, takes fractions)" if "fractions" in str(error) else ""
+        raise InputError(f"{error}{hint}") from error
 
 
 def _as_list(item: object) -> list[Any]:
@@ -120,11 +139,11 @@ def _as_list(item: object) -> list[Any]:
     raise InputError(f"got region {format_value(item)}: {_EXPECTED}")
 
 
-def _parse_control(content: Any, source: object, *, ordered: bool) -> Control:
+def _parse_control(content: Any, source: object, *, ordered: bool, relative: bool) -> Control:
     if not isinstance(content, list) or not all(_is_region_set(item) for item in content):
         raise InputError(f"{source}: got {format_value(content)}: expected {_EXPECTED_JSON}")
     try:
-        return as_control(content, ordered=ordered)
+        return as_control(content, ordered=ordered, relative=relative)
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from sct.limits import MAX_BOX_OVERHANG, MAX_COORDINATE, MAX_NAME_CHARACTERS, MA
 
 NO_CLASS = 65535
 """Class id, in uint16 arrays, of regions and chunks without a class."""
+_MAX_REPR_SETS = 8
 
 
 class Box(NamedTuple):
@@ -70,12 +71,28 @@ class Box(NamedTuple):
         >>> Box.from_pixels([0.1, 0.1, 0.5, 0.5])
         Traceback (most recent call last):
             ...
-        sct.errors.InputError: box (0.1, 0.1, 0.5, 0.5) is smaller than a pixel: expected pixels, not fractions
+        sct.errors.InputError: box (0.1, 0.1, 0.5, 0.5) is one pixel or smaller: expected pixels, not fractions
         """
         box = cls.from_corners(corners)
-        if min(box) >= 0 and max(box) <= 1 and box.area < 1:
-            raise InputError(f"box {tuple(box)} is smaller than a pixel: expected pixels, not fractions")
+        if min(box) >= 0 and max(box) <= 1:
+            raise InputError(f"box {tuple(box)} is one pixel or smaller: expected pixels, not fractions")
         return box
+
+    @classmethod
+    def from_fractions(cls, corners: Sequence[float]) -> "Box":
+        """Validate corners relative to an image, from 0 to 1.
+
+        >>> Box.from_fractions([0, 0.25, 0.5, 1])
+        Box(x1=0.0, y1=0.25, x2=0.5, y2=1.0)
+        """
+        box = cls.from_corners(corners)
+        if min(box) < 0 or max(box) > 1:
+            raise InputError(f"box {tuple(box)} leaves 0 to 1: expected fractions of the image, as relative boxes are")
+        return box
+
+    def scale(self, width: float, height: float) -> "Box":
+        """Box with its sides multiplied: from fractions of an image to its pixels."""
+        return Box(self.x1 * width, self.y1 * height, self.x2 * width, self.y2 * height)
 
     @property
     def area(self) -> float:
@@ -155,26 +172,73 @@ class RegionSet:
             raise InputError("a region set is empty: expected at least one region")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Control:
-    """Region sets that a caption describes: a sequence, or a set that the sorter orders."""
+    """Region sets that a caption describes: a sequence, or a set that the sorter orders.
+
+    >>> Control.from_boxes([(20, 30, 200, 310), (180, 90, 330.5, 250)])
+    Control([20,30,200,310], [180,90,330.5,250])
+    """
 
     region_sets: tuple[RegionSet, ...]
     ordered: bool = True
+    """Whether the region sets are described in this order; if not, the sorter orders them."""
+    relative: bool = False
+    """Whether boxes are fractions of the image, from 0 to 1, rather than pixels."""
 
     def __post_init__(self) -> None:
-        """Check that it is not empty."""
+        """Check that it is not empty, and that relative boxes are fractions."""
         if not self.region_sets:
             raise InputError("the control is empty: expected at least one region set")
+        if self.relative:
+            for region_set in self.region_sets:
+                for region in region_set.regions:
+                    Box.from_fractions(region.box)
+
+    def __repr__(self) -> str:
+        """Return the boxes of each region set, those of one set joined by +, as on the command line."""
+        sets = [
+            "+".join(f"[{','.join(f'{side:.6g}' for side in region.box)}]" for region in region_set.regions)
+            for region_set in self.region_sets[:_MAX_REPR_SETS]
+        ]
+        more = len(self.region_sets) - len(sets)
+        flags = (
+            [f"{more} more"] * bool(more) + ["ordered=False"] * (not self.ordered) + ["relative=True"] * self.relative
+        )
+        return f"Control({', '.join([*sets, *flags])})"
 
     @classmethod
-    def from_boxes(cls, boxes: Iterable[Sequence[float]], *, ordered: bool = True) -> "Control":
+    def from_boxes(cls, boxes: Iterable[Sequence[float]], *, ordered: bool = True, relative: bool = False) -> "Control":
         """Control with one region set per box.
 
         >>> len(Control.from_boxes([(20, 30, 200, 310), (180, 90, 330, 250)]).region_sets)
         2
         """
-        return cls(tuple(RegionSet((Region(Box.from_corners(box)),)) for box in boxes), ordered=ordered)
+        validate = Box.from_fractions if relative else Box.from_corners
+        return cls(tuple(RegionSet((Region(validate(box)),)) for box in boxes), ordered=ordered, relative=relative)
+
+    @classmethod
+    def from_supervision(cls, detections: Any, *, ordered: bool = True) -> "Control":
+        """Control with one region set per row of a ``supervision.Detections``; class names and scores are kept."""
+        from sct.regions.supervision import regions_from_supervision  # noqa: PLC0415  only if it is used
+
+        return cls(tuple(RegionSet((region,)) for region in regions_from_supervision(detections)), ordered=ordered)
+
+    def to_pixels(self, width: float, height: float) -> "Control":
+        """Control with boxes in pixels of an image of this size; itself if they are already.
+
+        >>> Control.from_boxes([(0, 0.25, 0.5, 1)], relative=True).to_pixels(640, 480)
+        Control([0,120,320,480])
+        """
+        if not self.relative:
+            return self
+        return Control(
+            tuple(
+                RegionSet(tuple(replace(region, box=region.box.scale(width, height)) for region in region_set.regions))
+                for region_set in self.region_sets
+            ),
+            ordered=self.ordered,
+        )
 
     def clip(self, width: float, height: float) -> "Control":
         """Control with its boxes clipped to the image, see ``Box.clip``; itself if no box leaves the image.

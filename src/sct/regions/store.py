@@ -101,6 +101,11 @@ class RegionStore:
         return image_id in self._index
 
     @property
+    def num_regions(self) -> int:
+        """Number of regions of all images."""
+        return len(self._features)
+
+    @property
     def max_regions(self) -> int:
         """Maximum number of regions per image."""
         return int(np.diff(self._offsets).max(initial=0))
@@ -155,7 +160,7 @@ class RegionStore:
         offsets = np.concatenate([[0], np.cumsum(counts)])
         num_rows = int(offsets[-1])
         rows = np.arange(num_rows) + np.repeat(starts - offsets[:-1], counts)
-        features = self._check_out(out, num_rows)
+        features = check_out(out, num_rows, self.feature_size)
         self._copy_features(features, starts, offsets)
         return RegionBatch(
             image_ids=tuple(image_ids),
@@ -175,20 +180,6 @@ class RegionStore:
                 f"image {image_id!r} is not in {self.path}, which has {len(self)} images: "
                 "build it again from a source that has the image"
             ) from None
-
-    def _check_out(
-        self, out: Float16[np.ndarray, "space features"] | None, num_rows: int
-    ) -> Float16[np.ndarray, "rows features"]:
-        if out is None:
-            return np.empty((num_rows, self.feature_size), dtype=np.float16)
-        if out.dtype != np.float16 or out.shape[1:] != (self.feature_size,) or len(out) < num_rows:
-            raise InputError(
-                f"out is {out.dtype} {out.shape}: expected float16 with {self.feature_size} columns and at least "
-                f"{num_rows} rows, as from new_buffer"
-            )
-        if not (out.flags.c_contiguous and out.flags.writeable):
-            raise InputError("out is read-only or not contiguous: expected a buffer from new_buffer")
-        return out[:num_rows]
 
     def _copy_features(
         self,
@@ -234,6 +225,22 @@ class RegionStore:
             length = (start + last - first) * row_bytes - begin
             if length:
                 self._mapping.madvise(mmap.MADV_WILLNEED, begin, length)
+
+
+def check_out(
+    out: Float16[np.ndarray, "space features"] | None, num_rows: int, feature_size: int
+) -> Float16[np.ndarray, "rows features"]:
+    """First rows of a buffer for features, or a new one; raises for a buffer that does not fit."""
+    if out is None:
+        return np.empty((num_rows, feature_size), dtype=np.float16)
+    if out.dtype != np.float16 or out.shape[1:] != (feature_size,) or len(out) < num_rows:
+        raise InputError(
+            f"out is {out.dtype} {out.shape}: expected float16 with {feature_size} columns and at least "
+            f"{num_rows} rows, as from new_buffer"
+        )
+    if not (out.flags.c_contiguous and out.flags.writeable):
+        raise InputError("out is read-only or not contiguous: expected a buffer from new_buffer")
+    return out[:num_rows]
 
 
 def _map_file(path: Path) -> mmap.mmap | None:

@@ -129,6 +129,11 @@ def read_store_manifest(folder: Path) -> StoreManifest:
     return manifest
 
 
+def is_store(folder: Path) -> bool:
+    """Whether a folder is a region store, finished or not."""
+    return (folder / MANIFEST).is_file() or (folder / JOURNAL).is_file()
+
+
 def _unfinished_message(folder: Path) -> str:
     if not (folder / JOURNAL).exists():
         return f"{folder} is not a region store: it has no {MANIFEST}"

@@ -32,7 +32,7 @@ from sct.evaluation.predictions import Prediction, read_predictions, write_predi
 from sct.evaluation.scoring import PREDICTIONS
 from sct.language.word_vectors import load_vectors
 from sct.metrics.report import METRICS, score
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import open_store
 from sct.reproduction.plan import Log
 from sct.reproduction.records import EVALUATION, PROVENANCE, SCORES, read_object
 from sct.reproduction.results import OTHER_VECTORS
@@ -181,7 +181,7 @@ class PredictionCache:
         """Features the bundle was trained with: from images, from class and geometry, or of a region store."""
         if captioner.vision is None:
             # A bundle without any encoder was trained with a region store.
-            store = RegionStore.open(self._store) if self._store is not None and captioner.encoder is None else None
+            store = open_store(self._store) if self._store is not None and captioner.encoder is None else None
             is_reference = captioner.config.mode == "reference"
             return make_features(self._data.dataset.table, store, captioner.encoder, skip_zeros=is_reference)
         if not captioner.vision.trainable:

@@ -121,7 +121,7 @@ def _add_inference_routes(app: FastAPI, service: InferenceService, captioner: Ca
             control = None if given is None else _check_control(given, image, has_sorter=has_sorter)
             task = CaptionTask(image, control, params.to_options(ngram_size, params.n_best))
             result = await service.run(request, task, admitted.deadline)
-        return _captions_response(result, is_clipped=control is not given)
+        return _captions_response(result, is_clipped=control is not given and not params.relative)
 
     @app.post(
         "/v1/alternatives",
@@ -137,7 +137,7 @@ def _add_inference_routes(app: FastAPI, service: InferenceService, captioner: Ca
             control = _check_control(given, image, has_sorter=has_sorter)
             task = AlternativesTask(image, control, params.to_options(ngram_size), params.limit)
             result = await service.run(request, task, admitted.deadline)
-        return _captions_response(result, is_clipped=control is not given)
+        return _captions_response(result, is_clipped=control is not given and not params.relative)
 
     @app.post(
         "/v1/detect",
@@ -248,10 +248,10 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _check_control(control: Control, image: LoadedImage | EncodedImage, *, has_sorter: bool) -> Control:
-    """Clip boxes that leave the image by a few pixels; refuse an invalid control before it is batched with others."""
+    """Boxes in pixels, clipped where they leave the image by a few; an invalid control is refused before batching."""
     if not control.ordered and not has_sorter and len(control.region_sets) > 1:
         raise InputError("ordered is false, but the model has no sorter: give the region sets in order")
-    return control.clip(image.width, image.height)
+    return control.to_pixels(image.width, image.height).clip(image.width, image.height)
 
 
 def _image_response(image: EncodedImage, content: dict[str, Any]) -> Response:

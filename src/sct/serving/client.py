@@ -69,6 +69,7 @@ class Client:
         regions: RegionsLike | None = None,
         *,
         ordered: bool = True,
+        relative: bool = False,
         cover: bool = False,
         beam_size: int = 5,
         n_best: int = 1,
@@ -81,7 +82,7 @@ class Client:
         ``no_repeat_ngram_size=None`` uses the default of the server's model, as in ``Captioner.caption``.
         """
         request = {
-            **_control_fields(regions, ordered=ordered),
+            **_control_fields(regions, ordered=ordered, relative=relative),
             "cover": cover,
             "beam_size": beam_size,
             "n_best": n_best,
@@ -98,6 +99,7 @@ class Client:
         limit: int = 5,
         *,
         ordered: bool = True,
+        relative: bool = False,
         cover: bool = False,
         beam_size: int = 5,
         max_length: int = 20,
@@ -106,7 +108,7 @@ class Client:
     ) -> list[GroundedCaption]:
         """Caption other orders and subsets of the regions, best first; ``order.sets`` of a caption holds its order."""
         request = {
-            **_control_fields(regions, ordered=ordered),
+            **_control_fields(regions, ordered=ordered, relative=relative),
             "cover": cover,
             "beam_size": beam_size,
             "limit": limit,
@@ -212,15 +214,16 @@ def encode_form(boundary: str, parts: Mapping[str, bytes]) -> bytes:
     return b"".join([*pieces, f"--{boundary}--\r\n".encode()])
 
 
-def _control_fields(regions: RegionsLike | None, *, ordered: bool) -> dict[str, Any]:
+def _control_fields(regions: RegionsLike | None, *, ordered: bool, relative: bool) -> dict[str, Any]:
     if regions is None:
         return {"control": None}
-    control = as_control(regions, ordered=ordered)
+    control = as_control(regions, ordered=ordered, relative=relative)
     sets = [region_set.regions for region_set in control.region_sets]
     return {
         "control": [[list(region.box) for region in regions] for regions in sets],
         "classes": [[region.class_name for region in regions] for regions in sets],
         "ordered": control.ordered,
+        **({"relative": True} if control.relative else {}),
     }
 
 

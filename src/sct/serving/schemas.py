@@ -80,6 +80,7 @@ class _SearchParams(ImageParams):
     """Fields that captions and alternatives share."""
 
     ordered: bool = Field(True, description="Whether the region sets are in order; if not, the sorter orders them.")
+    relative: bool = Field(False, description="Whether boxes are fractions of the image, from 0 to 1, not pixels.")
     cover: bool = Field(
         False, description="Describe every region set before the caption ends; needs max_length above their number."
     )
@@ -124,11 +125,21 @@ class _SearchParams(ImageParams):
             )
         return Control(
             tuple(
-                RegionSet(tuple(Region(Box.from_pixels(box), name) for box, name in zip(boxes, row, strict=True)))
+                RegionSet(tuple(Region(self._parse_box(box), name) for box, name in zip(boxes, row, strict=True)))
                 for boxes, row in zip(sets, names, strict=True)
             ),
             ordered=self.ordered,
+            relative=self.relative,
         )
+
+    def _parse_box(self, box: list[float]) -> Box:
+        if self.relative:
+            return Box.from_fractions(box)
+        try:
+            return Box.from_pixels(box)
+        except InputError as error:
+            hint = ' ("relative": true takes fractions)' if "fractions" in str(error) else ""
+            raise InputError(f"{error}{hint}") from error
 
 
 class CaptionParams(_SearchParams):

@@ -1,4 +1,4 @@
-"""Index uncompressed tar files: where each regular file begins, so that it can be read without unpacking the rest.
+"""Index uncompressed tar files, so that a file can be read without unpacking the rest, or stream their files in order.
 
 A parser of its own: ``tarfile`` takes several times as long for a hundred thousand members, and what it raises on
 damaged files differs between versions of Python. POSIX (ustar, pax), GNU and old tar files are read.
@@ -8,10 +8,10 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from sct.errors import InputError
-from sct.limits import MAX_NAME_CHARACTERS
+from sct.limits import MAX_IMAGE_BYTES, MAX_NAME_CHARACTERS
 from sct.storage.reading import open_file
 
 EXPECTED = "an uncompressed tar file"
@@ -19,6 +19,7 @@ _BLOCK = 512
 _REGULAR, _LONG_NAME, _PAX = (b"0", b"\0", b"7"), b"L", b"x"
 _MAX_EXTENSION_BYTES = 1 << 16
 """Size of an extended header, which holds a long name."""
+_SKIP_BYTES = 1 << 20
 _COMPRESSIONS = {b"\x1f\x8b": "gunzip", b"BZh": "bunzip2", b"\xfd7zXZ": "unxz", b"\x28\xb5\x2f\xfd": "unzstd"}
 _PAX_FIELD = re.compile(rb"(\d{1,9}) (path|size)=")
 
@@ -50,15 +51,9 @@ def index_tar(path: Path) -> Iterator[TarMember]:
             start = position + _BLOCK
             size = size if extension.size is None else extension.size
             if start + size > end:
-                raise InputError(
-                    f"{path} is cut off: byte {start + size:,} belongs to a file that begins at {start:,}, but it has "
-                    f"{end:,} bytes: copy it again"
-                )
+                raise _cut_off(path, start, size, end)
             if kind in (_LONG_NAME, _PAX):
-                if size > _MAX_EXTENSION_BYTES:
-                    raise InputError(
-                        f"{path} has an extended header of {size:,} bytes at {position:,}: expected {EXPECTED}"
-                    )
+                _check_extension_size(size, path, position)
                 content = os.pread(descriptor, size, start)
                 extension = extension.read_pax(content) if kind == _PAX else extension._replace(name=content)
             else:
@@ -78,6 +73,83 @@ def read_member(path: Path, member: TarMember) -> bytes:
     if len(content) != member.size:
         raise InputError(f"{path} has changed, it no longer holds {member.name}: run the command again")
     return content
+
+
+@runtime_checkable
+class ByteStream(Protocol):
+    """What a tar file is streamed from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes: fewer than ``size`` only at the end."""
+        ...
+
+
+class TarContent(NamedTuple):
+    """A regular file in a tar stream."""
+
+    name: str
+    content: bytes | None
+    """None if it has more than ``MAX_IMAGE_BYTES``."""
+
+
+def stream_tar(stream: ByteStream, path: object) -> Iterator[TarContent]:
+    """Read the regular files of a tar file from its beginning to its end, one in memory at a time.
+
+    What is left out and what is an error is as for ``index_tar``; ``path`` names the file in errors.
+    """
+    position, extension = 0, _Extension()
+    while header := stream.read(_BLOCK):
+        if header == bytes(_BLOCK) and position:
+            return
+        size, kind = _parse_header(header, path, position), header[156:157]
+        size = size if extension.size is None else extension.size
+        start, padding = position + _BLOCK, -size % _BLOCK
+        if kind in (_LONG_NAME, _PAX):
+            _check_extension_size(size, path, position)
+            content = _read_exactly(stream, size, path, start)
+            extension = extension.read_pax(content) if kind == _PAX else extension._replace(name=content)
+        else:
+            name = _decode_name(extension.name or _short_name(header), path, position)
+            extension = _Extension()
+            if kind not in _REGULAR or name.endswith("/"):
+                _skip(stream, size, path, start)
+            elif size > MAX_IMAGE_BYTES:
+                _skip(stream, size, path, start)
+                yield TarContent(name, None)
+            else:
+                yield TarContent(name, _read_exactly(stream, size, path, start))
+        stream.read(padding)  # may be missing after the last file
+        position = start + size + padding
+    if not position:
+        raise InputError(f"{path} is empty: expected {EXPECTED}")
+
+
+def _read_exactly(stream: ByteStream, size: int, path: object, start: int) -> bytes:
+    content = stream.read(size)
+    if len(content) != size:
+        raise _cut_off(path, start, size, start + len(content))
+    return content
+
+
+def _skip(stream: ByteStream, size: int, path: object, start: int) -> None:
+    left = size
+    while left:
+        skipped = len(stream.read(min(left, _SKIP_BYTES)))
+        if not skipped:
+            raise _cut_off(path, start, size, start + size - left)
+        left -= skipped
+
+
+def _cut_off(path: object, start: int, size: int, end: int) -> InputError:
+    return InputError(
+        f"{path} is cut off: byte {start + size:,} belongs to a file that begins at {start:,}, but it has "
+        f"{end:,} bytes: copy it again"
+    )
+
+
+def _check_extension_size(size: int, path: object, position: int) -> None:
+    if size > _MAX_EXTENSION_BYTES:
+        raise InputError(f"{path} has an extended header of {size:,} bytes at {position:,}: expected {EXPECTED}")
 
 
 class _Extension(NamedTuple):
@@ -104,7 +176,7 @@ class _Extension(NamedTuple):
         return extension
 
 
-def _parse_header(header: bytes, path: Path, position: int) -> int:
+def _parse_header(header: bytes, path: object, position: int) -> int:
     """Check a header; returns the size of the file that follows."""
     if not position:
         for magic, command in _COMPRESSIONS.items():
@@ -135,7 +207,7 @@ def _short_name(header: bytes) -> bytes:
     return prefix + b"/" + name if prefix else name
 
 
-def _decode_name(name: bytes, path: Path, position: int) -> str:
+def _decode_name(name: bytes, path: object, position: int) -> str:
     text = os.fsdecode(name.split(b"\0", 1)[0])
     if len(text) > MAX_NAME_CHARACTERS:
         raise InputError(

@@ -70,12 +70,12 @@ def otters(open_page):
     """The otters sample with three regions in the control and a mocked API."""
     from playwright.sync_api import expect
 
-    from tests.serving.web.page import CHUNK, PILL, mock_api, open_sample
+    from tests.serving.web.page import CHUNK, PILL, mock_api, open_cleared_sample
 
     session = open_page(None)
     session.requests = mock_api(session.page)
     session.go()
-    open_sample(session)
+    open_cleared_sample(session)
     for _ in range(3):
         session.page.locator(PILL).first.click()
     expect(session.page.locator(CHUNK)).to_have_count(3)

@@ -26,6 +26,10 @@ OBJECTS = {
     "float": ((78, 28, 180, 70), "a blue float"),
 }
 """Box and noun chunk of each proposal of the mocked API."""
+DOUBTFUL = "a blue float"
+"""Noun chunk that the mocked API says does not fit."""
+UNKNOWN_WORD = "zyzzyva"
+"""Name that the mocked API refuses."""
 CONNECTIVES = ("rests on", "beside", "next to", "with", "near")
 
 
@@ -48,9 +52,32 @@ def is_external(url: str, address: str) -> bool:
 
 
 def open_sample(session: PageSession, number: int = 0) -> Page:
+    """Open a sample and wait for the caption that comes without a click."""
     session.page.locator(".sample").nth(number).click()
-    session.page.wait_for_selector(PILL)
+    wait_for_caption(session.page)
     return session.page
+
+
+def clear(page: Page) -> Page:
+    """Remove all regions."""
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator(BOX)).to_have_count(0)
+    return page
+
+
+def open_cleared_sample(session: PageSession, number: int = 0) -> Page:
+    """Open a sample and remove the regions that were chosen automatically."""
+    return clear(open_sample(session, number))
+
+
+def wait_until_saved(page: Page) -> None:
+    """Wait until the browser's storage has all images."""
+    expect(page.locator("html")).to_have_attribute("data-storage", "saved")
+
+
+def image_file(name: str, photo: str = "otters") -> dict:
+    """A photo as a file to be chosen, under another name."""
+    return {"name": name, "mimeType": "image/jpeg", "buffer": (PHOTOS / f"{photo}.jpg").read_bytes()}
 
 
 def caption_text(page: Page) -> str:
@@ -125,7 +152,14 @@ def mock_api(page: Page) -> list[dict]:
         positions = list(range(len(control)))
         order = None if request["ordered"] else {"sets": positions[::-1], "probability": 0.83}
         mentioned = positions if order is None else positions[::-1]
-        captions = [_caption(control, mentioned, order, rank) for rank in range(min(3, request["n_best"]))]
+        unknown = [word for row in request.get("classes") or [] for word in row if word == UNKNOWN_WORD]
+        if unknown:
+            route.fulfill(status=422, json={"error": f"got the name {UNKNOWN_WORD!r}, expected a known word"})
+            return
+        captions = [
+            _caption(control, mentioned, order, rank, request.get("classes"), request.get("banned", ()))
+            for rank in range(min(3, request["n_best"]))
+        ]
         fulfill(route, {"captions": captions})
 
     def alternatives(route: Route) -> None:
@@ -154,16 +188,23 @@ def _nearest_object(box: list[float]) -> str:
     return min(OBJECTS, key=lambda name: sum(abs(a - b) for a, b in zip(OBJECTS[name][0], box, strict=True)))
 
 
-def _caption(control: list, mentioned: list[int], order: dict | None, rank: int) -> dict:
+def _caption(
+    control: list, mentioned: list[int], order: dict | None, rank: int, names: list | None = None, banned: tuple = ()
+) -> dict:
     words, chunks = [], []
     for position, number in enumerate(mentioned):
         phrase = OBJECTS[_nearest_object(control[number][0])][1] if len(control[number]) == 1 else "two otters"
+        if names and names[number][0]:
+            phrase = f"a {names[number][0]}"
+        phrase = " ".join(word for word in phrase.split() if word not in banned)
         if position > 0:
             words += [_word(text, control, number, 0.92) for text in CONNECTIVES[(position + rank - 1) % 5].split()]
         start = len(words)
         words += [_word(text, control, number, 0.3 if text in ("a", "the") else 0.08) for text in phrase.split()]
         words[-1]["shift_probability"] = 0.97
-        chunks.append({"text": phrase, "words": [start, len(words)], "region_set": number, "boxes": control[number]})
+        fits = 0.3 if phrase == DOUBTFUL else 0.9
+        words_of_chunk = {"text": phrase, "words": [start, len(words)]}
+        chunks.append({**words_of_chunk, "region_set": number, "boxes": control[number], "fits": fits})
     return {
         "text": " ".join(word["text"] for word in words),
         "log_prob": -0.4 * len(words) - 0.9 * rank,

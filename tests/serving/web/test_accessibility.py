@@ -18,10 +18,11 @@ from tests.serving.web.page import (
     PILL,
     WORD,
     chip_names,
+    clear,
     computed_style,
     control_boxes,
     mock_api,
-    open_sample,
+    open_cleared_sample,
     to_screen,
     wait_for_caption,
 )
@@ -47,8 +48,9 @@ def test_keyboard_only(open_page):
     session.go()
     tab_to(page, ".sample")
     press(page, "Enter")
-    page.wait_for_selector(PILL)
+    wait_for_caption(page)
     expect(page.get_by_role("button", name="New box")).to_be_focused()
+    clear(page)
 
     tab_to(page, PILL)
     press(page, "Enter")  # otter; the next one gets the focus
@@ -87,7 +89,7 @@ def test_keyboard_only(open_page):
 
     tab_to(page, WORD)
     press(page, "ArrowRight")
-    expect(page.locator(".attention")).to_contain_text("to region 1")
+    expect(page.locator(".detail")).to_contain_text("region 1")
     expect(page.locator(f"{BOX}.highlighted")).to_have_attribute("data-position", "0")
     session.screenshot("keyboard-on-a-word")
 
@@ -138,11 +140,11 @@ def test_axe_finds_no_violations(open_page, viewport, scheme):
     session.page.wait_for_selector(".sample")
     assert _violations(axe, session.page) == []
     session.screenshot(f"start-{name}")
-    page = open_sample(session)
+    page = open_cleared_sample(session)
     session.screenshot(f"proposals-{name}")
     for _ in range(3):
         page.locator(PILL).first.click()
-    page.get_by_role("button", name="Alternatives").click()
+    page.get_by_role("button", name="Try other orders").click()
     expect(page.locator(".alternatives .other")).to_have_count(4)
     page.mouse.move(1, 1)
     wait_for_caption(page)
@@ -189,7 +191,7 @@ def test_no_horizontal_overflow(open_page, width):
     session = open_page(None, viewport={"width": width, "height": 844})
     mock_api(session.page)
     session.go()
-    page = open_sample(session)
+    page = open_cleared_sample(session)
     for _ in range(4):
         page.locator(PILL).first.click()
     wait_for_caption(page)
@@ -203,7 +205,8 @@ def test_touch(open_page):
     session.go()
     session.page.locator(".sample").first.tap()
     page = session.page
-    page.wait_for_selector(PILL)
+    wait_for_caption(page)
+    clear(page)
     page.touchscreen.tap(*to_screen(page, 0.6, 0.5))
     page.touchscreen.tap(*to_screen(page, 0.2, 0.9))
     expect(page.locator(CHUNK)).to_have_count(2)

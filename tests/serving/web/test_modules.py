@@ -230,7 +230,10 @@ def test_reducers_do_not_mutate_the_state(compute):
             };
             let state = frozen(initialState());
             const act = (type, fields) => (state = frozen(reduce(state, { type, ...fields })));
-            act("imageOpened", { image: { name: "p", width: 100, height: 50, url: "u", sample: "s", hash: null } });
+            const image = { id: "i", name: "p", width: 100, height: 50, url: "u", sample: "s", hash: null };
+            act("imagesAdded", { images: [image, { ...image, id: "j" }] });
+            act("imageShown", { show: "i" });
+            act("detected", { id: "j", hash: "h", proposals: [] });
             act("detected", { hash: "h", proposals: [] });
             act("boxAdded", { box: [0, 0, 10, 10], name: "a" });
             act("boxAdded", { box: [0, 0, 20, 20], name: "b" });
@@ -240,6 +243,13 @@ def test_reducers_do_not_mutate_the_state(compute):
             act("setsMerged", { into: currentDocument(state).sets[0].id, from: currentDocument(state).sets[1].id });
             act("setSplit", { set: currentDocument(state).sets[0].id });
             act("setRemoved", { set: currentDocument(state).sets[0].id });
+            act("renamingSet", { set: currentDocument(state).sets[0].id });
+            act("setRenamed", { set: currentDocument(state).sets[0].id, name: "horse" });
+            act("wordsAdded", { list: "banned", text: "dog" });
+            act("wordRemoved", { list: "banned", word: "dog" });
+            act("imageClicked", { point: [90, 40], tolerance: 2 });
+            act("imageClicked", { point: [90, 40], tolerance: 2 });
+            act("setRemoved", { set: currentDocument(state).sets.at(-1).id });
             act("optionSet", { name: "beam_size", value: 3 });
             for (let step = 0; step < 20; step += 1) act("undone");
             for (let step = 0; step < 20; step += 1) act("redone");

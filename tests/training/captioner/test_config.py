@@ -86,7 +86,7 @@ def test_overrides_replace_values_of_the_file(write):
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_recipe_files_load(path):
     text = path.read_text(encoding="utf-8")
-    starts_from_bundle = "from=" in text or "\nfrom = " in text
+    starts_from_bundle = re.search(r"\bfrom ?= ?", text) is not None
     recipe = CaptionerRecipe.load(path, ["from=runs/x/best"] if starts_from_bundle else [])
     name = path.relative_to(FOLDER).with_suffix("").as_posix()
     assert recipe.out == f"runs/{name}"
@@ -326,7 +326,7 @@ def test_toml_contains_every_setting():
     text = CaptionerRecipe(data="d", out="o", start="x").to_toml()
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
-    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 13 + 10 + 14 + 5 + 14 + 6
+    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 13 + 10 + 11 + 14 + 7 + 14 + 6
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sct.metrics.captions import pair_words
 from sct.metrics.cider import cider_d
 from sct.metrics.document_frequencies import DocumentFrequencies
 from sct.training.rewards import CiderReward, InverseDocumentFrequencies, TokenSequences, strip_special_tokens
-from sct.training.rewards.ngrams import MAX_WORDS
+from sct.training.rewards.ngrams import MAX_WORDS, check_vocabulary_size
 from tests.training.rewards import reference_rewards
 from tests.training.rewards.reference_rewards import score
 
@@ -143,6 +143,11 @@ def test_scoring_does_not_synchronise_with_the_device():
 def test_rejects_captions_that_cannot_be_packed(captions, message):
     with pytest.raises(InputError, match=message):
         InverseDocumentFrequencies.from_captions(TokenSequences.from_lists(captions))
+
+
+def test_rejects_a_vocabulary_that_cannot_be_packed():
+    with pytest.raises(InputError, match=r"got 65,001 distinct words .*, expected at most 65,000 for self-critical"):
+        check_vocabulary_size(MAX_WORDS + 1)
 
 
 def test_rejects_counts_above_the_number_of_documents():

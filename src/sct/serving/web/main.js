@@ -3,17 +3,20 @@
 import { createActions } from "./effects/actions.js";
 import { createCaptionRequests } from "./effects/caption_requests.js";
 import { createGestures } from "./effects/gestures.js";
+import { createImageQueue } from "./effects/image_queue.js";
+import { createStorage } from "./effects/storage.js";
 import { createApi } from "./effects/api.js";
 import { readToken } from "./effects/token.js";
-import { currentDocument, initialState, selectedCaption, shownDocument } from "./state/state.js";
-import { encodeLink } from "./state/link.js";
+import { initialState, selectedCaption, shownDocument } from "./state/state.js";
 import { reduce } from "./state/reducer.js";
 import { captionRequest, requestKey } from "./state/document.js";
 import { page } from "./view/page.js";
 import { render } from "./view/elements.js";
 
 const CAPTION_DELAY = 120; // milliseconds without an edit before a caption is requested
+const SAVE_DELAY = 200; // milliseconds without a change before images are saved
 const STEP_DELAY = 900; // milliseconds after which the next arrow key starts a new undo step
+const TITLE = document.title;
 const root = document.getElementById("page");
 const api = createApi({ token: readToken() });
 
@@ -32,6 +35,8 @@ function dispatch(action) {
 function renderPage() {
   isRendered = true;
   document.documentElement.dataset.theme = state.theme;
+  document.documentElement.dataset.storage = state.storage;
+  document.title = state.image ? `${state.image.name} · ${TITLE}` : TITLE;
   render(root, page(state, actions));
   if (state.focus && state.focus !== lastFocus) {
     lastFocus = state.focus;
@@ -55,9 +60,20 @@ const captionRequests = createCaptionRequests({
   onError: (key, error) => dispatch({ type: "captionFailed", error: error.message }),
 });
 
-/** Effects of a state change: caption request, screen-reader announcement, link update, end of an undo step. */
+const storage = createStorage({
+  delay: SAVE_DELAY,
+  onChange: (change) => dispatch({ type: "storageChanged", storage: change }),
+});
+const queue = createImageQueue({ dispatch, getState: () => state, api });
+
+/** Effects of a state change: saving, caption request, announcement, link update, end of an undo step. */
 function runEffects(before) {
-  if (state.image !== before.image && state.image?.url !== before.image?.url) captionRequests.clear();
+  const { image, result } = state;
+  if (image?.id !== before.image?.id) {
+    if (result) captionRequests.clear(result.key, { image: { id: image.hash }, captions: result.captions });
+    else captionRequests.clear();
+  }
+  if (state.images !== before.images) saveImages(before.images);
   if (state.message !== before.message) {
     announce("announcement", state.message.text);
     toast(state.message.shown);
@@ -67,7 +83,7 @@ function runEffects(before) {
   if (state.timeline !== before.timeline || state.draft !== before.draft || state.image !== before.image)
     requestCaption();
   if (state.timeline !== before.timeline || state.image !== before.image) {
-    schedule("link", 300, updateLink);
+    schedule("link", 300, () => actions.navigation.replace());
     if (state.timeline.present.kind !== null) schedule("settle", STEP_DELAY, () => dispatch({ type: "settled" }));
   }
 }
@@ -96,17 +112,20 @@ function toast(isShown) {
   if (isShown) schedule("toast", 3000, () => show(false));
 }
 
-/** Keep the document in the URL fragment, so that a reload restores it. */
-function updateLink() {
-  const { image } = state;
-  if (image && (image.sample || image.hash)) {
-    history.replaceState(null, "", `#${encodeLink(image, currentDocument(state))}`);
-  } else if (!image && !state.pendingLink) {
-    history.replaceState(null, "", location.pathname);
-  }
+/** Save the images that changed; restored ones are written again, which is harmless. */
+function saveImages(before) {
+  const known = new Map(before.map((entry) => [entry.image.id, entry]));
+  state.images.forEach((entry, position) => {
+    if (known.get(entry.image.id) !== entry) storage.save(entry, position);
+    known.delete(entry.image.id);
+  });
+  for (const id of known.keys()) storage.remove(id);
 }
 
-addEventListener("pagehide", updateLink);
+addEventListener("pagehide", () => {
+  actions.navigation.replace();
+  storage.flush();
+});
 
 const timers = new Map();
 function schedule(name, milliseconds, callback) {
@@ -119,7 +138,7 @@ function savedTheme() {
   return saved === "light" || saved === "dark" ? saved : "auto";
 }
 
-const actions = createActions({ dispatch, getState: () => state, api, requestCaption, schedule });
+const actions = createActions({ dispatch, getState: () => state, api, queue, storage, requestCaption, schedule });
 actions.gestures = createGestures(() => state, actions);
 actions.listen();
 renderPage();

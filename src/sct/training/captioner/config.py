@@ -15,7 +15,6 @@ from sct.limits import (
     MAX_BEAM_SIZE,
     MAX_DEVICES,
     MAX_EPOCHS,
-    MAX_LAYER_SIZE,
     MAX_LENGTH,
     MAX_NODES,
     MAX_REGION_SETS,
@@ -23,46 +22,11 @@ from sct.limits import (
     MAX_SEED,
     check_integer,
 )
-from sct.models.config import Mode, Variant
+from sct.training.captioner.model_config import ModelConfig, TransformerSettings
 from sct.training.config import Config, Recipe, check_at_least, check_positive, check_types, split_list
 
 TrainingStage = Literal["cross_entropy", "cider", "cider_and_nw"]
 _MIN_DECAY_EVERY = 1e-3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelConfig(Config):
-    """The model to train; a run that starts from a bundle takes the bundle's model and vocabulary instead."""
-
-    variant: Variant = "show_control_tell"
-    """The paper's model, one of its two ablations, or a baseline."""
-    mode: Mode = "paper"
-    """The equations as printed, or as in the authors' released code."""
-    word_size: int = 1000
-    """Size of word embeddings."""
-    hidden_size: int = 1000
-    """Size of both LSTM layers."""
-    attention_size: int = 512
-    """Size of the space in which regions are scored."""
-    feature_size: int = 2048
-    """Size of region features made from class and box; region stores and vision encoders have their own size."""
-    image_in_language_lstm: bool = False
-    """Feed the image descriptor to the second LSTM too."""
-    end_slot: bool = True
-    """Append an empty region set to each control, so the model can tell that every region has been described.
-    Paper mode only; in the paper the pointer stays on the last region set."""
-    min_count: int = 5
-    """Minimum count of a word in the training split for it to enter the vocabulary."""
-    init_language_from: str = ""
-    """Bundle of a captioner with the same sizes, whose weights initialise the model; embeddings and output rows of
-    words that only one of them knows stay fresh."""
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        check_types(self, "model")
-        for name in ("word_size", "hidden_size", "attention_size", "feature_size"):
-            check_integer(f"model.{name}", getattr(self, name), 1, MAX_LAYER_SIZE)
-        check_at_least("model.min_count", self.min_count, 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,11 +89,16 @@ class OptimizerConfig(Config):
     """Adam and its learning-rate schedule."""
 
     learning_rate: float = 5e-4
-    """Initial learning rate; the paper uses 5e-5 in the self-critical stages."""
+    """Initial learning rate, after the warm-up; the paper uses 5e-5 in the self-critical stages."""
+    schedule: Literal["step", "cosine"] = "step"
+    """Multiply the learning rate by ``decay`` every ``decay_every`` epochs, or lower it to 0 over all steps along a
+    cosine."""
+    warmup_steps: int = 0
+    """Steps in which the learning rate rises linearly to its initial value."""
     decay: float = 0.8
-    """Factor by which the learning rate is multiplied every ``decay_every`` epochs."""
+    """Factor by which the learning rate is multiplied every ``decay_every`` epochs; schedule ``step`` only."""
     decay_every: float = 1.0
-    """Epochs between two decays; 0 disables decay."""
+    """Epochs between two decays; 0 disables decay. Schedule ``step`` only."""
     clip_norm: float = 5.0
     """Maximum global gradient norm; 0 disables clipping."""
     label_smoothing: float = 0.0
@@ -139,6 +108,7 @@ class OptimizerConfig(Config):
         """Check the values."""
         check_types(self, "optimizer")
         check_positive("optimizer.learning_rate", self.learning_rate)
+        check_at_least("optimizer.warmup_steps", self.warmup_steps, 0)
         if not 0 < self.decay <= 1:
             raise InputError(f"optimizer.decay is {self.decay}: expected a number above 0 and at most 1")
         if self.decay_every and self.decay_every < _MIN_DECAY_EVERY:
@@ -291,8 +261,10 @@ class CaptionerRecipe(Recipe):
     """Seconds between two checkpoints; each validation saves one too."""
     patience: int = 5
     """Stop after this many validations without a CIDEr improvement; 0 disables early stopping."""
-    model: ModelConfig = ModelConfig()
+    model: ModelConfig = field(default_factory=ModelConfig)
     """The model."""
+    transformer: TransformerSettings = field(default_factory=TransformerSettings)
+    """Further settings of the transformer."""
     examples: ExamplesConfig = ExamplesConfig()
     """Training examples and features."""
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -323,6 +295,12 @@ class CaptionerRecipe(Recipe):
             )
         if self.start and self.model.init_language_from:
             raise InputError("model.init_language_from initialises a new model, but from= names a bundle: give one")
+        if self.transformer != TransformerSettings() and (self.start or self.model.variant != "transformer"):
+            raise InputError(
+                "transformer has settings, but the model is "
+                + (f"that of {self.start}" if self.start else f"{self.model.variant!r}")
+                + ": leave them out, or set model.variant=transformer without from="
+            )
         if self.start and self.examples.vision:
             raise InputError(
                 "examples.vision is set, but a run that starts from a bundle uses the bundle's vision encoder: "

@@ -72,9 +72,18 @@ def step_noise(step: int, shape: tuple[int, ...], seed: int) -> Float[Tensor, ".
     return torch.rand(shape, generator=_generator(seed, 1, step))
 
 
+def dropout_seed(step: int, rank: int, seed: int) -> int:
+    """Seed of the random numbers that a model draws itself in a step."""
+    return _mix_seed(seed, 2 + rank, step)
+
+
 def _generator(seed: int, stream: int, index: int) -> torch.Generator:
+    return torch.Generator().manual_seed(_mix_seed(seed, stream, index))
+
+
+def _mix_seed(seed: int, stream: int, index: int) -> int:
     # Large odd factors keep neighbouring seeds, streams and indices apart.
-    return torch.Generator().manual_seed((seed * 0x9E3779B97F4A7C15 + stream * 0xC2B2AE3D27D4EB4F + index) % 2**63)
+    return (seed * 0x9E3779B97F4A7C15 + stream * 0xC2B2AE3D27D4EB4F + index) % 2**63
 
 
 @dataclass(frozen=True, slots=True, eq=False)

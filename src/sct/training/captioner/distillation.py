@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sct.captioner.bundle import Bundle, load_bundle
 from sct.errors import InputError
-from sct.models.config import GATED_VARIANTS
+from sct.models.config import PAPER_VARIANTS
 from sct.models.show_control_tell import ShowControlTell
 from sct.models.teacher_forcing import teacher_forced_log_probs
 from sct.training.captioner.dataloader import Batch
@@ -28,7 +28,7 @@ def load_teacher(folder: Path, student: Bundle, device: torch.device) -> ShowCon
     if not (isinstance(bundle.model, ShowControlTell) and isinstance(student.model, ShowControlTell)):
         raise InputError(
             f"objective.teachers: {folder} holds variant {own.variant!r} and the student is {learned.variant!r}: "
-            f"expected both to be one of {', '.join(GATED_VARIANTS)}"
+            f"expected both to be one of {', '.join(PAPER_VARIANTS)}"
         )
     if bundle.vocabulary.words != student.vocabulary.words:
         raise InputError(

@@ -22,21 +22,29 @@ from sct.models.config import GATED_VARIANTS
 from sct.models.interface import CaptionModel
 from sct.models.registry import build_model, model_spec
 from sct.regions.records import NO_CLASS
-from sct.training.captioner.config import ModelConfig
+from sct.training.captioner.model_config import ModelConfig, TransformerSettings
 
 logger = logging.getLogger(__name__)
 
-_WORD_WEIGHTS = ("word_embedding.weight", "vocab_projection.weight", "vocab_projection.bias")
+_WORD_WEIGHTS = ("word_embedding.weight", "vocab_projection.weight", "vocab_projection.bias", "gate_words.weight")
 """Weights with one row per word."""
-_MAY_DIFFER = ("vocabulary_size", "end_slot")
+_MAY_DIFFER = ("vocabulary_size", "end_slot", "dropout")
 """Config fields that do not change the shape of other weights."""
 _MAX_CLASSIFIER_REGIONS = 50_000
 
 
 def new_model(
-    config: ModelConfig, dataset: Dataset, split: str, vocabulary: Vocabulary, feature_size: int
+    config: ModelConfig,
+    dataset: Dataset,
+    split: str,
+    vocabulary: Vocabulary,
+    feature_size: int,
+    transformer: TransformerSettings | None = None,
 ) -> CaptionModel:
-    """Model with random weights."""
+    """Model with random weights; ``transformer`` has the further settings of that variant."""
+    more = _dataset_config(config, dataset, split, vocabulary)
+    if config.variant == "transformer":
+        more = asdict(transformer or TransformerSettings())
     return build_model(
         model_spec(config.variant).config(
             vocabulary_size=len(vocabulary),
@@ -48,7 +56,7 @@ def new_model(
             mode=config.mode,
             image_in_language_lstm=config.image_in_language_lstm,
             end_slot=config.end_slot and config.mode == "paper" and config.variant in GATED_VARIANTS,
-            **_dataset_config(config, dataset, split, vocabulary),
+            **more,
         )
     )
 

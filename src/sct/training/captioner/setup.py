@@ -28,7 +28,7 @@ from sct.errors import InputError
 from sct.language.vocabulary import PAD, Vocabulary
 from sct.models.config import CaptionerConfig
 from sct.models.show_control_tell import ShowControlTell
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import AnyRegionStore, open_store
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.captioner.dataloader import DeviceDataLoader, EpochSampler, RegionTable
 from sct.training.captioner.distillation import load_teacher
@@ -45,6 +45,7 @@ from sct.training.captioner.validation import Validation, make_validation
 from sct.training.config import split_list
 from sct.training.loss import MaskedMean, masked_mean
 from sct.training.rewards import AlignmentReward, CiderReward, InverseDocumentFrequencies, TokenSequences
+from sct.training.rewards.ngrams import check_vocabulary_size
 from sct.vision.encoder import load_vision
 from sct.vision.layout import LayoutEncoder
 
@@ -75,7 +76,7 @@ def build_training(
 ) -> TrainingComponents:
     """Build all components; features are stored as ``dtype``, and ``mean`` averages over all ranks."""
     dataset = Dataset.open(Path(recipe.data))
-    store = RegionStore.open(recipe.examples.features) if recipe.examples.features else None
+    store = open_store(recipe.examples.features) if recipe.examples.features else None
     bundle = _start_bundle(recipe, dataset, store)
     # Before features, whose extraction may take minutes.
     teachers = [load_teacher(Path(folder), bundle, device) for folder in recipe.objective.teacher_folders]
@@ -111,7 +112,7 @@ def build_training(
     )
 
 
-def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: RegionStore | None) -> Bundle:
+def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: AnyRegionStore | None) -> Bundle:
     """The bundle to start from, or one with a new model."""
     if recipe.start:
         bundle = load_bundle(Path(recipe.start))
@@ -122,9 +123,8 @@ def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: RegionStore 
     encoder = None if store or vision else LayoutEncoder(dataset.table.classes, config.feature_size)
     source = store or vision
     torch.manual_seed(recipe.seed)
-    model = new_model(
-        config, dataset, TRAINING_SPLIT, vocabulary, source.feature_size if source else config.feature_size
-    )
+    feature_size = source.feature_size if source else config.feature_size
+    model = new_model(config, dataset, TRAINING_SPLIT, vocabulary, feature_size, recipe.transformer)
     if config.init_language_from:
         shared = load_language_weights(model, vocabulary, Path(config.init_language_from))
         logger.info("%s of %s words initialised from %s", shared, len(vocabulary), config.init_language_from)
@@ -132,7 +132,7 @@ def _start_bundle(recipe: CaptionerRecipe, dataset: Dataset, store: RegionStore 
 
 
 def _image_feature_extractor(
-    recipe: CaptionerRecipe, dataset: Dataset, bundle: Bundle, store: RegionStore | None, device: torch.device
+    recipe: CaptionerRecipe, dataset: Dataset, bundle: Bundle, store: AnyRegionStore | None, device: torch.device
 ) -> ImageFeatureExtractor | None:
     """None if features come from a region store or a layout encoder."""
     if store is None and bundle.vision is not None:
@@ -242,6 +242,7 @@ def _objective(
             loader, config, label_smoothing=recipe.optimizer.label_smoothing, teachers=teachers, mean=mean
         )
     vocabulary = _full_vocabulary(bundle.vocabulary, dataset.table)
+    check_vocabulary_size(len(vocabulary))
     references = _references(dataset.table, examples, vocabulary)
     documents = torch.from_numpy(examples.image).long() if config.cider_documents == "image" else None
     cider = CiderReward(InverseDocumentFrequencies.from_captions(cider_references(references, config), documents))

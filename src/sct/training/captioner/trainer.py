@@ -1,6 +1,7 @@
 """Trainer of the captioner: one stage from its recipe to its bundles, on one or several devices, resumable."""
 
 import logging
+import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from sct.captioner.bundle import save_bundle
 from sct.errors import InputError
 from sct.models.interface import CaptionModel
 from sct.storage.toml import TomlValue
-from sct.training.captioner.config import CaptionerRecipe
-from sct.training.captioner.dataloader import step_noise
+from sct.training.captioner.config import CaptionerRecipe, OptimizerConfig
+from sct.training.captioner.dataloader import dropout_seed, step_noise
 from sct.training.captioner.objectives import Objective
 from sct.training.captioner.setup import build_training
 from sct.training.checkpoint import Checkpoint
@@ -207,16 +208,15 @@ class _CaptionerTrainer:
         if recipe.objective.is_self_critical:
             shape = (recipe.batch_size, recipe.objective.num_samples, recipe.examples.max_length, 2)
             inputs.append(step_noise(step, shape, recipe.seed)[local].to(fabric.device, non_blocking=True))
+        if self._model.has_dropout:  # so that a resumed run draws the same numbers
+            torch.manual_seed(dropout_seed(step, fabric.global_rank, recipe.seed))
         try:
             self._step(inputs, [self._learning_rate(step)])
         except InputError as error:  # sampling fails if the weights are not finite
             raise InputError(f"{self._describe_bad_step(step)} ({error})") from error
 
     def _learning_rate(self, step: int) -> float:
-        config = self._recipe.optimizer
-        if not config.decay_every:
-            return config.learning_rate
-        return config.learning_rate * config.decay ** int(self._sampler.epochs(step) / config.decay_every)
+        return learning_rate(self._recipe.optimizer, step, self._sampler.epochs(step), self._last_step)
 
     def _log(self, step: int) -> None:
         means = self._step.means()
@@ -325,6 +325,23 @@ class _CaptionerTrainer:
                 f"rank {self._fabric.global_rank} found a checkpoint of step {step} in {self._recipe.out}, another "
                 "rank an earlier one or none: expected a directory that all machines share"
             )
+
+
+def learning_rate(config: OptimizerConfig, step: int, epochs: float, num_steps: int) -> float:
+    """Learning rate of a step, counted from 0, after this many epochs, in a run of ``num_steps``.
+
+    >>> config = OptimizerConfig(learning_rate=1.0, schedule="cosine", warmup_steps=2)
+    >>> [round(learning_rate(config, step, 0.0, 6), 2) for step in range(6)]
+    [0.5, 1.0, 1.0, 0.85, 0.5, 0.15]
+    """
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    if config.schedule == "cosine":
+        progress = (step - config.warmup_steps) / max(1, num_steps - config.warmup_steps)
+        return config.learning_rate * (1 + math.cos(math.pi * progress)) / 2
+    if not config.decay_every:
+        return config.learning_rate
+    return config.learning_rate * config.decay ** int(epochs / config.decay_every)
 
 
 def train_tensors(model: CaptionModel, optimizer: torch.optim.Optimizer, objective: Objective) -> dict[str, Tensor]:

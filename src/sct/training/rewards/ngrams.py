@@ -59,6 +59,18 @@ def check_word_ids(captions: TokenSequences, limit: int = MAX_WORDS) -> None:
         raise InputError(f"got the word id {int(bad[0])}, expected 0 to {limit - 1}: use the vocabulary of the tables")
 
 
+def check_vocabulary_size(num_words: int) -> None:
+    """Raise if there are more words, of the captioner and of all references, than an n-gram has bits for.
+
+    >>> check_vocabulary_size(65_000)
+    """
+    if num_words > MAX_WORDS:
+        raise InputError(
+            f"got {num_words:,} distinct words in the captions of the dataset, expected at most {MAX_WORDS:,} for "
+            'self-critical training: replace rare words, or train with objective.stage = "cross_entropy"'
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class InverseDocumentFrequencies:
     """IDF table of CIDEr: log(number of documents / documents that contain the n-gram).

@@ -15,7 +15,7 @@ from sct.data.features import CachedFeatures, Features, ImageFeatures, StoreFeat
 from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT, Table
 from sct.errors import InputError
 from sct.language.word_vectors import WordVectors, load_vectors
-from sct.regions.store import RegionStore
+from sct.regions.sharded_store import open_store
 from sct.sorting.batches import CaptionControls, SorterBatch, extract_caption_controls, table_from_dataset
 from sct.sorting.interface import Sorter
 from sct.sorting.metrics import OrderScores, merge_scores, score_orders
@@ -128,7 +128,7 @@ class _SizedFeatures(NamedTuple):
 def _load_features(recipe: SorterRecipe, dataset: Dataset) -> _SizedFeatures | None:
     """Features of a region store, or extracted once from the images; None: class and geometry only."""
     if recipe.features:
-        store = RegionStore.open(Path(recipe.features))
+        store = open_store(Path(recipe.features))
         return _SizedFeatures(StoreFeatures(store, dataset.table), store.feature_size)
     if not recipe.vision:
         return None

@@ -1,19 +1,23 @@
-// User actions with effects beyond the state: opening images, requests, copying, downloads.
+// User actions with effects beyond the state: opening and removing images, requests.
 
-import { indexOfSet, makeSets } from "../state/control.js";
+import { indexOfSet } from "../state/control.js";
+import { parseControlFile } from "../state/control_file.js";
 import { captionRequest, requestKey } from "../state/document.js";
+import { findEntry } from "../state/images.js";
 import { decodeLink, encodeLink } from "../state/link.js";
-import { currentDocument, selectedCaption, unusedProposals } from "../state/state.js";
-import { canvasMeasure, captionSvg } from "./drawing.js";
-import { imageFile, openImage, openSample, SAMPLES } from "./images.js";
-import { copyText, fileName, saveFile, toDataUrl, toPng } from "./export.js";
+import { currentDocument, unusedProposals } from "../state/state.js";
+import { createExportActions } from "./export_actions.js";
+import { suggestSets } from "./image_queue.js";
+import { filesOf, openImage, openSample, SAMPLES } from "./images.js";
+import { createNavigation } from "./navigation.js";
 
 const LIMITS = { image_bytes: 10 * 2 ** 20, megapixels: 40 }; // until /v1/health has answered
 const NUM_ALTERNATIVES = 6;
 
-export function createActions({ dispatch, getState, api, requestCaption, schedule }) {
+export function createActions({ dispatch, getState, api, queue, storage, requestCaption, schedule }) {
   const limits = () => ({ ...LIMITS, ...getState().server?.limits });
   const announce = (text, shown = false) => dispatch({ type: "announced", text, shown });
+  const requestFocus = (name) => dispatch({ type: "focusRequested", name });
 
   /** Wrap an async action so that its error is shown on the page. */
   const reportingErrors =
@@ -27,65 +31,107 @@ export function createActions({ dispatch, getState, api, requestCaption, schedul
       }
     };
 
-  async function show(image, document = null) {
-    const before = getState().image;
-    if (before) URL.revokeObjectURL(before.url);
-    dispatch({ type: "imageOpened", image, document });
-    if (!document) dispatch({ type: "focusRequested", name: "new-box" }); // the focused element is gone
-    const isShown = () => getState().image?.url === image.url; // another image may have been opened meanwhile
-    let found;
-    try {
-      found = await api.detect(image);
-    } catch (error) {
-      if (isShown()) dispatch({ type: "detectFailed", error: error.message });
-      return;
+  const navigation = createNavigation({ getState, onNavigate: navigate, onLink: reportingErrors(openLink) });
+
+  /** Show an image of the list, or the start screen (null), without a new history entry. */
+  function navigate(id) {
+    if (id !== null && findEntry(getState(), id)) {
+      dispatch({ type: "imageShown", show: id });
+      queue.prepare(id);
+      requestFocus("new-box"); // the focused element is gone
+    } else {
+      dispatch({ type: "startShown" });
+      requestFocus("file");
     }
-    if (!isShown()) return;
-    const proposals = found.regions.map(({ box, class: name, score }) => ({
-      box,
-      name: name ?? null,
-      score: score ?? null,
-    }));
-    dispatch({ type: "detected", hash: found.image.id, proposals });
+    queue.prepareAll(); // an image that was left may wait for its caption
   }
 
-  const openFile = reportingErrors(async (file) => {
-    if (file) await show(await openImage(file, { name: file.name || "pasted image", limits: limits() }));
+  function show(id) {
+    navigate(id);
+    navigation.push();
+  }
+
+  const openImages = (images) => {
+    dispatch({ type: "imagesAdded", images });
+    show(images[0].id);
+  };
+
+  /** Open image files and control files; those that cannot be read are named. */
+  const openFiles = reportingErrors(async (files) => {
+    const [images, errors] = [[], []];
+    for (const file of files) {
+      try {
+        if (file.type === "application/json") openControl(await file.text(), file.name);
+        else images.push(await openImage(file, { name: file.name || "pasted image", limits: limits() }));
+      } catch (error) {
+        errors.push(error.message);
+      }
+    }
+    if (images.length > 0) openImages(images);
+    if (errors.length > 0) throw new Error(errors.join(" "));
   });
 
-  const showSample = reportingErrors(async (sample, document = null) =>
-    show(await openSample(sample, limits()), document),
-  );
+  /** Open a control file: on its image if that is in the list, else once it is opened. */
+  function openControl(text, name) {
+    const control = parseControlFile(text);
+    if (!control) throw new Error(`${name} has no regions: open a file saved by “Save regions”.`);
+    const entry = getState().images.find(({ image }) => image.hash === control.image.id);
+    if (!entry) {
+      dispatch({ type: "controlPending", pendingControl: control });
+      navigation.push();
+      return;
+    }
+    if (getState().image?.id !== entry.image.id) show(entry.image.id);
+    dispatch({ type: "documentReplaced", document: control.document, label: "saved regions opened" });
+  }
 
-  /** Restore the document of the URL fragment. */
-  function openLink() {
+  /** Restore the document of the URL fragment; this is no new history entry. */
+  async function openLink() {
     const link = decodeLink(location.hash);
-    if (!link) return;
-    const sample = SAMPLES.find(({ name }) => name === link.sample);
-    if (sample) showSample(sample, link.document);
-    else if (link.hash)
-      dispatch({ type: "linkOpened", pendingLink: { hash: link.hash, name: link.name, document: link.document } });
+    const sample = link && SAMPLES.find(({ name }) => name === link.sample);
+    if (!sample) return;
+    const same = getState().images.find(
+      ({ image, timeline }) =>
+        image.sample === sample.name && encodeLink(image, timeline.present.document) === location.hash.slice(1),
+    );
+    if (same) return navigate(same.image.id);
+    const image = await openSample(sample, limits());
+    dispatch({ type: "imagesAdded", images: [image], document: link.document });
+    navigate(image.id);
+    navigation.replace();
   }
 
   const actions = {
     dispatch,
-    openFile,
-    openSample: (sample) => showSample(sample),
+    openFiles,
+    openSample: reportingErrors(async (sample) => openImages([await openSample(sample, limits())])),
+    show,
+    navigation,
 
     async start() {
-      openLink();
-      try {
-        dispatch({ type: "healthReceived", server: await api.health() });
-      } catch (error) {
-        announce(error.message, true);
-      }
+      const health = api.health().then(
+        (server) => dispatch({ type: "healthReceived", server }),
+        (error) => announce(error.message, true),
+      );
+      const entries = await storage.load();
+      if (entries.length > 0) dispatch({ type: "imagesRestored", entries });
+      const saved = navigation.savedImage();
+      if (saved !== null) navigate(saved);
+      else await reportingErrors(openLink)();
+      navigation.start();
+      await health;
+      queue.prepareAll();
     },
 
-    close() {
-      const { image } = getState();
-      if (image) URL.revokeObjectURL(image.url);
-      dispatch({ type: "imageClosed" });
-      dispatch({ type: "focusRequested", name: "file" });
+    removeImage(id) {
+      const wasOpen = getState().image?.id === id;
+      URL.revokeObjectURL(findEntry(getState(), id).image.url);
+      dispatch({ type: "imageRemoved", remove: id });
+      if (wasOpen) show(null);
+      else requestFocus(getState().image ? "new-box" : "file");
+    },
+    removeAll() {
+      for (const { image } of getState().images) actions.removeImage(image.id);
     },
 
     highlight: (highlight) => dispatch({ type: "highlighted", highlight }),
@@ -111,10 +157,7 @@ export function createActions({ dispatch, getState, api, requestCaption, schedul
       dispatch({ type: "boxAdded", box: before[position].box, name: before[position].name });
       if (!hadFocus) return;
       const next = unusedProposals(getState());
-      dispatch({
-        type: "focusRequested",
-        name: next.length ? `proposal:${next[Math.min(position, next.length - 1)].number}` : "new-box",
-      });
+      requestFocus(next.length ? `proposal:${next[Math.min(position, next.length - 1)].number}` : "new-box");
     },
 
     /** Select a region, or merge it into the selected one in merge mode. */
@@ -137,79 +180,56 @@ export function createActions({ dispatch, getState, api, requestCaption, schedul
       });
     },
 
-    selectRegions: reportingErrors(async () => {
+    suggestRegions: reportingErrors(async () => {
       const { image } = getState();
-      const request = { ...captionRequest(currentDocument(getState())), control: null, n_best: 1, ordered: true };
-      const {
-        captions: [caption],
-      } = await api.caption(image, request);
-      if (!caption || getState().image?.url !== image.url) return;
-      const inOrder = caption.order?.sets ?? caption.control.map((_, number) => number);
-      const pick = (values) => inOrder.map((number) => values[number]);
-      dispatch({
-        type: "documentReplaced",
-        sets: makeSets(pick(caption.control), pick(caption.classes)),
-        label: "regions selected by the captioner",
-      });
+      const document = currentDocument(getState());
+      const sets = await suggestSets(api, image, document);
+      if (sets.length > 0)
+        dispatch({
+          type: "documentReplaced",
+          id: image.id,
+          document: { ...document, sets, suggested: true },
+          label: "regions chosen automatically",
+        });
     }),
 
     async requestAlternatives() {
+      const { image } = getState();
       const document = currentDocument(getState());
       const { n_best: _, ...request } = captionRequest(document);
       const key = requestKey(document);
       dispatch({ type: "alternativesRequested", key, sets: document.sets });
       try {
-        const { captions } = await api.alternatives(getState().image, { ...request, limit: NUM_ALTERNATIVES });
-        dispatch({ type: "alternativesReceived", key, captions });
+        const { captions } = await api.alternatives(image, { ...request, limit: NUM_ALTERNATIVES });
+        dispatch({ type: "alternativesReceived", id: image.id, key, captions });
       } catch (error) {
-        dispatch({ type: "alternativesFailed", key, error: error.message });
+        dispatch({ type: "alternativesFailed", id: image.id, key, error: error.message });
       }
     },
 
     applyAlternative(caption) {
       const { sets } = getState().alternatives;
-      dispatch({
-        type: "documentReplaced",
-        sets: caption.order.sets.map((number) => sets[number]),
-        label: "alternative caption",
-      });
+      const document = { ...currentDocument(getState()), sets: caption.order.sets.map((number) => sets[number]) };
+      dispatch({ type: "documentReplaced", document: { ...document, ordered: true }, label: "another order" });
     },
 
-    restore: ({ document }) => dispatch({ type: "documentReplaced", ...document, label: "restored from history" }),
-    retry: () => requestCaption(),
+    restore: ({ document }) => dispatch({ type: "documentReplaced", document, label: "an earlier caption" }),
 
-    copyText: reportingErrors(async () => {
-      await copyText(selectedCaption(getState()).text);
-      announce("Text copied", true);
-    }),
-    copyLink: reportingErrors(async () => {
-      const { image } = getState();
-      await copyText(`${location.href.split("#")[0]}#${encodeLink(image, currentDocument(getState()))}`);
-      announce(image.sample ? "Link copied" : "Link copied; it does not include the image", true);
-    }),
-    saveJson: reportingErrors(async () => {
-      const { image } = getState();
-      const content = {
-        image: { name: image.name, id: image.hash, width: image.width, height: image.height },
-        ...selectedCaption(getState()),
-      };
-      saveFile(new Blob([JSON.stringify(content, null, 2)], { type: "application/json" }), fileName(image, "json"));
-    }),
-    saveSvg: reportingErrors(async () => {
-      const { svg } = await renderDrawing();
-      saveFile(new Blob([svg], { type: "image/svg+xml" }), fileName(getState().image, "svg"));
-    }),
-    savePng: reportingErrors(async () => {
-      const sheet = await renderDrawing();
-      saveFile(await toPng(sheet.svg, sheet), fileName(getState().image, "png"));
-    }),
+    retry() {
+      const { image, detectStatus } = getState();
+      if (detectStatus === "failed") dispatch({ type: "detectStarted" });
+      if (currentDocument(getState()).sets.length > 0) requestCaption();
+      queue.prepare(image.id);
+    },
+
+    ...createExportActions({ getState, announce, reportingErrors }),
 
     listen() {
+      navigation.listen();
       window.addEventListener("keydown", onKeyDown);
-      window.addEventListener("hashchange", openLink);
       window.addEventListener("paste", (event) => {
-        const file = imageFile(event.clipboardData);
-        if (file) openFile(file);
+        const files = filesOf(event.clipboardData);
+        if (files.length > 0) openFiles(files);
       });
       const over = (isOver) => document.documentElement.toggleAttribute("data-dropping", isOver);
       window.addEventListener("dragover", (event) => {
@@ -220,26 +240,22 @@ export function createActions({ dispatch, getState, api, requestCaption, schedul
       window.addEventListener("drop", (event) => {
         event.preventDefault();
         over(false);
-        const file = imageFile(event.dataTransfer);
-        if (file) openFile(file);
+        const files = filesOf(event.dataTransfer);
+        if (files.length > 0) openFiles(files);
         else announce("Only files can be dropped here: save the image first, or paste it", true);
       });
     },
   };
 
   function onKeyDown(event) {
-    const { mode, lifted } = getState();
+    const { mode, lifted, pinnedWord } = getState();
     if (event.key === "Escape" && (mode !== "point" || lifted !== null)) dispatch({ type: "cancelled" });
-    if (!(event.ctrlKey || event.metaKey) || event.altKey) return;
+    if (event.key === "Escape" && pinnedWord !== null) dispatch({ type: "wordPinned", word: null });
+    if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches?.("input[type=text]")) return;
     const key = event.key.toLowerCase();
     if (key !== "z" && key !== "y") return;
     event.preventDefault();
     dispatch({ type: key === "y" || event.shiftKey ? "redone" : "undone" });
-  }
-
-  async function renderDrawing() {
-    const { image } = getState();
-    return captionSvg(image, await toDataUrl(image.blob), selectedCaption(getState()), canvasMeasure());
   }
 
   return actions;

@@ -63,7 +63,7 @@ export function createApi({ token = null, fetch = globalThis.fetch.bind(globalTh
 
   return {
     health: () => send("v1/health"),
-    detect: (image, signal) => sendAbout("v1/detect", image, { limit: 30 }, signal),
+    detect: (image, limit, signal) => sendAbout("v1/detect", image, { limit }, signal),
     caption: (image, request, signal) => sendAbout("v1/caption", image, request, signal),
     alternatives: (image, request, signal) => sendAbout("v1/alternatives", image, request, signal),
   };

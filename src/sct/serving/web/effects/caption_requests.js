@@ -3,17 +3,26 @@
 const CACHE_SIZE = 60;
 const MAX_ATTEMPTS = 8;
 
+const pause = (milliseconds) => new Promise((wake) => setTimeout(wake, milliseconds));
+
+/** Send, and wait and retry while the server answers 429. */
+export async function sendWithRetry(send, signal = null, sleep = pause) {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await send(signal);
+    } catch (error) {
+      if (error.status !== 429 || attempt === MAX_ATTEMPTS) throw error;
+      await sleep(1000 * Math.min(error.retryAfter ?? 1, 5));
+      if (signal?.aborted) throw error;
+    }
+  }
+}
+
 /**
  * `request(key, send)` calls `send(signal)` after `delay` milliseconds without another request, and `onResult(key,
  * result)` unless a newer request was made. Cached results (undo, redo) are delivered at once.
  */
-export function createCaptionRequests({
-  delay,
-  onRequest,
-  onResult,
-  onError,
-  sleep = (ms) => new Promise((wake) => setTimeout(wake, ms)),
-}) {
+export function createCaptionRequests({ delay, onRequest, onResult, onError, sleep = pause }) {
   const cache = new Map();
   let current = { key: null, abort: new AbortController() };
 
@@ -23,28 +32,17 @@ export function createCaptionRequests({
     return current;
   }
 
-  /** Send, and wait and retry while the server answers 429. */
-  async function sendWithRetry(send, signal) {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await send(signal);
-      } catch (error) {
-        if (error.status !== 429 || attempt === MAX_ATTEMPTS) throw error;
-        await sleep(1000 * Math.min(error.retryAfter ?? 1, 5));
-        if (signal.aborted) throw error;
-      }
-    }
-  }
-
   function addToCache(key, result) {
     cache.set(key, result);
     if (cache.size > CACHE_SIZE) cache.delete(cache.keys().next().value);
   }
 
   return {
-    clear() {
+    /** Forget all results but one, that of the image which is opened. */
+    clear(key = null, result = null) {
       replace(null);
       cache.clear();
+      if (key !== null) addToCache(key, result);
     },
     async request(key, send) {
       if (key === current.key) return;
@@ -58,7 +56,7 @@ export function createCaptionRequests({
       await sleep(delay);
       if (own !== current) return;
       try {
-        const result = await sendWithRetry(send, own.abort.signal);
+        const result = await sendWithRetry(send, own.abort.signal, sleep);
         if (own !== current) return;
         addToCache(key, result);
         onResult(key, result);

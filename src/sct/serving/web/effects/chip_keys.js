@@ -28,6 +28,8 @@ export function chipKeys(event, state, actions) {
     actions.dispatch({ type: "setRemoved", set: id, focus: "chip" });
   } else if (event.key === "Enter") {
     actions.dispatch({ type: "focusRequested", name: `box:${set.boxes[0].id}` });
+  } else if (event.key === "F2") {
+    actions.dispatch({ type: "renamingSet", set: id });
   } else if (event.key.toLowerCase() === "m" && !event.ctrlKey && !event.metaKey) {
     actions.dispatch({ type: "setSelected", set: id });
     actions.setMerging(true);

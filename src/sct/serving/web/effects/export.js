@@ -20,7 +20,8 @@ export async function copyText(text) {
 }
 
 /** File name of a download for an image. */
-export const fileName = (image, extension) => `${image.name.replace(/\.[^.]*$/, "") || "image"}-caption.${extension}`;
+export const fileName = (image, extension, what = "caption") =>
+  `${image.name.replace(/\.[^.]*$/, "") || "image"}-${what}.${extension}`;
 
 export async function toDataUrl(blob) {
   return new Promise((done, failed) => {

@@ -4,9 +4,10 @@
 
 import { boxFromCorners, moveBox, resizeBox } from "../state/boxes.js";
 import { allBoxes, moveSet, setBox } from "../state/control.js";
-import { currentDocument } from "../state/state.js";
+import { currentDocument, isSteppingAt, targetAt } from "../state/state.js";
 
 const DRAG_THRESHOLD = 4; // screen pixels
+const SAME_PLACE = { mouse: 6, touch: 24 }; // screen pixels between clicks that count as the same place
 
 /** Track one pointer until release; `end(event, hasMoved)` gets null when the gesture was cancelled. */
 function trackPointer(start, { move, end }) {
@@ -36,15 +37,39 @@ function trackPointer(start, { move, end }) {
 export function createGestures(getState, actions) {
   const cancel = () => actions.dispatch({ type: "cancelled" });
 
+  /** Function from screen to image coordinates. */
+  function imageCoordinates(stage) {
+    const { image } = getState();
+    const frame = stage.getBoundingClientRect();
+    const scaleX = image.width / frame.width;
+    const scaleY = image.height / frame.height;
+    return ({ clientX, clientY }) => [(clientX - frame.left) * scaleX, (clientY - frame.top) * scaleY];
+  }
+
+  /** Distance in image pixels within which two clicks count as at the same place. */
+  const tolerance = (event, toImage) =>
+    toImage({ clientX: SAME_PLACE[event.pointerType] ?? SAME_PLACE.mouse, clientY: 0 })[0] -
+    toImage({ clientX: 0, clientY: 0 })[0];
+
+  const click = (event, toImage) =>
+    actions.dispatch({ type: "imageClicked", point: toImage(event), tolerance: tolerance(event, toImage) });
+
+  /** Highlight what a click would take. */
+  function onHover(event) {
+    const state = getState();
+    if (event.pointerType !== "mouse" || event.buttons !== 0 || state.mode === "draw") return;
+    const toImage = imageCoordinates(event.currentTarget);
+    const point = toImage(event);
+    const target = isSteppingAt(state, point, tolerance(event, toImage)) ? null : targetAt(state, point);
+    if (!target) actions.highlight(null);
+    else actions.highlight(target.set === null ? { proposal: target.proposal } : { set: target.set, onImage: true });
+  }
+
   function onStage(event) {
     if (event.button !== 0 || !event.isPrimary) return;
     const state = getState();
     const stage = event.currentTarget;
-    const frame = stage.getBoundingClientRect();
-    const scaleX = state.image.width / frame.width;
-    const scaleY = state.image.height / frame.height;
-    const toImage = ({ clientX, clientY }) => [(clientX - frame.left) * scaleX, (clientY - frame.top) * scaleY];
-    const found = event.target.closest("[data-handle], [data-box], [data-proposal]");
+    const toImage = imageCoordinates(stage);
     const box = event.target.closest("[data-box]");
     const isTouch = event.pointerType === "touch";
     if (state.mode !== "draw" && box) {
@@ -54,28 +79,22 @@ export function createGestures(getState, actions) {
       if (isTouch && !isSelected)
         return trackPointer(event, {
           move() {},
-          end: (up, hasMoved) => up && !hasMoved && actions.chooseSet(Number(box.dataset.set)),
+          end: (up, hasMoved) => up && !hasMoved && click(up, toImage),
         });
       return dragBox(event, {
         toImage,
         boxId: Number(box.dataset.box),
-        set: Number(box.dataset.set),
-        handle: found.dataset.handle,
+        handle: event.target.dataset.handle,
       });
     }
     if (isTouch && state.mode !== "draw") {
-      return trackPointer(event, { move() {}, end: (up, hasMoved) => up && !hasMoved && onTap(found) });
+      return trackPointer(event, { move() {}, end: (up, hasMoved) => up && !hasMoved && click(up, toImage) });
     }
     event.preventDefault();
-    draw(event, toImage, found);
+    draw(event, toImage);
   }
 
-  function onTap(found) {
-    if (found?.dataset.proposal !== undefined) actions.addProposal(Number(found.dataset.proposal));
-    else if (getState().mode === "point") actions.dispatch({ type: "setSelected", set: null });
-  }
-
-  function draw(start, toImage, found) {
+  function draw(start, toImage) {
     const { image } = getState();
     const boxTo = (event) => boxFromCorners(toImage(start), toImage(event), image);
     trackPointer(start, {
@@ -83,14 +102,14 @@ export function createGestures(getState, actions) {
       end: (event, hasMoved) => {
         const box = event && hasMoved ? boxTo(event) : null;
         if (box) actions.dispatch({ type: "boxAdded", box });
-        else if (event && !hasMoved) onTap(found);
+        else if (event && !hasMoved) click(event, toImage);
         else cancel();
       },
     });
   }
 
   /** Move or (by a handle) resize a box; the draft is captioned while dragging. */
-  function dragBox(start, { toImage, boxId, set, handle }) {
+  function dragBox(start, { toImage, boxId, handle }) {
     const { sets } = currentDocument(getState());
     const { image } = getState();
     const { box } = allBoxes(sets).find(({ id }) => id === boxId);
@@ -103,7 +122,7 @@ export function createGestures(getState, actions) {
       move: (event) => actions.dispatch({ type: "draftChanged", sets: setBox(sets, boxId, shape(event)) }),
       end: (event, hasMoved) => {
         if (!event) return cancel();
-        if (!hasMoved) return actions.chooseSet(set);
+        if (!hasMoved) return handle ? null : click(event, toImage);
         actions.dispatch({ type: "boxReshaped", boxId, box: shape(event) });
       },
     });
@@ -111,7 +130,7 @@ export function createGestures(getState, actions) {
 
   /** Drag a chip to another position; touch drags start on the grip only. */
   function onChip(event, id) {
-    if (event.button !== 0 || !event.isPrimary || event.target.closest(".tool")) return;
+    if (event.button !== 0 || !event.isPrimary || event.target.closest(".tool, input")) return;
     if (event.pointerType === "touch" && !event.target.closest(".grip")) return;
     const list = event.currentTarget.parentElement;
     const { sets } = currentDocument(getState());
@@ -131,7 +150,7 @@ export function createGestures(getState, actions) {
     });
   }
 
-  return { stage: onStage, chip: onChip };
+  return { stage: onStage, hover: onHover, chip: onChip };
 }
 
 function centerY(item) {

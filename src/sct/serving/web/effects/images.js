@@ -8,7 +8,10 @@ export const SAMPLES = [
 const MAX_SIDE = 2048;
 const JPEG_QUALITY = 0.92;
 
-/** Decode an image: {blob, url, name, width, height, sample, hash}. Images over the limits are downscaled. */
+/** An id for an image; `crypto.randomUUID` exists in secure contexts only. */
+const newId = () => [...crypto.getRandomValues(new Uint32Array(3))].map((part) => part.toString(36)).join("-");
+
+/** Decode an image: {id, blob, url, name, width, height, sample, hash}. Images over the limits are downscaled. */
 export async function openImage(blob, { name, sample = null, limits }) {
   const bitmap = await decode(blob, name);
   const isLarge = blob.size > limits.image_bytes || bitmap.width * bitmap.height > limits.megapixels * 1e6;
@@ -18,7 +21,7 @@ export async function openImage(blob, { name, sample = null, limits }) {
     blob: upload,
   } = isLarge ? await shrink(bitmap) : { width: bitmap.width, height: bitmap.height, blob };
   bitmap.close();
-  return { blob: upload, url: URL.createObjectURL(upload), name, width, height, sample, hash: null };
+  return { id: newId(), blob: upload, url: URL.createObjectURL(upload), name, width, height, sample, hash: null };
 }
 
 export async function openSample(sample, limits) {
@@ -45,8 +48,9 @@ async function shrink(bitmap) {
   return { width, height, blob };
 }
 
-/** The first image among the dropped or pasted files, else the first file, else null. */
-export function imageFile(transfer) {
+/** Dropped or pasted files: images and control files, or whatever there is. */
+export function filesOf(transfer) {
   const files = [...(transfer?.files ?? [])];
-  return files.find((file) => file.type.startsWith("image/")) ?? files[0] ?? null;
+  const known = files.filter(({ type }) => type.startsWith("image/") || type === "application/json");
+  return known.length > 0 ? known : files.slice(0, 1);
 }

@@ -36,10 +36,16 @@ export function resizeBox([x1, y1, x2, y2], handle, dx, dy, { width, height }) {
 
 export const area = ([x1, y1, x2, y2]) => (x2 - x1) * (y2 - y1);
 
-export function boxIou(one, other) {
+export const containsPoint = ([x1, y1, x2, y2], [x, y]) => x1 <= x && x <= x2 && y1 <= y && y <= y2;
+
+export function intersectionArea(one, other) {
   const width = Math.min(one[2], other[2]) - Math.max(one[0], other[0]);
   const height = Math.min(one[3], other[3]) - Math.max(one[1], other[1]);
-  const shared = Math.max(0, width) * Math.max(0, height);
+  return Math.max(0, width) * Math.max(0, height);
+}
+
+export function boxIou(one, other) {
+  const shared = intersectionArea(one, other);
   return shared ? shared / (area(one) + area(other) - shared) : 0;
 }
 

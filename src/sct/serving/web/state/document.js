@@ -1,4 +1,4 @@
-// The document: region sets, order and options; the part of the state that is undone, linked to and kept in history.
+// The document: region sets, words, order and options; the part of the state that is undone, linked to and saved.
 
 export const OPTIONS = {
   cover: { value: true },
@@ -6,11 +6,21 @@ export const OPTIONS = {
   beam_size: { value: 5, min: 1, max: 10 },
 };
 const N_BEST = 5;
+const MAX_WORDS = 10;
+const MAX_WORD_CHARACTERS = 40;
 
 export const defaultOptions = () =>
   Object.fromEntries(Object.entries(OPTIONS).map(([name, { value }]) => [name, value]));
 
-export const emptyDocument = () => ({ sets: [], ordered: true, options: defaultOptions() });
+/** `suggested`: the regions were chosen automatically and not edited yet. */
+export const emptyDocument = () => ({
+  sets: [],
+  ordered: true,
+  options: defaultOptions(),
+  banned: [],
+  required: [],
+  suggested: false,
+});
 
 /** Clamp an option to its range; the default if it is not a number. */
 export function clampOption(name, value) {
@@ -20,10 +30,24 @@ export function clampOption(name, value) {
   return Number.isFinite(number) ? Math.min(Math.max(number, min), max) : fallback;
 }
 
-/** Request body. It has no class names, so renaming a region does not invalidate a caption. */
-export function captionRequest({ sets, ordered, options }) {
+/** Words of a text in lower case, without duplicates and punctuation around them. */
+export function parseWords(text) {
+  const words = String(text)
+    .toLowerCase()
+    .split(/[\s,;]+/)
+    .map((word) => word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, ""))
+    .filter((word) => word !== "" && word.length <= MAX_WORD_CHARACTERS);
+  return [...new Set(words)].slice(0, MAX_WORDS);
+}
+
+/** Request body. Names that the user gave are in it, detected ones are not. */
+export function captionRequest({ sets, ordered, options, banned, required }) {
+  const classes = sets.map((set) => set.boxes.map(({ given }) => given));
   return {
     control: sets.map((set) => set.boxes.map(({ box }) => box)),
+    ...(classes.flat().some(Boolean) && { classes }),
+    ...(banned.length > 0 && { banned }),
+    ...(required.length > 0 && { required }),
     ordered,
     cover: options.cover,
     max_length: options.max_length,

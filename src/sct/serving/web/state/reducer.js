@@ -2,13 +2,21 @@
 
 import { documentReducers } from "./document_reducers.js";
 import { fillNames } from "./control.js";
-import { requestKey } from "./document.js";
+import { emptyDocument, requestKey } from "./document.js";
 import { addEntry } from "./history.js";
+import { findEntry, needsSuggestion, newEntry, reduceEntry, syncEntry } from "./images.js";
+import { suppressDuplicates } from "./proposals.js";
 import { currentDocument, initialState } from "./state.js";
 import { announce, requestFocus } from "./announcements.js";
 import { closeStep, newTimeline, redo, undo } from "./timeline.js";
 
+/** An action with `id` is about that image, which need not be open. */
 export function reduce(state, action) {
+  if (action.id === undefined || action.id === state.image?.id) return syncEntry(reduceOpen(state, action));
+  return reduceEntry(state, action.id, (other) => reduceOpen(other, action));
+}
+
+function reduceOpen(state, action) {
   const reducer = reducers[action.type] ?? documentReducers[action.type];
   if (!reducer) throw new Error(`unknown action ${action.type}`);
   const next = reducer(state, action);
@@ -25,7 +33,18 @@ function recordCaption(state) {
   return { ...state, timeline: { ...state.timeline, present }, history: addEntry(state.history, present, result) };
 }
 
-const IDLE = { draft: null, dragged: null, band: null, mode: "point", highlight: null, lifted: null };
+const IDLE = { draft: null, dragged: null, band: null, mode: "point", highlight: null, lifted: null, renaming: null };
+
+/** The state without an open image. */
+const withoutImage = (state) => ({
+  ...initialState(state.theme),
+  server: state.server,
+  images: state.images,
+  storage: state.storage,
+  pendingControl: state.pendingControl,
+  showsProposals: state.showsProposals,
+  message: state.message,
+});
 
 /** Undo or redo; drops the selection if its set is gone. */
 function timeTravel(state, timeline, verb) {
@@ -42,35 +61,47 @@ function timeTravel(state, timeline, verb) {
 const reducers = {
   healthReceived: (state, { server }) => ({ ...state, server }),
 
-  imageOpened: (state, { image, document }) => ({
-    ...initialState(state.theme),
-    server: state.server,
-    pendingLink: document ? null : state.pendingLink,
-    showsProposals: state.showsProposals,
-    message: state.message,
-    image,
-    detectStatus: "waiting",
-    timeline: document ? newTimeline(document) : initialState().timeline,
+  /** Add images to the list; `document` is the control of a link. */
+  imagesAdded: (state, { images, document = emptyDocument() }) => ({
+    ...state,
+    error: null,
+    images: [...state.images, ...images.map((image) => newEntry(image, document))],
   }),
+  imagesRestored: (state, { entries }) => ({
+    ...state,
+    images: [...entries.filter(({ image }) => !findEntry(state, image.id)), ...state.images],
+  }),
+  imageShown: (state, { show }) => ({ ...withoutImage(state), ...findEntry(state, show) }),
+  startShown: withoutImage,
+  imageRemoved: (state, { remove }) => {
+    const images = state.images.filter(({ image }) => image.id !== remove);
+    const next = state.image?.id === remove ? withoutImage(state) : state;
+    return announce({ ...next, images }, `${findEntry(state, remove).image.name} removed`, true);
+  },
+  storageChanged: (state, { storage }) => (state.storage === storage ? state : { ...state, storage }),
+  controlPending: (state, { pendingControl }) => ({ ...withoutImage(state), pendingControl }),
 
-  imageClosed: (state) => ({ ...initialState(state.theme), server: state.server, message: state.message }),
+  detectStarted: (state) => ({ ...state, detectStatus: "waiting", error: null }),
 
-  linkOpened: (state, { pendingLink }) => ({ ...initialState(state.theme), server: state.server, pendingLink }),
-
-  /** Proposals arrived, with the image's hash, which is compared with that of a pending link. */
-  detected: (state, { hash, proposals }) => {
+  /** Proposals arrived, with the image's hash, which is compared with that of a pending control file. */
+  detected: (state, { hash, proposals: found }) => {
+    const proposals = suppressDuplicates(found);
     const next = { ...state, detectStatus: "ready", proposals, image: { ...state.image, hash } };
-    if (!state.pendingLink)
-      return announce(next, proposals.length ? `${proposals.length} regions proposed` : "No region proposed");
-    if (state.pendingLink.hash !== hash) {
-      return announce(next, "This is not the image of the link: its regions were dropped", true);
-    }
+    if (!state.pendingControl)
+      return announce(next, proposals.length ? `${proposals.length} regions found` : "No region found");
+    if (state.pendingControl.image.id !== hash) return announce(next, "The saved regions belong to another image", true);
     return announce(
-      { ...next, pendingLink: null, timeline: newTimeline(state.pendingLink.document) },
-      "Regions of the link restored",
+      { ...next, pendingControl: null, timeline: newTimeline(state.pendingControl.document) },
+      "Saved regions opened",
       true,
     );
   },
+
+  /** Regions chosen automatically, unless the user was faster; they are the start of the undo history. */
+  suggested: (state, { sets }) =>
+    needsSuggestion(state)
+      ? { ...state, timeline: newTimeline({ ...currentDocument(state), sets, suggested: true }) }
+      : state,
 
   errorShown: (state, { error }) => ({ ...state, error }),
   detectFailed: (state, { error }) => ({ ...state, detectStatus: "failed", error }),
@@ -84,6 +115,9 @@ const reducers = {
   modeSet: (state, { mode, message }) =>
     message ? announce({ ...state, mode, band: null }, message) : { ...state, mode, band: null },
   proposalsShown: (state, { shows }) => ({ ...state, showsProposals: shows }),
+  renamingSet: (state, { set }) =>
+    set === null ? { ...state, renaming: null } : requestFocus({ ...state, renaming: set, selected: set }, "rename"),
+  wordPinned: (state, { word }) => ({ ...state, pinnedWord: word }),
   themeSet: (state, { theme }) => ({ ...state, theme }),
   focusRequested: (state, { name }) => requestFocus(state, name),
   announced: (state, { text, shown }) => announce(state, text, shown),
@@ -106,18 +140,20 @@ const reducers = {
     error: null,
     alternatives: null,
     highlight: null,
+    pinnedWord: null,
   }),
 
   captionReceived: (state, { key, hash, sets, captions }) => ({
     ...state,
-    image: { ...state.image, hash },
+    image: state.image.hash === hash ? state.image : { ...state.image, hash },
     result: { key, sets, captions, chosen: 0 },
     captionStatus: "idle",
     error: null,
     highlight: state.highlight?.word >= (captions[0]?.words.length ?? 0) ? null : state.highlight,
+    pinnedWord: key === state.result?.key ? state.pinnedWord : null,
   }),
 
-  captionSelected: (state, { chosen }) => ({ ...state, result: { ...state.result, chosen }, highlight: null }),
+  captionSelected: (state, { chosen }) => ({ ...state, result: { ...state.result, chosen }, highlight: null, pinnedWord: null }),
 
   alternativesRequested: (state, { key, sets }) => ({
     ...state,
@@ -125,7 +161,7 @@ const reducers = {
   }),
   alternativesReceived: (state, { key, captions }) => {
     if (state.alternatives?.key !== key) return state;
-    const text = captions.length ? `${captions.length} alternative captions` : "No alternative captions";
+    const text = captions.length ? `${captions.length} captions in other orders` : "No other order gives another caption";
     return announce({ ...state, alternatives: { ...state.alternatives, captions, status: "ready" } }, text);
   },
   alternativesFailed: (state, { key, error }) =>

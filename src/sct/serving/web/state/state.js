@@ -3,14 +3,17 @@
 import { boxIou } from "./boxes.js";
 import { allBoxes } from "./control.js";
 import { emptyDocument, requestKey } from "./document.js";
+import { rankAt } from "./proposals.js";
 import { newTimeline } from "./timeline.js";
 
 const SAME_BOX_IOU = 0.9;
 
 export const initialState = (theme = "auto") => ({
   server: null, // answer of /v1/health
-  image: null, // {name, width, height, url, sample, hash}; hash: null until the server answered
-  pendingLink: null, // {hash, name, document} of a link whose image has not been opened yet
+  images: [], // all images: entries of images.js
+  storage: "idle", // idle, saving, saved or failed: the images in the browser's storage
+  image: null, // {id, blob, name, width, height, url, sample, hash}; hash: null until the server answered
+  pendingControl: null, // {image, document} of a control file whose image has not been opened yet
   detectStatus: "idle", // idle, waiting, ready or failed
   proposals: [], // {box, name, score}
   timeline: newTimeline(emptyDocument()),
@@ -20,6 +23,9 @@ export const initialState = (theme = "auto") => ({
   selected: null, // id of the selected set
   mode: "point", // or "draw" or "merge": what a click on the image does
   highlight: null, // {set}, {proposal} or {word} under the pointer or focus
+  clicked: null, // {point, boxId, choices, index, number}: regions that further clicks at the same place step through
+  renaming: null, // id of the set whose name is being edited
+  pinnedWord: null, // position of the word of the caption whose actions are shown
   lifted: null, // id of the set that arrow keys move
   result: null, // {key, sets, captions, chosen}
   captionStatus: "idle", // idle, waiting or failed
@@ -43,6 +49,23 @@ export const shownDocument = (state) => ({ ...currentDocument(state), sets: show
 export const isCaptionCurrent = (state) =>
   state.result !== null && state.result.key === requestKey(shownDocument(state));
 
+/** Proposal or box of the control that a click at a point of the image means; null: neither. */
+export function targetAt(state, point) {
+  const isMeant = (set) => state.mode !== "merge" || set.id !== state.selected; // a region is not merged with itself
+  const boxes = shownSets(state)
+    .filter(isMeant)
+    .flatMap((set) => set.boxes.map(({ box }) => ({ box, score: 1, set: set.id, proposal: null })));
+  const proposals = unusedProposals(state).map((each) => ({ ...each, set: null, proposal: each.number }));
+  return rankAt([...boxes, ...proposals], point, state.image)[0] ?? null;
+}
+
+/** Whether a click at a point steps to the next region there. */
+export const isSteppingAt = ({ clicked, timeline, mode }, [x, y], tolerance) =>
+  clicked !== null &&
+  mode === "point" &&
+  clicked.number === timeline.present.number &&
+  Math.hypot(clicked.point[0] - x, clicked.point[1] - y) <= tolerance;
+
 export const selectedCaption = (state) => state.result?.captions[state.result.chosen] ?? null;
 
 /** Position in the current control of set `number` of a result; -1 if it was removed. */
@@ -59,4 +82,4 @@ export function unusedProposals(state) {
     .filter(({ box }) => !used.some((other) => boxIou(box, other.box) > SAME_BOX_IOU));
 }
 
-export const serverLimits = (state) => ({ region_sets: 10, boxes: 40, ...state.server?.limits });
+export const serverLimits = (state) => ({ region_sets: 10, boxes: 10, ...state.server?.limits });

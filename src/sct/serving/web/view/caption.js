@@ -1,13 +1,13 @@
-// The caption: words with attention details, and export buttons.
+// The caption: words that can be clicked, doubts, and export buttons.
 
-import { textSpans } from "../state/captions.js";
+import { isDoubtful, textSpans } from "../state/captions.js";
 import { colorAt } from "../state/palette.js";
 import { currentDocument, currentPosition, isCaptionCurrent, selectedCaption } from "../state/state.js";
-import { percent } from "../state/format.js";
 import { h } from "./elements.js";
 import { icon } from "./icons.js";
 import { rove } from "./roving.js";
 import { highlightedSet } from "./stage.js";
+import { wordDetail } from "./word_detail.js";
 
 export function captionView(state, actions) {
   const caption = selectedCaption(state);
@@ -16,75 +16,81 @@ export function captionView(state, actions) {
     { class: "caption", key: "caption", "aria-busy": String(state.captionStatus === "waiting") },
     h("div", {
       class: "progress",
-      "data-waiting": state.captionStatus === "waiting" ? "" : null,
+      "data-waiting": state.captionStatus === "waiting" || state.detectStatus === "waiting" ? "" : null,
       "aria-hidden": "true",
     }),
-    caption ? words(state, actions, caption) : h("p", { class: "words empty" }, emptyText(state)),
-    caption && attentionDetail(state, caption),
-    state.error &&
-      h(
-        "p",
-        { class: "error", role: "alert" },
-        state.error,
-        " ",
-        state.captionStatus === "failed" &&
-          h("button", { type: "button", class: "button quiet", on: { click: actions.retry } }, "Try again"),
-      ),
+    caption ? words(state, actions, caption) : h("p", { class: "words empty", key: "empty" }, emptyText(state)),
+    state.error && errorNotice(state, actions),
+    caption && wordDetail(state, actions, caption),
     caption && exportButtons(state, actions),
   );
 }
 
 function emptyText(state) {
   if (currentDocument(state).sets.length === 0) {
-    return state.detectStatus === "waiting"
-      ? "Detecting regions …"
-      : "Select a region to get a caption.";
+    if (state.detectStatus === "waiting") return "Looking at the image …";
+    return state.captionStatus === "waiting" ? "Writing a caption …" : "Click something in the image to get a caption.";
   }
   if (state.captionStatus === "waiting") return "…";
-  return state.result ? "No caption meets all constraints. A larger beam or more words may help." : "";
+  return state.result ? "No caption meets all the wishes. Fewer words or more length may help." : "";
+}
+
+function errorNotice(state, actions) {
+  const canRetry = state.captionStatus === "failed" || state.detectStatus === "failed";
+  const canUndo = state.captionStatus === "failed" && state.timeline.past.length > 0;
+  const button = (label, click) => h("button", { type: "button", class: "button quiet", key: label, on: { click } }, label);
+  return h(
+    "p",
+    { class: "error", role: "alert", key: "error" },
+    state.error,
+    " ",
+    canRetry && button("Try again", actions.retry),
+    canUndo && button("Undo the last change", () => actions.dispatch({ type: "undone" })),
+  );
 }
 
 /** Listbox of words with one tab stop; noun chunks are groups labelled by their region. */
 function words(state, actions, caption) {
-  const current = state.highlight?.word ?? 0;
+  const current = state.highlight?.word ?? state.pinnedWord ?? 0;
   const highlight = highlightedSet(state);
-  const word = ({ text, position, sentinel_weight: textual, region_set: set }) =>
+  const word = ({ text, position }) =>
     h(
       "span",
       {
         key: position,
-        class: `word${state.highlight?.word === position ? " highlighted" : ""}`,
+        class: `word${state.highlight?.word === position || state.pinnedWord === position ? " highlighted" : ""}`,
         role: "option",
         focus: `word:${position}`,
-        "aria-selected": String(state.highlight?.word === position),
+        "aria-selected": String(state.pinnedWord === position),
         tabindex: position === current ? "0" : "-1",
         "data-word": position,
-        "aria-label": `${text}: region ${currentPosition(state, state.result, set) + 1}, ${percent(textual)} textual`,
         on: {
-          pointerenter: () => actions.highlight({ word: position }),
+          pointerenter: (event) => event.pointerType === "mouse" && actions.highlight({ word: position }),
           focus: () => actions.highlight({ word: position }),
-          click: () => actions.highlight({ word: position }),
+          click: () => actions.dispatch({ type: "wordPinned", word: state.pinnedWord === position ? null : position }),
         },
       },
       text,
     );
-  const group = ({ set, words: spanWords }, number) => {
-    const spaced = spanWords.flatMap((each, index) => (index > 0 ? [" ", word(each)] : [word(each)]));
-    if (set === null) return h("span", { key: `between ${number}`, role: "presentation" }, spaced);
-    const position = currentPosition(state, state.result, set);
-    const id = state.result.sets[set]?.id;
+  const group = (span, number) => {
+    const spaced = span.words.flatMap((each, index) => (index > 0 ? [" ", word(each)] : [word(each)]));
+    if (span.set === null) return h("span", { key: `between ${number}`, role: "presentation" }, spaced);
+    const position = currentPosition(state, state.result, span.set);
+    const id = state.result.sets[span.set]?.id;
+    const isUnsure = isDoubtful(span);
+    const name = position < 0 ? "a region that is gone" : `region ${position + 1}`;
     return h(
       "span",
       {
         key: `chunk ${number}`,
-        class: `chunk${highlight === id ? " highlighted" : ""}`,
+        class: `chunk${highlight === id ? " highlighted" : ""}${isUnsure ? " doubtful" : ""}`,
         role: "group",
         "data-set": id,
         "data-position": position,
-        "aria-label": position < 0 ? "a region that is gone" : `region ${position + 1}`,
+        "aria-label": isUnsure ? `${name}, doubtful` : name,
         css: { "--color": colorAt(position) },
       },
-      h("span", { class: "number", "aria-hidden": "true" }, position < 0 ? "–" : position + 1),
+      h("span", { class: "number", "aria-hidden": "true" }, position < 0 ? "–" : position + 1, isUnsure && "?"),
       spaced,
     );
   };
@@ -92,88 +98,58 @@ function words(state, actions, caption) {
     "p",
     {
       class: `words${isCaptionCurrent(state) ? "" : " stale"}`,
+      key: "words",
       id: "caption",
       role: "listbox",
       "aria-orientation": "horizontal",
       "aria-label": `Words of the caption: ${caption.text}`,
       on: {
-        keydown: (event) => rove(event, ".word"),
+        keydown: (event) => wordKeys(event, state, actions),
         pointerleave: () => actions.highlight(null),
         focusout: () => actions.highlight(null),
       },
     },
-    textSpans(caption).flatMap((span, number) =>
-      number > 0 ? [" ", group(span, number)] : [group(span, number)],
-    ),
+    textSpans(caption).flatMap((span, number) => (number > 0 ? [" ", group(span, number)] : [group(span, number)])),
   );
 }
 
-/** Attention of a word as a bar: one part per box of its region, the rest is the visual sentinel. */
-function attentionDetail(state, caption) {
-  const word = state.highlight?.word === undefined ? null : caption.words[state.highlight.word];
-  if (!word) {
-    return h("p", { class: "attention hint", key: "attention" }, "Point at a word to see its attention.");
-  }
-  const position = currentPosition(state, state.result, word.region_set);
-  const isSet = word.attention.length > 1;
-  return h(
-    "div",
-    { class: "attention", key: "attention", css: { "--color": colorAt(position) } },
-    h(
-      "span",
-      { class: "bar", "aria-hidden": "true" },
-      word.attention.map((share, index) =>
-        h("i", { key: index, class: "share", css: { "flex-grow": share, "--nth": index } }),
-      ),
-      h("i", { key: "textual", class: "textual", css: { "flex-grow": word.sentinel_weight } }),
-    ),
-    h(
-      "span",
-      { class: "numbers" },
-      h("b", {}, word.text),
-      " attends ",
-      h("b", {}, percent(1 - word.sentinel_weight)),
-      ` to region ${position + 1}`,
-      isSet && ` (${word.attention.map(percent).join(", ")})`,
-      " · ",
-      h("b", {}, percent(word.sentinel_weight)),
-      " textual",
-      " · shift ",
-      h("b", {}, percent(word.shift_probability)),
-    ),
-  );
+/** Arrow keys move between words; Enter or Space shows the actions of a word and goes to the first one. */
+function wordKeys(event, state, actions) {
+  const word = Number(event.target.dataset.word);
+  if ((event.key === "Enter" || event.key === " ") && Number.isInteger(word)) {
+    event.preventDefault();
+    actions.dispatch({ type: "wordPinned", word });
+    actions.dispatch({ type: "focusRequested", name: "ban-word" });
+  } else rove(event, ".word");
 }
 
 const EXPORTS = [
-  ["copy", "Copy text", "copyText"],
-  ["link", "Copy link", "copyLink"],
-  ["save", "PNG", "savePng"],
-  ["save", "SVG", "saveSvg"],
-  ["save", "JSON", "saveJson"],
+  { icon: "copy", name: "Copy text", action: "copyText" },
+  { icon: "link", name: "Copy link", action: "copyLink", isOffered: ({ sample }) => sample !== null },
+  {
+    icon: "save",
+    name: "Save regions",
+    action: "saveControl",
+    title: "Download the regions, to open them here again with the same image",
+    isOffered: ({ sample }) => sample === null,
+  },
+  { icon: "save", name: "PNG", action: "savePng", label: "Download the drawing as PNG" },
+  { icon: "save", name: "SVG", action: "saveSvg", label: "Download the drawing as SVG" },
+  { icon: "save", name: "JSON", action: "saveJson", label: "Download the caption with its regions as JSON" },
 ];
-const LABELS = {
-  PNG: "Download the drawing as PNG",
-  SVG: "Download the drawing as SVG",
-  JSON: "Download the grounded caption as JSON",
-};
 
-const exportButtons = (state, actions) =>
+/** Only samples have links: an image of the user is in this browser only. */
+const exportButtons = ({ image }, actions) =>
   h(
     "div",
     { class: "export", role: "group", "aria-label": "Export the caption", key: "export" },
-    EXPORTS.map(([iconName, name, action]) =>
-      h(
-        "button",
-        {
-          type: "button",
-          class: "button quiet",
-          key: name,
-          "aria-label": LABELS[name] ?? name,
-          title: LABELS[name] ?? name,
-          on: { click: actions[action] },
-        },
-        icon(iconName),
-        name,
-      ),
+    EXPORTS.filter(({ isOffered }) => isOffered?.(image) ?? true).map(
+      ({ icon: iconName, name, action, label = name, title = label }) =>
+        h(
+          "button",
+          { type: "button", class: "button quiet", key: name, "aria-label": label, title, on: { click: actions[action] } },
+          icon(iconName),
+          name,
+        ),
     ),
   );

@@ -1,8 +1,9 @@
-// Regions of the control as chips: move, merge, split, remove.
+// Regions of the control as chips: rename, move, merge, split, remove.
 
-import { setLabel } from "../state/control.js";
+import { isDoubtful } from "../state/captions.js";
+import { givenName, setLabel } from "../state/control.js";
 import { colorAt } from "../state/palette.js";
-import { currentDocument, shownSets } from "../state/state.js";
+import { currentDocument, isCaptionCurrent, selectedCaption, shownSets } from "../state/state.js";
 import { ordinal } from "../state/format.js";
 import { chipKeys } from "../effects/chip_keys.js";
 import { h } from "./elements.js";
@@ -13,10 +14,16 @@ import { highlightedSet } from "./stage.js";
 const HELP = [
   "Arrow keys move between regions.",
   "Space lifts a region, arrow keys move it, Space drops it.",
-  "M merges it with the region chosen next. Delete removes it. Enter goes to its box.",
+  "F2 renames it. M merges it with the region chosen next. Delete removes it. Enter goes to its box.",
 ].join(" ");
 
-/** Position in the caption by set id, if the captioner chose the order. */
+/** Ids of the sets whose noun chunk is doubtful. */
+function doubtfulSets(state) {
+  const chunks = isCaptionCurrent(state) ? (selectedCaption(state)?.chunks ?? []) : [];
+  return new Set(chunks.filter(isDoubtful).map((chunk) => state.result.sets[chunk.region_set]?.id));
+}
+
+/** Position in the caption by set id, if the order is automatic. */
 function mentionPositions(state) {
   const sets = state.result?.captions[state.result.chosen]?.order?.sets;
   return sets ? new Map(sets.map((number, position) => [state.result.sets[number]?.id, position])) : new Map();
@@ -28,7 +35,7 @@ export function chips(state, actions) {
     return h(
       "div",
       { class: "empty-control" },
-      h("p", {}, "No regions yet."),
+      h("p", {}, "Nothing yet: click in the image, or"),
       h(
         "button",
         {
@@ -36,36 +43,45 @@ export function chips(state, actions) {
           class: "button",
           focus: "choose",
           disabled: state.detectStatus !== "ready",
-          on: { click: actions.selectRegions },
+          on: { click: actions.suggestRegions },
         },
         icon("spark"),
-        "Select for me",
+        "Choose for me",
       ),
     );
   }
   const shown = shownSets(state);
   const positions = new Map(shown.map((set, position) => [set.id, position]));
   const mentions = currentDocument(state).ordered ? new Map() : mentionPositions(state);
+  const doubtful = doubtfulSets(state);
   const stop = sets.some((set) => set.id === state.selected) ? state.selected : sets[0].id;
   return [
-    h("p", { id: "chip-help", class: "visually-hidden" }, HELP),
+    h("p", { id: "chip-help", key: "help", class: "visually-hidden" }, HELP),
+    currentDocument(state).suggested &&
+      h("p", { class: "note", key: "suggested" }, "Chosen automatically: add, remove, rename or reorder them."),
     h(
       "ol",
       {
         class: "chips",
+        key: "chips",
         role: "list",
-        "aria-label": "Regions of the control",
+        "aria-label": "Regions that the caption mentions",
         on: { keydown: (event) => chipKeys(event, state, actions) },
       },
       sets.map((set) =>
-        chip(state, actions, set, { position: positions.get(set.id), stop, mention: mentions.get(set.id) }),
+        chip(state, actions, set, {
+          position: positions.get(set.id),
+          stop,
+          mention: mentions.get(set.id),
+          isUnsure: doubtful.has(set.id) && givenName(set) === null,
+        }),
       ),
     ),
     setTools(state, actions),
   ];
 }
 
-function chip(state, actions, set, { position, stop, mention }) {
+function chip(state, actions, set, { position, stop, mention, isUnsure }) {
   const isSelected = state.selected === set.id;
   const classes = [
     "chip",
@@ -76,6 +92,8 @@ function chip(state, actions, set, { position, stop, mention }) {
   ];
   const count = shownSets(state).length;
   const boxes = set.boxes.length > 1 ? `, ${set.boxes.length} boxes` : "";
+  const isRenaming = state.renaming === set.id;
+  const notes = `${givenName(set) ? ", named by you" : ""}${isUnsure ? ", doubtful" : ""}`;
   const mentioned = mention === undefined ? "" : `, mentioned ${ordinal(mention + 1)}`;
   return h(
     "li",
@@ -101,9 +119,10 @@ function chip(state, actions, set, { position, stop, mention }) {
         tabindex: set.id === stop ? "0" : "-1",
         "aria-pressed": String(isSelected),
         "aria-describedby": "chip-help",
-        "aria-label": `Region ${position + 1} of ${count}: ${setLabel(set)}${boxes}${mentioned}`,
+        "aria-label": `Region ${position + 1} of ${count}: ${setLabel(set)}${boxes}${mentioned}${notes}`,
         on: {
           click: () => actions.chooseSet(set.id),
+          dblclick: () => actions.dispatch({ type: "renamingSet", set: set.id }),
           focus: () => {
             actions.dispatch({ type: "setFocused", set: set.id });
             actions.highlight({ set: set.id });
@@ -119,12 +138,24 @@ function chip(state, actions, set, { position, stop, mention }) {
           .slice(0, 3)
           .map(({ id, box }) => h("span", { key: id, class: "crop-frame" }, crop(state.image, box))),
       ),
-      h("span", { class: "name" }, setLabel(set), set.boxes.length > 1 && h("small", {}, ` ${set.boxes.length} boxes`)),
-      mention !== undefined && h("small", { class: "mention-order" }, mentioned.slice(2)),
+      !isRenaming && [
+        h(
+          "span",
+          { class: `name${givenName(set) ? " given" : ""}` },
+          setLabel(set),
+          set.boxes.length > 1 && h("small", {}, ` ${set.boxes.length} boxes`),
+        ),
+        isUnsure && h("small", { class: "doubt-note", title: "This name may not fit the region" }, "doubtful"),
+        mention !== undefined && h("small", { class: "mention-order" }, mentioned.slice(2)),
+      ],
     ),
+    isRenaming && renameField(state, actions, set, position),
     h(
       "span",
-      { class: "chip-tools" },
+      { class: "chip-tools", key: "tools" },
+      tool("pen", `Rename region ${position + 1}`, false, () =>
+        actions.dispatch({ type: "renamingSet", set: set.id }),
+      ),
       tool("earlier", `Move region ${position + 1} earlier`, position === 0, () =>
         actions.dispatch({ type: "setMoved", set: set.id, position: position - 1 }),
       ),
@@ -135,6 +166,44 @@ function chip(state, actions, set, { position, stop, mention }) {
         actions.dispatch({ type: "setRemoved", set: set.id }),
       ),
     ),
+  );
+}
+
+/** Name to say for a region; an empty one returns to the detected name. */
+function renameField(state, actions, set, position) {
+  const rename = (event) => actions.dispatch({ type: "setRenamed", set: set.id, name: event.target.value });
+  const names = [...new Set(state.proposals.map(({ name }) => name).filter(Boolean))];
+  return h(
+    "span",
+    { class: "rename", key: "rename" },
+    h("input", {
+      type: "text",
+      class: "text-field",
+      focus: "rename",
+      list: "names",
+      "aria-label": `Name of region ${position + 1} that the caption says`,
+      placeholder: setLabel(set),
+      maxlength: 60,
+      autocomplete: "off",
+      autocapitalize: "none",
+      enterkeyhint: "done",
+      on: {
+        keydown: (event) => {
+          event.stopPropagation(); // the keys of chips
+          if (event.key === "Enter") rename(event);
+          if (event.key === "Escape") {
+            actions.dispatch({ type: "renamingSet", set: null });
+            actions.dispatch({ type: "focusRequested", name: `chip:${set.id}` });
+          }
+        },
+        focus: (event) => {
+          event.target.value = givenName(set) ?? "";
+          event.target.select();
+        },
+        blur: (event) => event.target.isConnected && state.renaming === set.id && rename(event),
+      },
+    }),
+    h("datalist", { id: "names" }, names.map((name) => h("option", { key: name, value: name }))),
   );
 }
 
@@ -151,7 +220,7 @@ function setTools(state, actions) {
   const isMerging = state.mode === "merge";
   return h(
     "div",
-    { class: "set-tools", role: "group", "aria-label": "The selected region" },
+    { class: "set-tools", key: "set-tools", role: "group", "aria-label": "The selected region" },
     iconButton("merge", isMerging ? "Merge with …" : "Merge", {
       class: "button quiet",
       "aria-pressed": String(isMerging),

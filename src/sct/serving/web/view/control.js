@@ -1,18 +1,20 @@
-// Control panel: order, regions, proposals, options.
+// Control panel: order, regions, words, proposals, options.
 
 import { currentDocument } from "../state/state.js";
 import { chips } from "./chips.js";
 import { h } from "./elements.js";
 import { options } from "./options.js";
 import { proposals } from "./proposals.js";
+import { words } from "./words.js";
 
 export function control(state, actions) {
   return h(
     "section",
     { class: "control", key: "control", "aria-labelledby": "control-title" },
-    h("h2", { id: "control-title" }, "Control"),
-    order(state, actions),
+    h("h2", { id: "control-title" }, "What the caption mentions"),
+    currentDocument(state).sets.length > 1 && order(state, actions),
     chips(state, actions),
+    words(state, actions),
     proposals(state, actions),
     options(state, actions),
   );
@@ -24,7 +26,7 @@ function order(state, actions) {
   const choice = (value, text, can = true) =>
     h(
       "label",
-      { class: "choice", title: can ? null : "This model has no sorter" },
+      { class: "choice", title: can ? null : "This model cannot choose an order" },
       h("input", {
         type: "radio",
         name: "order",
@@ -41,6 +43,6 @@ function order(state, actions) {
     { class: "segments" },
     h("legend", { class: "visually-hidden" }, "Order of regions"),
     choice("given", "In this order"),
-    choice("chosen", "Let the captioner order", canSort),
+    choice("chosen", "Automatic order", canSort),
   );
 }

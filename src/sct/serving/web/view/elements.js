@@ -97,7 +97,7 @@ function setValue(element, { value, checked }) {
 /** Render into an element, keeping the focus when elements move. */
 export function render(root, description) {
   const active = document.activeElement;
-  patch(root, [description].flat());
+  patch(root, [description].flat(Infinity).filter(isRendered));
   if (active !== document.activeElement && active?.isConnected && root.contains(active))
     active.focus({ preventScroll: true });
 }

@@ -12,7 +12,7 @@ export function historyView(state, actions) {
   return h(
     "section",
     { class: "history", key: "history", "aria-labelledby": "history-title" },
-    h("h2", { id: "history-title" }, "History"),
+    h("h2", { id: "history-title" }, "Earlier captions of this image"),
     h(
       "ol",
       { class: "cards", role: "list", reversed: true },
@@ -42,11 +42,12 @@ export function historyView(state, actions) {
   );
 }
 
-function describeDocument({ ordered, options }) {
-  return [
-    ordered ? "in this order" : "captioner's order",
-    options.cover ? "all regions" : "subset allowed",
-    `${options.max_length} words`,
-    `beam ${options.beam_size}`,
-  ].join(" · ");
+function describeDocument({ ordered, options, banned, required }) {
+  const settings = [
+    ordered ? "in this order" : "automatic order",
+    !options.cover && "regions may be left out",
+    banned.length > 0 && `without ${banned.join(", ")}`,
+    required.length > 0 && `with ${required.join(", ")}`,
+  ];
+  return settings.filter(Boolean).join(" · ");
 }

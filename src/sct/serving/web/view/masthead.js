@@ -50,7 +50,7 @@ export function masthead(state, actions) {
           },
           { compact: true },
         ),
-        iconButton("image", "Another image", { on: { click: actions.close } }, { compact: true }),
+        iconButton("image", "All images", { on: { click: () => actions.show(null) } }, { compact: true }),
       ],
       iconButton("keys", "Keys", { on: { click: actions.showKeys }, "aria-haspopup": "dialog" }, { compact: true }),
       iconButton(iconName, `Theme: ${label}`, { on: { click: () => actions.theme(next) } }, { compact: true }),

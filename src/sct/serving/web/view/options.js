@@ -1,4 +1,4 @@
-// Search options.
+// Options of the search, under plain names: max_length, beam_size and cover of a request.
 
 import { OPTIONS } from "../state/document.js";
 import { currentDocument } from "../state/state.js";
@@ -29,8 +29,8 @@ export function options(state, actions) {
     );
   return h(
     "details",
-    { class: "options", open: true, key: "options" },
-    h("summary", {}, "Options"),
+    { class: "options", key: "options" },
+    h("summary", {}, "More options"),
     h(
       "label",
       { class: "switch" },
@@ -41,9 +41,9 @@ export function options(state, actions) {
         checked: values.cover,
         on: { change: set("cover") },
       }),
-      "Describe every region",
+      "Mention every region",
     ),
-    range("max_length", "Maximum words"),
-    range("beam_size", "Beam size"),
+    range("max_length", "Length limit, in words"),
+    range("beam_size", "Search effort"),
   );
 }

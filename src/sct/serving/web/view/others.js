@@ -1,9 +1,8 @@
-// Other captions: the n-best list, and alternatives with other orders and subsets of the regions.
+// Other captions: other wordings (the n-best list), and other orders and subsets of the regions (alternatives).
 
-import { describeOrder, meanProbability } from "../state/captions.js";
+import { describeOrder } from "../state/captions.js";
 import { requestKey } from "../state/document.js";
 import { currentDocument, currentPosition, isCaptionCurrent } from "../state/state.js";
-import { percent } from "../state/format.js";
 import { h } from "./elements.js";
 import { icon } from "./icons.js";
 import { sentence } from "./sentence.js";
@@ -16,10 +15,10 @@ export function others(state, actions) {
   return h(
     "section",
     { class: "others", key: "others", "aria-labelledby": "others-title" },
-    h("h2", { id: "others-title" }, "Other captions"),
+    h("h2", { id: "others-title" }, "Other wordings"),
     h(
       "ol",
-      { class: "captions", role: "list", "aria-label": "N-best captions of this control" },
+      { class: "captions", role: "list", "aria-label": "Other wordings, the best one first" },
       result.captions.map((caption, chosen) =>
         line(caption, (set) => currentPosition(state, result, set), {
           key: chosen,
@@ -38,7 +37,7 @@ export function others(state, actions) {
           on: { click: actions.requestAlternatives },
         },
         icon("spark"),
-        "Alternatives",
+        "Try other orders",
       ),
     alternatives &&
       h(
@@ -47,10 +46,10 @@ export function others(state, actions) {
         alternatives.status === "failed" && h("p", { class: "error" }, alternatives.error),
         alternatives.status === "ready" &&
           alternatives.captions.length === 0 &&
-          h("p", { class: "note" }, "No alternatives."),
+          h("p", { class: "note" }, "No other order gives another caption."),
         h(
           "ol",
-          { class: "captions", role: "list", "aria-label": "Alternatives: other orders and subsets of regions" },
+          { class: "captions", role: "list", "aria-label": "Captions in other orders, some without a region" },
           alternatives.captions.map((caption, number) =>
             line(
               caption,
@@ -75,12 +74,6 @@ function line(caption, positionOf, { key, ...properties }, note = null) {
       "button",
       { type: "button", class: "other", ...properties },
       h("span", { class: "text" }, sentence(caption, positionOf), note && h("span", { class: "order-note" }, note)),
-      h(
-        "span",
-        { class: "confidence", title: "Mean probability per word" },
-        h("span", { class: "visually-hidden" }, "confidence "),
-        percent(meanProbability(caption)),
-      ),
     ),
   );
 }

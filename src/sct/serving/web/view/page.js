@@ -1,10 +1,12 @@
 // The page: start screen, or workbench with image, caption and control.
 
+import { isSteppingAt } from "../state/state.js";
 import { captionView } from "./caption.js";
 import { control } from "./control.js";
 import { h } from "./elements.js";
 import { historyView } from "./history.js";
 import { iconButton } from "./icons.js";
+import { imageStrip } from "./images.js";
 import { masthead } from "./masthead.js";
 import { others } from "./others.js";
 import { stage } from "./stage.js";
@@ -14,6 +16,7 @@ export function page(state, actions) {
   if (!state.image) return [masthead(state, actions), start(state, actions)];
   return [
     masthead(state, actions),
+    imageStrip(state, actions),
     h(
       "main",
       { class: "workbench", key: "workbench" },
@@ -32,12 +35,20 @@ export function page(state, actions) {
 
 const HINTS = {
   point: [
-    h("span", { class: "for-mouse" }, "Click a faint region to add it, or drag to draw one."),
-    h("span", { class: "for-touch" }, "Tap a faint region to add it."),
+    h("span", { class: "for-mouse" }, "Click anything in the image to mention it, or drag a box around it."),
+    h("span", { class: "for-touch" }, "Tap anything in the image to mention it."),
   ],
   draw: "Drag on the image to draw a box.",
-  merge: "Choose the region or box to merge with the selected one. Esc cancels.",
+  merge: "Choose the region to merge with the selected one. Esc cancels.",
 };
+
+function hint(state) {
+  if (state.clicked && isSteppingAt(state, state.clicked.point, 0) && state.clicked.choices.length > 1) {
+    const { index, choices } = state.clicked;
+    return `Not what you meant? Click again at the same place: ${index + 1} of ${choices.length}.`;
+  }
+  return HINTS[state.mode];
+}
 
 function stageTools(state, actions) {
   const isDrawing = state.mode === "draw";
@@ -51,6 +62,6 @@ function stageTools(state, actions) {
       // detail is 0 for clicks from the keyboard
       on: { click: (event) => actions.newBox(event.detail === 0) },
     }),
-    h("p", { class: "note" }, HINTS[state.mode]),
+    h("p", { class: "note hint" }, hint(state)),
   );
 }

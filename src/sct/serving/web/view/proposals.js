@@ -1,8 +1,8 @@
 // List of proposals, for keyboard and screen-reader users; the stage shows them on the image.
 
 import { unusedProposals } from "../state/state.js";
-import { percent } from "../state/format.js";
 import { h } from "./elements.js";
+import { crop } from "./regions.js";
 import { rove } from "./roving.js";
 
 export function proposals(state, actions) {
@@ -14,7 +14,7 @@ export function proposals(state, actions) {
     h(
       "div",
       { class: "row" },
-      h("h3", { id: "proposals-title" }, "Proposals"),
+      h("h3", { id: "proposals-title" }, "Found in the image"),
       h(
         "label",
         { class: "switch" },
@@ -24,22 +24,22 @@ export function proposals(state, actions) {
           checked: state.showsProposals,
           on: { change: (event) => actions.dispatch({ type: "proposalsShown", shows: event.target.checked }) },
         }),
-        "show on image",
+        "show on the image",
       ),
     ),
-    state.detectStatus === "waiting" && h("p", { class: "note" }, "Detecting …"),
+    state.detectStatus === "waiting" && h("p", { class: "note" }, "Looking …"),
     state.detectStatus === "ready" &&
       open.length === 0 &&
-      h("p", { class: "note" }, state.proposals.length ? "All are in the control." : "None found: draw a box."),
+      h("p", { class: "note" }, state.proposals.length ? "All of them are in use." : "Nothing: click on the image, or draw a box."),
     h(
       "ul",
       {
         class: "pills",
         role: "list",
-        "aria-label": "Proposed regions",
+        "aria-label": "Regions found in the image",
         on: { keydown: (event) => rove(event, ".pill") },
       },
-      open.map(({ number, name, score }) =>
+      open.map(({ number, name, box }) =>
         h(
           "li",
           { key: number },
@@ -50,7 +50,7 @@ export function proposals(state, actions) {
               class: "pill",
               focus: `proposal:${number}`,
               tabindex: number === stop ? "0" : "-1",
-              "aria-label": `Add ${name ?? "region"}${score === null ? "" : `, score ${percent(score)}`}`,
+              "aria-label": `Add ${name ?? "region"}`,
               on: {
                 click: () => actions.addProposal(number),
                 focus: () => actions.highlight({ proposal: number }),
@@ -59,8 +59,8 @@ export function proposals(state, actions) {
                 pointerleave: () => actions.highlight(null),
               },
             },
+            h("span", { class: "crop-frame" }, crop(state.image, box)),
             name ?? "region",
-            score !== null && h("small", {}, percent(score)),
           ),
         ),
       ),

@@ -1,8 +1,8 @@
 // The image with overlays: proposals, boxes of the control, attention of a highlighted word.
 
 import { area } from "../state/boxes.js";
-import { setLabel } from "../state/control.js";
-import { describeBox, percent } from "../state/format.js";
+import { boxName, setLabel } from "../state/control.js";
+import { describeBox } from "../state/format.js";
 import { colorAt } from "../state/palette.js";
 import { currentPosition, selectedCaption, shownSets, unusedProposals } from "../state/state.js";
 import { h } from "./elements.js";
@@ -12,7 +12,7 @@ const HANDLES = ["nw", "n", "ne", "e", "se", "s", "sw", "w"];
 
 export function stage(state, actions) {
   const { image } = state;
-  const spots = spotspots(state);
+  const spots = spotlights(state);
   return h(
     "div",
     {
@@ -20,14 +20,21 @@ export function stage(state, actions) {
       key: "stage",
       "data-mode": state.mode,
       "data-highlighted": spots ? "" : null,
+      "data-controlled": shownSets(state).length > 0 ? "" : null,
+      "data-pointing": state.highlight?.proposal !== undefined || state.highlight?.onImage ? "" : null,
       css: { "--width": image.width, "--height": image.height },
-      on: { pointerdown: actions.gestures.stage, keydown: (event) => boxKeys(event, state, actions) },
+      on: {
+        pointerdown: actions.gestures.stage,
+        pointermove: actions.gestures.hover,
+        pointerleave: () => actions.highlight(null),
+        keydown: (event) => boxKeys(event, state, actions),
+      },
     },
     h("img", { class: "image", src: image.url, alt: imageText(state), draggable: "false" }),
     dimmer(image, spots),
     h(
       "div",
-      { class: "regions", role: "group", "aria-label": "Boxes of the control" },
+      { class: "regions", role: "group", "aria-label": "Regions on the image" },
       state.showsProposals || state.highlight?.proposal !== undefined
         ? unusedProposals(state).map((each) => proposal(state, each))
         : null,
@@ -57,7 +64,7 @@ const boxStyle = ([x1, y1, x2, y2], { width, height }) => ({
 /** Small boxes lie above large ones, so that each can be clicked. */
 const zIndex = (box, { width, height }) => 1 + Math.round(500 * (1 - area(box) / (width * height)));
 
-function proposal(state, { box, name, score, number }) {
+function proposal(state, { box, name, number }) {
   const isHighlighted = state.highlight?.proposal === number;
   if (!state.showsProposals && !isHighlighted) return null;
   return h(
@@ -69,11 +76,12 @@ function proposal(state, { box, name, score, number }) {
       "data-proposal": number,
       css: { ...boxStyle(box, state.image), "z-index": zIndex(box, state.image) },
     },
-    h("span", { class: "tag" }, name ?? "region", score === null ? "" : ` ${percent(score)}`),
+    h("span", { class: "tag" }, name ?? "region"),
   );
 }
 
-function controlBox(state, actions, set, position, { id, box, name }, index) {
+function controlBox(state, actions, set, position, { id, box, ...names }, index) {
+  const name = boxName(names);
   const isSelected = state.selected === set.id;
   const isHighlighted = highlightedSet(state) === set.id;
   return h(
@@ -96,8 +104,6 @@ function controlBox(state, actions, set, position, { id, box, name }, index) {
         "z-index": zIndex(box, state.image),
       },
       on: {
-        pointerenter: (event) => event.pointerType === "mouse" && actions.highlight({ set: set.id, onImage: true }),
-        pointerleave: () => actions.highlight(null),
         focus: () => actions.dispatch({ type: "setFocused", set: set.id }),
       },
     },
@@ -127,19 +133,25 @@ function boxLabel({ image }, set, position, box, index) {
   return `Region ${position + 1}, ${setLabel(set)}${which}: ${describeBox(box, image)}`;
 }
 
+/** Word of the caption under the pointer or focus, else the pinned one; null if neither. */
+export function shownWord(state) {
+  if (state.highlight && state.highlight.word === undefined) return null;
+  return selectedCaption(state)?.words[state.highlight?.word ?? state.pinnedWord] ?? null;
+}
+
 /** Id of the highlighted set, directly or through a word of the caption; null if none. */
 export function highlightedSet(state) {
   if (state.highlight?.set !== undefined) return state.highlight.set;
-  const word = state.highlight?.word === undefined ? null : selectedCaption(state)?.words[state.highlight.word];
+  const word = shownWord(state);
   return word ? (state.result.sets[word.region_set]?.id ?? null) : null;
 }
 
 /** Boxes to spotlight with a weight: a word's attention, or 1 for the boxes of a highlighted region. */
-function spotspots(state) {
+function spotlights(state) {
   const sets = shownSets(state);
-  if (state.highlight?.word !== undefined) {
-    const word = selectedCaption(state)?.words[state.highlight.word];
-    const set = word && sets[currentPosition(state, state.result, word.region_set)];
+  const word = state.draft === null ? shownWord(state) : null;
+  if (word) {
+    const set = sets[currentPosition(state, state.result, word.region_set)];
     return set ? set.boxes.map(({ box }, index) => ({ box, weight: word.attention[index] ?? 0 })) : null;
   }
   const set = sets.find(({ id }) => id === state.highlight?.set);
@@ -147,7 +159,7 @@ function spotspots(state) {
   return set && !isEdited ? set.boxes.map(({ box }) => ({ box, weight: 1 })) : null;
 }
 
-/** Dim the image except for the spotspots, by their weights. */
+/** Dim the image except for the spotlights, by their weights. */
 function dimmer({ width, height }, spots) {
   const whole = { x: 0, y: 0, width, height };
   return h(

@@ -2,6 +2,7 @@
 
 import { SAMPLES } from "../effects/images.js";
 import { h } from "./elements.js";
+import { fileChooser, imageCards } from "./images.js";
 
 export function start(state, actions) {
   return h(
@@ -13,24 +14,20 @@ export function start(state, actions) {
       h(
         "p",
         { class: "lead" },
-        "Select regions of an image, in any order, and get a caption that describes them in that order.",
+        "Point at things in an image and get a caption that mentions them, in your order.",
       ),
-      state.pendingLink && linkNotice(state.pendingLink),
-      h(
-        "label",
+      state.pendingControl && controlNotice(state.pendingControl),
+      fileChooser(
+        actions,
         { class: "drop", for: "file" },
-        h("input", {
-          id: "file",
-          type: "file",
-          accept: "image/*",
-          class: "visually-hidden",
-          focus: "file",
-          on: { change: (event) => actions.openFile(event.target.files[0]) },
-        }),
-        h("strong", {}, "Choose an image"),
-        h("span", {}, "or drop it anywhere on this page, or paste it"),
+        h("strong", {}, "Choose images"),
+        h("span", {}, "or drop them anywhere on this page, or paste one"),
       ),
-      h("p", { class: "note" }, "It is sent to this server only and never written to disk."),
+      h(
+        "p",
+        { class: "note" },
+        "Images are sent to this server only, which does not write them to disk.",
+      ),
       state.server?.model?.has_vision === false &&
         h(
           "p",
@@ -39,10 +36,11 @@ export function start(state, actions) {
         ),
       state.error && h("p", { class: "error", role: "alert" }, state.error),
     ),
+    imageCards(state, actions),
     h(
       "section",
       { class: "samples", "aria-labelledby": "samples-title" },
-      h("h2", { id: "samples-title" }, "Or start with a sample"),
+      h("h2", { id: "samples-title" }, "Or try a sample"),
       h(
         "ul",
         { role: "list" },
@@ -63,15 +61,15 @@ export function start(state, actions) {
   );
 }
 
-function linkNotice({ name, document }) {
+function controlNotice({ image, document }) {
   const count = document.sets.length;
   return h(
     "p",
-    { class: "pending-link" },
-    "This link has ",
+    { class: "pending-control" },
+    "This file has ",
     count === 1 ? "one region" : `${count} regions`,
-    " of an image, but not the image",
-    name ? [" (", h("b", {}, name), ")"] : "",
-    ". Open the image to restore them.",
+    " of the image ",
+    h("b", {}, image.name),
+    ". Open that image to use them.",
   );
 }
