@@ -9,7 +9,7 @@ neither bundles nor captions.
 import argparse
 from pathlib import Path
 
-from sct.reproduction.runs import record_runs
+from sct.reproduction.records import record_runs
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -8,6 +8,8 @@ from sct.errors import InputError, format_value
 
 MAX_TOML_BYTES = 1 << 20
 """Size of a recipe or a config file."""
+MAX_RECORDED_RUNS_BYTES = 1 << 30
+"""Size of a file of recorded runs when it is decompressed."""
 MAX_TEXT_BYTES = 4 << 30
 """Size of a text file that is read as a whole: JSON annotations, vocabularies."""
 MAX_LINE_BYTES = 16 << 20

@@ -18,7 +18,7 @@ from sct.language.noun_table import NounTable
 from sct.language.vocabulary import read_vocabulary
 from sct.language.word_vectors import WordVectors, load_vectors
 from sct.regions.records import Box, Control, Region, RegionSet
-from sct.reproduction.runs import load_recorded_runs
+from sct.reproduction.records import load_recorded_runs
 from sct.sorting.baselines import ClassOrder, SvmRank
 from sct.sorting.pointer_network import PointerConfig, PointerNetwork, PointerSorter
 from sct.sorting.serialization import load_sorter, read_reference_sorter, save_sorter
@@ -199,7 +199,9 @@ def _recorded_runs() -> Target:
         "report": {"steps": 3, "dataset": "a", "max_seconds": 0.5},
         "evaluations": {"sequence-val": {"provenance": {"data": "a"}, "scores": {"scores": {"C": 99.5}}}},
     }
+    run["evaluations"]["sequence-val"]["captions"] = {"samples": 0, "said": ["a dog", ["a cat", "a dog"]]}
     content = {"recipe": {"data": "build/x", "optimizer.learning_rate": 0.1}, "runs": {"cross_entropy": run}}
+    content["samples"] = [[["a.jpg", ["a dog"]], ["b.jpg", ["a cat", "two cats"]]]]
     return Target(
         "recorded runs",
         {"runs.json": json.dumps(content).encode()},

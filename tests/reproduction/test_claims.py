@@ -108,7 +108,7 @@ def test_a_sorter_without_randomness_has_no_spread():
     assert (verdict.std, verdict.outcome) == (pytest.approx(0.0002**0.5), "held")
 
 
-def test_the_paper_as_printed_is_judged_against_every_baseline():
+def test_the_paper_as_printed_has_claims_against_every_baseline():
     texts = [verdict.claim.text for verdict in make_reproduction(TABLES["table2"], {}).verdicts]
     versions = ("", ", control only")
     for ours in ("Ours", "Ours, as printed"):

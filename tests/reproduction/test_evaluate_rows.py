@@ -14,7 +14,8 @@ from sct.errors import InputError
 from sct.reproduction import evaluate_rows
 from sct.reproduction.evaluate_rows import reproduce
 from sct.reproduction.predictions import PredictionCache
-from sct.reproduction.runs import LOG, REPORT
+from sct.reproduction.records import REPORT
+from sct.reproduction.runs import LOG
 from tests.reproduction.helpers import (
     BASELINE,
     OURS,

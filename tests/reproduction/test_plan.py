@@ -7,7 +7,8 @@ import pytest
 from sct.errors import InputError
 from sct.reproduction.plan import ReproductionConfig, num_seeds, plan_run
 from sct.reproduction.published import TABLES, RowKey
-from sct.reproduction.runs import LOG, REPORT, RunPaths
+from sct.reproduction.records import REPORT
+from sct.reproduction.runs import LOG, RunPaths
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.sorter.config import SorterRecipe
 from tests.reproduction.helpers import RECIPES

@@ -1,6 +1,7 @@
 """Cached predictions and scores: used if their provenance matches, made anew otherwise; recorded figures."""
 
 import json
+import lzma
 import shutil
 import tomllib
 from pathlib import Path
@@ -12,7 +13,7 @@ from sct.errors import InputError
 from sct.metrics.report import Report
 from sct.reproduction import predictions
 from sct.reproduction.evaluate_rows import reproduce
-from sct.reproduction.runs import REPORT, load_recorded_runs, record_runs
+from sct.reproduction.records import REPORT, load_recorded_runs, record_runs, record_table
 from tests.factories import make_noun_dataset
 from tests.reproduction.helpers import (
     BASELINE,
@@ -218,6 +219,37 @@ def test_recorded_figures_replace_missing_runs(copy, data, trained):
     assert lines == []
     assert first_figures(again) == first_figures(trained[1])
     assert again.commands() == [command.replace(str(trained[0]), str(copy)) for command in trained[1].commands()]
+
+
+def test_a_recorded_table_can_be_scored_again_from_its_captions(copy, data, trained):
+    file = copy / "table2.runs.json.xz"
+    assert record_table([OURS, BASELINE, "not/run"], copy / "runs", file) == sorted((OURS, BASELINE))
+    shutil.rmtree(copy / "runs")
+    content = json.loads(lzma.decompress(file.read_bytes()))
+    assert len(content["samples"]) == 1, "both runs have the same images and references"
+    for run in content["runs"].values():
+        run["evaluations"]["sequence-val"]["scores"]["figures"] = {"C": -1.0, "B4": -1.0, "R": -1.0}
+    file.write_bytes(lzma.compress(json.dumps(content).encode()))
+    for rescore in (False, True):
+        config = make_config(copy, data, train=False, recorded=file, rescore=rescore)
+        found = first_figures(reproduce(TABLE, config, discard))
+        assert (found == first_figures(trained[1])) == rescore, "edited scores are used unless they are computed again"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        pytest.param(lambda content: content[:-9], "is cut short or expands to more than", id="cut short"),
+        pytest.param(lambda _: b"{}", "is damaged", id="not compressed"),
+        pytest.param(lambda _: lzma.compress(b"[]"), "holds a list", id="no object"),
+    ],
+)
+def test_a_damaged_recorded_table_is_refused(damage, message, copy):
+    file = copy / "table2.runs.json.xz"
+    record_table([OURS], copy / "runs", file)
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(InputError, match=message):
+        load_recorded_runs(file)
 
 
 def test_recorded_runs_store_shared_settings_once(copy):

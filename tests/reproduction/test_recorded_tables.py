@@ -9,8 +9,9 @@ from sct.reproduction.claims import compare
 from sct.reproduction.evaluate_rows import evaluate_rows
 from sct.reproduction.plan import ReproductionConfig
 from sct.reproduction.published import TABLES
+from sct.reproduction.records import load_recorded_runs
 from sct.reproduction.report import to_html, to_markdown
-from sct.reproduction.runs import SubstituteDataset, load_recorded_runs
+from sct.reproduction.runs import SubstituteDataset
 from tests.reproduction.helpers import RECIPES
 
 DOCS = Path(__file__).parents[2] / "docs" / "tables"

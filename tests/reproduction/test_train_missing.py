@@ -10,7 +10,8 @@ import pytest
 
 from sct.reproduction.plan import plan_run
 from sct.reproduction.published import RowKey
-from sct.reproduction.runs import LOG, REPORT, RunPaths
+from sct.reproduction.records import REPORT
+from sct.reproduction.runs import LOG, RunPaths
 from sct.reproduction.train_missing import Outcome, final_report, job_environment, train_missing
 from sct.storage.atomic import lock
 from sct.training.captioner.config import CaptionerRecipe

@@ -52,6 +52,9 @@ def reproduce_command(
         ),
     ] = None,
     recipes: Annotated[Path, typer.Option(help="Folder of recipes; default: those of sct.")] = Path("recipes"),
+    rescore: Annotated[
+        bool, typer.Option("--rescore", help="Compute figures again from the captions that --recorded holds.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Output folder; default: reproduction/TABLE.")] = None,
     split: Annotated[str, typer.Option(help="Split to caption; default: val.")] = "",
     seeds: Annotated[
@@ -86,6 +89,7 @@ def reproduce_command(
     from sct.reproduction.evaluate_rows import reproduce  # noqa: PLC0415
     from sct.reproduction.plan import ReproductionConfig, require_folder  # noqa: PLC0415
     from sct.reproduction.published import find_table  # noqa: PLC0415
+    from sct.reproduction.records import record_table  # noqa: PLC0415
     from sct.reproduction.report import write_report  # noqa: PLC0415
     from sct.storage.atomic import lock_folder  # noqa: PLC0415
     from sct.training.recipe_files import find_recipe_folder  # noqa: PLC0415
@@ -107,6 +111,7 @@ def reproduce_command(
         vectors=vectors,
         holdout=holdout,
         learning_rate_factors=_parse_factors(learning_rate_factors),
+        rescore=rescore,
         recipes=find_recipe_folder(recipes),
         overrides=tuple(overrides or ()),
         split=split,
@@ -123,6 +128,8 @@ def reproduce_command(
     with lock_folder(folder):
         result = reproduce(published, config, print_note)
         text = write_report(result, folder, config.command(published, out))
+        names = [run.name for row in result.results.values() for run in row.runs]
+        record_table(names, runs, folder / f"{published.name}.runs.json.xz")
     print_note(f"written to {folder}")
     print(json.dumps(result.as_dict()) if as_json else text)
     if result.failures():

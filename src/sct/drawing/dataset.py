@@ -1,4 +1,4 @@
-"""Draw the ground-truth captions of a dataset image: a noun chunk and its boxes share a colour (Figure 3)."""
+"""Draw the ground-truth captions of a dataset image: a noun chunk and its boxes share a colour (Figure 4)."""
 
 from collections.abc import Mapping
 from itertools import groupby

@@ -25,8 +25,9 @@ from sct.reproduction.predictions import (
     with_vectors,
 )
 from sct.reproduction.published import PublishedTable, RowKey
+from sct.reproduction.records import read_object
 from sct.reproduction.results import NOT_RUN, Results, RowResult, RunResult
-from sct.reproduction.runs import RunPaths, SubstituteDataset, read_object
+from sct.reproduction.runs import RunPaths, SubstituteDataset
 from sct.reproduction.statistics import make_table_1
 from sct.reproduction.train_missing import is_cuda_oom, train_missing
 from sct.training.sorter.trainer import SCORES as SORTER_SCORES
@@ -319,7 +320,8 @@ class _RowPredictions:
 
     def _out(self, run: PlannedRun) -> PredictionDir:
         recorded = self._paths.recorded(run).evaluations.get(evaluation_name(self._protocol, self._config.split), {})
-        return PredictionDir(self._paths.path(run), self._protocol, self._config.split, recorded)
+        path, config = self._paths.path(run), self._config
+        return PredictionDir(path, self._protocol, config.split, recorded, config.rescore)
 
     def _sorter_path(self) -> Path | None:
         if self._sorter is None or not self._paths.is_finished(self._sorter):

@@ -13,7 +13,8 @@ from typing import Any
 from sct.errors import InputError
 from sct.reproduction.plan import Log, PlannedRun, ReproductionConfig, plan_run
 from sct.reproduction.published import STAGES, PublishedTable
-from sct.reproduction.runs import RunPaths, SubstituteDataset, read_object
+from sct.reproduction.records import read_object
+from sct.reproduction.runs import RunPaths, SubstituteDataset
 from sct.reproduction.train_missing import train_missing
 from sct.storage.atomic import atomic_write
 from sct.training.captioner.config import CaptionerRecipe

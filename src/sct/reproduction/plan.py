@@ -142,6 +142,8 @@ class ReproductionConfig:
     """File of further word vectors that NW and IoU are computed with, in columns of their own."""
     learning_rate_factors: tuple[float, ...] = ()
     """Factors of the recipes' learning rates that are tried for every row and stage; empty: no search."""
+    rescore: bool = False
+    """Compute figures again from recorded captions."""
     recipes: Path = Path("recipes")
     overrides: tuple[str, ...] = ()
     """``key=value`` for every stage of a captioner, ``cider:key=value`` for one of them, ``sorter:key=value``."""
@@ -220,6 +222,7 @@ class ReproductionConfig:
         words = [word for path in (self.data, *self.more_data) for word in ("--data", str(path))] + words
         words += [word for path in self.images for word in ("--images", str(path))]
         words += [] if self.train else ["--no-train"]
+        words += ["--rescore"] if self.rescore else []
         return shlex.join(["sct", "reproduce", table.name, *self.overrides, *words])
 
     def trains(self, key: RowKey) -> bool:

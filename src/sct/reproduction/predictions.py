@@ -34,8 +34,9 @@ from sct.language.word_vectors import load_vectors
 from sct.metrics.report import METRICS, score
 from sct.regions.sharded_store import open_store
 from sct.reproduction.plan import Log
+from sct.reproduction.records import EVALUATION, PROVENANCE, SCORES, read_object
 from sct.reproduction.results import OTHER_VECTORS
-from sct.reproduction.runs import EVALUATION, PROVENANCE, SCORES, SubstituteDataset, read_object
+from sct.reproduction.runs import SubstituteDataset
 from sct.sorting.serialization import CONFIG as SORTER_CONFIG
 from sct.sorting.serialization import load_sorter
 from sct.storage.artifacts import sha256_file
@@ -62,7 +63,9 @@ class PredictionDir:
     protocol: CaptionProtocol
     split: str
     recorded: Mapping[str, Any] = field(default_factory=dict)
-    """Recorded ``provenance`` and ``scores``, used if the directory has none."""
+    """Recorded ``provenance``, ``scores`` and ``lines``, used if the directory has none."""
+    rescore: bool = False
+    """Whether to compute figures again from recorded captions instead of using recorded scores."""
 
     @property
     def path(self) -> Path:
@@ -213,10 +216,11 @@ def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log, vectors
     Metrics are saved one group at a time; one that is unavailable on this machine is tried again on the next call.
     Those that ``with_vectors`` named are computed with ``vectors_file``.
     """
-    if not out.predictions.is_file():
+    if not out.predictions.is_file() and "lines" not in out.recorded:
         return _saved_scores(out, metrics)
-    checksum = sha256_file(out.predictions)
-    saved = _read_scores(out, checksum)
+    is_recorded = not out.predictions.is_file()
+    checksum = None if is_recorded else sha256_file(out.predictions)
+    saved = RunScores() if is_recorded and out.rescore else _read_scores(out, checksum)
     known, vectors = dict(saved.figures), saved.vectors
     unavailable: dict[str, str] = {}
     lines: list[Prediction] = []
@@ -224,7 +228,7 @@ def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log, vectors
         missing = [name for name in group if name in metrics and name not in known]
         if missing:
             log(f"{out.path}: {', '.join(missing)}")
-            lines = lines or read_predictions(out.predictions)
+            lines = lines or (out.recorded["lines"] if is_recorded else read_predictions(out.predictions))
             if OTHER_VECTORS in missing[0] and vectors_file is not None:
                 found = _score_with_vectors(lines, missing[0], vectors_file)
             else:
@@ -232,9 +236,10 @@ def compute_scores(out: PredictionDir, metrics: Sequence[str], log: Log, vectors
             known |= {name: value for name, value in found.figures.items() if value is not None}
             unavailable |= found.unavailable
             vectors = found.vectors or vectors
-            content = {"predictions": checksum, "figures": known, "vectors": vectors}
-            with atomic_write(out.scores) as file:
-                file.write(json.dumps(content, indent=1).encode("utf-8"))
+            if not is_recorded:
+                content = {"predictions": checksum, "figures": known, "vectors": vectors}
+                with atomic_write(out.scores) as file:
+                    file.write(json.dumps(content, indent=1).encode("utf-8"))
     return RunScores({name: known.get(name) for name in metrics}, unavailable, vectors)
 
 

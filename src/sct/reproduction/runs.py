@@ -6,11 +6,9 @@ counts as finished if it has a ``best`` bundle. Of a run that is not there at al
 recorded in a file ``runs.json``.
 """
 
-import json
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +16,15 @@ from sct.data.dataset import TABLE, Dataset
 from sct.errors import InputError
 from sct.reproduction.plan import RUN_KINDS, PlannedRun, ReproductionConfig, parse_override
 from sct.reproduction.published import DATA_NAMES, Data, PublishedTable
+from sct.reproduction.records import EVALUATION, REPORT, RunRecord, load_recorded_runs, read_object
 from sct.storage import reading
 from sct.storage.artifacts import sha256_file
-from sct.storage.atomic import atomic_write
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.config import Recipe, flatten_config, format_override
 from sct.training.run_dir import BEST, RECIPE, RunDir
 from sct.training.sorter.config import SorterRecipe
 
-LOG, REPORT, EVALUATION = "reproduction.log", "reproduction.json", "evaluation"
-PROVENANCE, SCORES = "provenance.json", "scores.json"
+LOG = "reproduction.log"
 _DEFAULT_SPLIT = "val"
 """Neither substitute dataset has a test split, and sorters are scored on val only."""
 _MIN_SECONDS = 0.001
@@ -76,107 +73,6 @@ class SubstituteDataset:
         elif split not in known:
             raise InputError(f"{self.folder} has no split {split!r}: expected one of {', '.join(known)}, --split NAME")
         return split
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """A run without its weights."""
-
-    recipe: Mapping[str, Any] = field(default_factory=dict)
-    """Resolved recipe, as parsed TOML; empty if unknown."""
-    report: Mapping[str, Any] = field(default_factory=dict)
-    """Report of ``sct train`` with ``max_seconds`` and ``dataset``; empty unless ``sct reproduce`` finished the run."""
-    evaluations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """``provenance`` and ``scores`` by protocol and split, such as "sequence-val"."""
-
-    @classmethod
-    def read(cls, folder: Path) -> "RunRecord":
-        """Read the record of a run directory."""
-        evaluations = {
-            path.name: {"provenance": read_object(path / PROVENANCE), "scores": read_object(path / SCORES)}
-            for path in sorted((folder / EVALUATION).glob("*"))
-            if path.is_dir()
-        }
-        recipe = reading.read_toml(folder / RECIPE, "the recipe of a run") if (folder / RECIPE).exists() else {}
-        return cls(recipe, read_object(folder / REPORT), evaluations)
-
-
-def record_runs(folder: Path, path: Path) -> list[str]:
-    """Write the records of all run directories below a folder to one file; returns the names of the runs.
-
-    Settings are stored once where most runs share them.
-    """
-    names = sorted(found.parent.relative_to(folder).as_posix() for found in folder.rglob(RECIPE))
-    records = {name: RunRecord.read(folder / name) for name in names}
-    flat = {name: _flatten(record.recipe) for name, record in records.items()}
-    shared: dict[str, str] = {}
-    for key in next(iter(flat.values()), {}):
-        value, count = Counter(json.dumps(recipe.get(key)) for recipe in flat.values()).most_common(1)[0]
-        if 2 * count > len(flat) and all(key in recipe for recipe in flat.values()):
-            shared[key] = value
-    runs = {
-        name: {
-            "recipe": {key: value for key, value in flat[name].items() if shared.get(key) != json.dumps(value)},
-            "report": record.report,
-            "evaluations": record.evaluations,
-        }
-        for name, record in records.items()
-    }
-    content = {"recipe": {key: json.loads(value) for key, value in shared.items()}, "runs": runs}
-    with atomic_write(path) as file:
-        file.write(json.dumps(content, indent=1).encode("utf-8"))
-    return names
-
-
-def load_recorded_runs(path: Path) -> dict[str, RunRecord]:
-    """Read the records that ``record_runs`` wrote, by run name."""
-    content = read_object(path)
-    try:
-        return {
-            name: RunRecord(
-                _nest({**content["recipe"], **run["recipe"]}),
-                dict(run["report"].items()),
-                {
-                    key: {part: dict(values.items()) for part, values in evaluation.items()}
-                    for key, evaluation in run["evaluations"].items()
-                },
-            )
-            for name, run in content["runs"].items()
-        }
-    except (AttributeError, KeyError, TypeError) as error:  # a value that is not an object, or a missing key
-        raise InputError(
-            f"{path} is not a file of recorded runs ({error}), expected a runs.json: give --recorded FILE"
-        ) from error
-
-
-def _flatten(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in recipe.items():
-        flat |= {f"{key}.{name}": inner for name, inner in value.items()} if isinstance(value, dict) else {key: value}
-    return flat
-
-
-def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for key, value in flat.items():
-        table, dot, name = key.partition(".")
-        if dot:
-            nested.setdefault(table, {})[name] = value
-        else:
-            nested[key] = value
-    return nested
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object; empty if the file does not exist.
-
-    >>> read_object(Path("no_run/reproduction.json"))
-    {}
-    """
-    content = reading.read_json(path, "a JSON object") if path.is_file() else {}
-    if not isinstance(content, dict):
-        raise InputError(f"{path} holds a {type(content).__name__}, expected a JSON object: remove it")
-    return content
 
 
 class RunPaths:

@@ -21,7 +21,8 @@ from types import FrameType
 
 from sct.errors import InputError
 from sct.reproduction.plan import Log, PlannedRun
-from sct.reproduction.runs import LOG, REPORT, RunPaths
+from sct.reproduction.records import REPORT
+from sct.reproduction.runs import LOG, RunPaths
 from sct.storage.atomic import atomic_write
 from sct.storage.cpus import count_cores
 from sct.training.run_dir import RunDir

@@ -34,6 +34,40 @@ def test_latent_0_is_the_most_likely_and_others_differ(variant):
     torch.testing.assert_close(first_words(model, [0, 1, 0]), other)  # deterministic
 
 
+@pytest.mark.parametrize("scale", [0.1, 0.3])
+def test_samples_of_ag_cvae_deviate_by_the_scale_of_the_prior(scale, monkeypatch):
+    model = make_model(variant="ag_cvae", prior_scale=scale)
+    seen, state_from_latent = [], model._state_from_latent
+
+    def record(batch, shares, latent):
+        seen.append(latent)
+        return state_from_latent(batch, shares, latent)
+
+    monkeypatch.setattr(model, "_state_from_latent", record)
+    inputs = make_control_batch(controls=CONTROLS)
+    for latents in (None, torch.tensor([0, 1, 2])):
+        model.init_state(inputs, latents)
+    samples = [torch.randn(3, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+    torch.testing.assert_close(seen[1] - seen[0], scale * torch.stack([torch.zeros(3), *samples]))
+
+
+def test_the_posterior_of_ag_cvae_is_in_units_of_the_prior(monkeypatch):
+    """With an offset of one and no variance, the latent is one scale away from the prior's mean."""
+    latents, posterior = [], torch.cat([torch.ones(3, 3), torch.full((3, 3), -80.0)], dim=1)
+    for scale in (0.1, 0.3):
+        model = make_model(variant="ag_cvae", prior_scale=scale)
+        state_from_latent = model._state_from_latent
+
+        def record(*args, call=state_from_latent):
+            latents.append(args[2])
+            return call(*args)
+
+        monkeypatch.setattr(model, "_encode", lambda *_: posterior)
+        monkeypatch.setattr(model, "_state_from_latent", record)
+        model.teacher_force(make_control_batch(controls=CONTROLS), TOKENS, SLOTS, is_ground_truth=True)
+    torch.testing.assert_close(latents[1] - latents[0], torch.full((3, 3), 0.2))
+
+
 @pytest.mark.parametrize("variant", ["ag_cvae", "pos"])
 def test_latent_cost_is_at_the_first_step(variant):
     model = make_model(variant=variant)

@@ -5,7 +5,7 @@ import torch
 
 from sct.captioner.bundle import save_bundle
 from sct.language.vocabulary import EOS, PAD
-from sct.training.captioner import objectives
+from sct.training.captioner import objectives, setup
 from sct.training.captioner.setup import TrainingComponents, build_training
 from sct.training.loss import Loss
 from tests.factories import make_noun_dataset, make_recipe
@@ -81,3 +81,56 @@ def test_repeated_bigram_penalty_counts_excess_over_the_reference(tmp_path):
     assert parts.objective.rewards(words, rows)["repeated_bigrams"].tolist() == [0.0] * len(words)
     repeated = torch.cat([words[:, :2], words[:, :2], words], dim=1)
     assert (parts.objective.rewards(repeated, rows)["repeated_bigrams"] <= -0.5).all()
+
+
+@pytest.mark.parametrize("noun_weight", [4.0, 2.0])
+def test_the_noun_reward_is_its_weight_times_nw_mapped_to_0_and_1(tmp_path, noun_weight):
+    parts = build_self_critical(tmp_path, "cider_and_nw", noun_weight=noun_weight)
+    words = ground_truth(parts)
+    rows = torch.arange(len(words))
+    said = {"perfect": words, "nothing": torch.full_like(words, EOS)}
+    found = {name: parts.objective.rewards(captions, rows)["nw"] for name, captions in said.items()}
+    assert found["perfect"].tolist() == [noun_weight] * len(words), "NW is 1"
+    assert found["nothing"].tolist() == [0.0] * len(words), "NW is -1"
+
+
+@pytest.mark.parametrize("documents", ["image", "caption"])
+def test_documents_of_the_cider_reward_are_images_or_captions(tmp_path, documents, monkeypatch):
+    given, from_captions = [], setup.InverseDocumentFrequencies.from_captions
+
+    def record(captions, documents):
+        given.append(documents)
+        return from_captions(captions, documents)
+
+    monkeypatch.setattr(setup.InverseDocumentFrequencies, "from_captions", record)
+    parts = build_self_critical(tmp_path, cider_documents=documents)
+    assert [each if each is None else each.tolist() for each in given] == [
+        parts.examples.image.tolist() if documents == "image" else None
+    ]
+
+
+def test_word_and_shift_losses_are_mean_negative_log_likelihoods(tmp_path):
+    data = make_noun_dataset(tmp_path / "data")
+    parts = build_training(make_recipe(data, tmp_path / "run", shift_weight=4.0), CPU, torch.float32)
+    batch = parts.loader.batch(torch.arange(5))
+    output = parts.bundle.model.teacher_force(batch.controls, batch.words, batch.slots, is_ground_truth=True)
+    words, shifts = [], []
+    for row in range(5):
+        length = int((batch.words[row] == EOS).nonzero()[0])  # steps that predict a word or EOS
+        words += [-output.word_log_probs[row, time] for time in range(length)]
+        shifts += [-output.shift_log_probs[row, time, batch.shifts[row, time]] for time in range(length - 1)]
+    loss = parts.objective(parts.bundle.model, torch.arange(5))
+    torch.testing.assert_close(loss.terms["words"], torch.stack(words).mean())
+    torch.testing.assert_close(loss.terms["shifts"], torch.stack(shifts).mean())
+    torch.testing.assert_close(loss.total, 0.2 * loss.terms["words"] + 0.8 * loss.terms["shifts"])
+
+
+def test_word_log_probs_are_those_of_the_ground_truth(tmp_path):
+    data = make_noun_dataset(tmp_path / "data")
+    parts = build_training(make_recipe(data, tmp_path / "run"), CPU, torch.float32)
+    batch, model = parts.loader.batch(torch.arange(3)), parts.bundle.model.eval()
+    output = model.teacher_force(batch.controls, batch.words, batch.slots, is_ground_truth=True)
+    state = model.init_state(batch.controls)
+    log_probs = model.step(batch.words[:, 0], batch.slots[:, 0], state).word_log_probs
+    expected = log_probs.gather(1, batch.words[:, 1:2])[:, 0]
+    torch.testing.assert_close(output.word_log_probs[:, 0], expected)

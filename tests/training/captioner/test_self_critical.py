@@ -124,3 +124,35 @@ def test_policy_loss_counts_unmasked_tokens_only():
 
 def test_masked_mean_of_an_empty_mask_is_zero():
     assert float(masked_mean(torch.ones(2, 2), torch.zeros(2, 2, dtype=torch.bool))) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("baseline", "samples"), [pytest.param("greedy", 2, id="greedy"), pytest.param("leave_one_out", 3, id="others")]
+)
+def test_the_loss_weighs_log_probs_by_the_reward_minus_the_baseline(baseline, samples):
+    network, inputs = captioner(), controls(2)
+    torch.manual_seed(5)
+    noise = torch.rand(2, samples, TIME, 2)
+    loss = self_critical_loss(network, inputs, noise, rewards, baseline=baseline, center_advantage=False)
+    found = sample_captions(network, inputs, noise, with_greedy=True, max_length=TIME)
+    reward = torch.stack([rewards(found.words[row], torch.tensor(row))["value"] for row in range(2)])
+    sampled, others = reward[:, 1:], (reward[:, 1:].sum(1, keepdim=True) - reward[:, 1:]) / max(samples - 1, 1)
+    advantage = sampled - (reward[:, :1] if baseline == "greedy" else others)
+    words, shifts, mask = (each[:, 1:].flatten(0, 1) for each in (found.words, found.shifts, found.token_mask))
+    tokens = torch.cat([torch.full((len(words), 1), BOS), words], dim=1)
+    slots = pointer_positions(shifts, inputs.num_slots.repeat_interleave(samples))
+    output = network.teacher_force(inputs, tokens, slots)
+    moved = output.shift_log_probs.gather(2, shifts[..., None]).squeeze(2).masked_fill(words == EOS, 0.0)
+    weighted = (output.word_log_probs + moved) * advantage.flatten()[:, None]
+    torch.testing.assert_close(loss.total, -weighted[mask].mean())
+
+
+def test_centring_is_the_default_and_subtracts_the_mean_advantage():
+    network, inputs = captioner(), controls(3)
+    torch.manual_seed(5)
+    noise = torch.rand(3, 1, TIME, 2)
+    totals = [
+        self_critical_loss(network, inputs, noise, rewards, **options).total.item()
+        for options in ({}, {"center_advantage": True}, {"center_advantage": False})
+    ]
+    assert totals[0] == totals[1] != totals[2]

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,18 @@ from sct.captioner.bundle import load_bundle
 from sct.errors import InputError
 from sct.regions import Box, Control, Region, RegionSet
 from sct.sorting.serialization import load_sorter
+from sct.sorting.sinkhorn import AUTHORS_TEMPERATURE, PRINTED_TEMPERATURE, sinkhorn
 from sct.training.metric_logger import read_metrics
 from sct.training.sorter.config import SorterRecipe
 from sct.training.sorter.trainer import train_sorter
-from tests.factories import make_bundle, make_dataset, make_image, make_sorter_recipe
+from tests.factories import (
+    make_bundle,
+    make_dataset,
+    make_image,
+    make_noun_dataset,
+    make_sorter_recipe,
+    make_vision_encoder,
+)
 
 CLASSES = ("boy", "dog", "ball", "traffic light")
 
@@ -52,6 +61,29 @@ def test_every_kind_trains(kind, min_accuracy, data, tmp_path):
     orders = sorter.orders([Control((narrow, wide), ordered=False)], [(10, 20)])
     if min_accuracy:
         assert orders.lists() == [[1, 0]]
+
+
+@pytest.mark.parametrize("temperature", [PRINTED_TEMPERATURE, AUTHORS_TEMPERATURE])
+def test_temperature_is_a_setting(temperature, data, tmp_path):
+    train_sorter(make_sorter_recipe(data, tmp_path / "run", temperature=temperature, max_epochs=1))
+    network = load_sorter(tmp_path / "run" / "best").sorter.network
+    assert network.config.temperature == temperature
+    scores, mask = torch.tensor([[[0.5, -0.2], [0.1, 0.9]]]), torch.ones(1, 2, dtype=torch.bool)
+    rows = (scores / temperature).exp()
+    for _ in range(20):
+        rows = rows / rows.sum(2, keepdim=True)
+        rows = rows / rows.sum(1, keepdim=True)
+    torch.testing.assert_close(sinkhorn(scores, mask, temperature=temperature), rows)
+
+
+def test_the_visual_branch_is_trained_on_features_of_images(tmp_path):
+    data = make_noun_dataset(tmp_path / "data", num_sets=3, image_folder=tmp_path / "images")
+    make_vision_encoder().save(tmp_path / "vision.safetensors")
+    recipe = make_sorter_recipe(data, tmp_path / "run", vision=str(tmp_path / "vision.safetensors"), max_epochs=1)
+    train_sorter(replace(recipe, holdout=0.3))
+    sorter = load_sorter(tmp_path / "run" / "best")
+    assert sorter.is_visual
+    assert sorter.sorter.network.config.visual_size == make_vision_encoder().feature_size
 
 
 def test_position_loss(data, tmp_path):
@@ -119,6 +151,8 @@ def test_sorter_is_added_to_a_bundle(data, tmp_path):
     [
         pytest.param({"holdout": 1.0}, "expected a fraction between 0 and 1", id="everything held out"),
         pytest.param({"learning_rate": 0.0}, "learning_rate is 0.0", id="zero learning rate"),
+        pytest.param({"temperature": 0.0}, "temperature is 0.0: expected a number above 0", id="zero temperature"),
+        pytest.param({"features": "a", "vision": "b"}, "both name a source of features", id="two sources"),
         pytest.param({"decay": 0.0}, "decay is 0.0", id="zero decay"),
         pytest.param({"max_sets": 1}, "got max_sets 1, expected an integer from 2", id="single set"),
         pytest.param({"device": "abacus"}, "expected cpu or cuda", id="unknown device"),
