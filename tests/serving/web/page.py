@@ -157,7 +157,7 @@ def mock_api(page: Page) -> list[dict]:
             route.fulfill(status=422, json={"error": f"got the name {UNKNOWN_WORD!r}, expected a known word"})
             return
         captions = [
-            _caption(control, mentioned, order, rank, request.get("classes"), request.get("banned", ()))
+            _caption(control, mentioned, order, rank, request.get("classes"), request.get("banned_words", ()))
             for rank in range(min(3, request["n_best"]))
         ]
         fulfill(route, {"captions": captions})

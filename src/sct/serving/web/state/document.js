@@ -46,8 +46,8 @@ export function captionRequest({ sets, ordered, options, banned, required }) {
   return {
     control: sets.map((set) => set.boxes.map(({ box }) => box)),
     ...(classes.flat().some(Boolean) && { classes }),
-    ...(banned.length > 0 && { banned }),
-    ...(required.length > 0 && { required }),
+    ...(banned.length > 0 && { banned_words: banned }),
+    ...(required.length > 0 && { required_words: required }),
     ordered,
     cover: options.cover,
     max_length: options.max_length,

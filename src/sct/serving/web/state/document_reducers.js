@@ -135,7 +135,7 @@ export const documentReducers = {
       [list]: parseWords([...document[list], ...words].join(" ")),
       [other]: document[other].filter((word) => !words.includes(word)),
     };
-    return commitWords(state, change, `${list === "banned" ? "don’t say" : "must say"} ${words.join(", ")}`);
+    return commitWords(state, change, `${list === "banned" ? "don’t say" : "always say"} ${words.join(", ")}`);
   },
   wordRemoved: (state, { list, word }) => {
     const words = currentDocument(state)[list].filter((each) => each !== word);
