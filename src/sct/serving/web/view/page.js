@@ -26,7 +26,7 @@ export function page(state, actions) {
         stageTools(state, actions),
         h("figure", { class: "figure" }, stage(state, actions), captionView(state, actions)),
       ),
-      control(state, actions),
+      h("div", { class: "side", key: "side" }, control(state, actions)),
       others(state, actions),
       historyView(state, actions),
     ),
