@@ -76,11 +76,22 @@ def test_refused_names_are_explained_and_undone(otters):
     page = otters.page
     before = caption_text(page)
     rename(page, 0, UNKNOWN_WORD)
-    expect(page.get_by_role("alert")).to_contain_text(f"got the name '{UNKNOWN_WORD}'")
+    expect(page.get_by_role("alert")).to_contain_text(f"word '{UNKNOWN_WORD}' is not among")
     page.get_by_role("button", name="Undo the last change").click()
     expect(page.get_by_role("alert")).to_have_count(0)
     wait_for_caption(page)
     assert caption_text(page) == before
+    otters.errors.clear()  # the browser logs the status 422
+
+
+def test_words_that_the_server_offers_are_one_click_away(otters):
+    page = otters.page
+    rename(page, 0, f"white {UNKNOWN_WORD}")
+    page.get_by_role("button", name="Use “seal”").click()
+    expect(page.locator(CHUNK).first).to_contain_text("a white seal")
+    wait_for_caption(page)
+    assert chip_names(page)[0] == "white seal"
+    expect(page.get_by_role("alert")).to_have_count(0)
     otters.errors.clear()  # the browser logs the status 422
 
 

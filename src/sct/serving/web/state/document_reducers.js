@@ -18,7 +18,7 @@ import {
   setLabel,
   splitSet,
 } from "./control.js";
-import { clampOption, emptyDocument, parseWords } from "./document.js";
+import { clampOption, emptyDocument, parseWords, replaceWord } from "./document.js";
 import { pointBox, rankAt } from "./proposals.js";
 import { currentDocument, isSteppingAt, serverLimits, targetAt, unusedProposals } from "./state.js";
 import { announce, requestFocus } from "./announcements.js";
@@ -142,6 +142,10 @@ export const documentReducers = {
     const focus = words.length ? `${list}:${words[0]}` : `add-${list}`;
     return requestFocus(commitWords(state, { [list]: words }, `${word} is free again`), focus);
   },
+
+  /** Use a word of the server in place of one that it does not know. */
+  wordReplaced: (state, { word, by }) =>
+    commitWords(state, replaceWord(currentDocument(state), word, by), `“${by}” instead of “${word}”`),
 
   /** Keyboard "new box": add a centered box and focus it. */
   centerBoxAdded: (state) => {
