@@ -30,6 +30,7 @@ DOUBTFUL = "a blue float"
 """Noun chunk that the mocked API says does not fit."""
 UNKNOWN_WORD = "zyzzyva"
 """Name that the mocked API refuses."""
+REFUSAL = f"word '{UNKNOWN_WORD}' is not among the 9 words of the vocabulary: did you mean zebra, seal?"
 CONNECTIVES = ("rests on", "beside", "next to", "with", "near")
 
 
@@ -152,12 +153,12 @@ def mock_api(page: Page) -> list[dict]:
         positions = list(range(len(control)))
         order = None if request["ordered"] else {"sets": positions[::-1], "probability": 0.83}
         mentioned = positions if order is None else positions[::-1]
-        unknown = [word for row in request.get("classes") or [] for word in row if word == UNKNOWN_WORD]
+        unknown = [name for row in request.get("classes") or [] for name in row if name and UNKNOWN_WORD in name]
         if unknown:
-            route.fulfill(status=422, json={"error": f"got the name {UNKNOWN_WORD!r}, expected a known word"})
+            route.fulfill(status=422, json={"error": REFUSAL})
             return
         captions = [
-            _caption(control, mentioned, order, rank, request.get("classes"), request.get("banned", ()))
+            _caption(control, mentioned, order, rank, request.get("classes"), request.get("banned_words", ()))
             for rank in range(min(3, request["n_best"]))
         ]
         fulfill(route, {"captions": captions})
@@ -202,7 +203,7 @@ def _caption(
         start = len(words)
         words += [_word(text, control, number, 0.3 if text in ("a", "the") else 0.08) for text in phrase.split()]
         words[-1]["shift_probability"] = 0.97
-        fits = 0.3 if phrase == DOUBTFUL else 0.9
+        fits = 0.3 if phrase == DOUBTFUL or (names and names[number][0]) else 0.9
         words_of_chunk = {"text": phrase, "words": [start, len(words)]}
         chunks.append({**words_of_chunk, "region_set": number, "boxes": control[number], "fits": fits})
     return {

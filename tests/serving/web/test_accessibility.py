@@ -21,6 +21,7 @@ from tests.serving.web.page import (
     clear,
     computed_style,
     control_boxes,
+    image_file,
     mock_api,
     open_cleared_sample,
     to_screen,
@@ -150,6 +151,30 @@ def test_axe_finds_no_violations(open_page, viewport, scheme):
     wait_for_caption(page)
     assert _violations(axe, page) == []
     session.screenshot(f"captioned-{name}")
+    page.get_by_role("button", name="Add float").click()
+    expect(page.locator(".doubtful")).to_be_visible()
+    page.get_by_label("Word the caption must not say").fill("sandy")
+    page.keyboard.press("Enter")
+    wait_for_caption(page)
+    page.locator(WORD).first.click()
+    page.get_by_role("button", name="Rename region 1").last.click(force=True)
+    expect(page.locator(".rename input")).to_be_focused()
+    assert _violations(axe, page) == []
+    session.screenshot(f"renaming-{name}")
+    page.keyboard.press("Escape")
+    page.locator(WORD).first.click()
+    expect(page.locator(".word-actions")).to_be_visible()
+    assert _violations(axe, page) == []
+    session.screenshot(f"word-{name}")
+    page.get_by_role("button", name="All images", exact=True).click()
+    page.locator("#file").set_input_files([image_file("a.jpg"), image_file("b.jpg")])
+    expect(page.locator(".strip-image[data-ready]")).to_have_count(3)
+    assert _violations(axe, page) == []
+    session.screenshot(f"several-{name}")
+    page.get_by_role("button", name="All images", exact=True).click()
+    expect(page.locator(".image-card")).to_have_count(3)
+    assert _violations(axe, page) == []
+    session.screenshot(f"images-{name}")
     page.evaluate("document.getElementById('keys').showModal()")
     assert _violations(axe, page) == []
 
@@ -186,7 +211,7 @@ def test_color_scheme(open_page):
     assert background_brightness(dark) < 200
 
 
-@pytest.mark.parametrize("width", [320, 390, 768, 1920])
+@pytest.mark.parametrize("width", [320, 360, 390, 768, 800, 1440, 1920])
 def test_no_horizontal_overflow(open_page, width):
     session = open_page(None, viewport={"width": width, "height": 844})
     mock_api(session.page)
@@ -197,6 +222,25 @@ def test_no_horizontal_overflow(open_page, width):
     wait_for_caption(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     session.screenshot(f"width-{width}")
+
+
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [(1440, 900), (1280, 800), (1280, 600), (800, 800), (800, 600), (390, 844), (360, 740)],
+)
+@pytest.mark.parametrize("count", [1, 3], ids=["one image", "strip of images"])
+def test_export_row_is_in_the_window(open_page, width, height, count):
+    session = open_page(None, viewport={"width": width, "height": height})
+    page = session.page
+    mock_api(page)
+    session.go()
+    page.locator("#file").set_input_files([image_file(f"{number}.jpg") for number in range(count)])
+    expect(page.locator(".strip-image[data-ready]")).to_have_count(count if count > 1 else 0)
+    wait_for_caption(page)
+    last = page.get_by_role("button", name="as JSON").bounding_box()
+    assert last["y"] + last["height"] <= height
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("scrollY") == 0
 
 
 def test_touch(open_page):

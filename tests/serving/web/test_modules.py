@@ -2,6 +2,7 @@
 
 import json
 from hashlib import sha256
+from urllib.parse import urlencode
 
 import pytest
 
@@ -148,6 +149,104 @@ def test_links_encode_boxes(compute, regions, expected):
         f"decodeLink(encodeLink({{sample: 'otters', width: 100, height: 50}}, {json.dumps(found['document'])}))",
     )
     assert again["document"] == found["document"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        pytest.param("", [[None], [None]], id="none"),
+        pytest.param("white%20horse;b%2Bc", [["white horse"], ["b+c"]], id="escaped"),
+        pytest.param(";%E0%A4%A", [[None], [None]], id="a malformed escape is dropped"),
+    ],
+)
+def test_links_encode_names_and_words(compute, names, expected):
+    fields = {"sample": "otters", "size": "100x50", "regions": "0,0,9,9;20,0,30,9", "banned": "Dog,dog;cat,"}
+    fragment = "#" + urlencode(fields | ({"names": names} if names else {}))
+    document = compute("state/link", f"decodeLink({json.dumps(fragment)})")["document"]
+    assert [[box["given"] for box in group["boxes"]] for group in document["sets"]] == expected
+    assert (document["banned"], document["required"]) == (["dog", "cat"], [])
+    image = "{sample: 'otters', width: 100, height: 50}"
+    again = compute("state/link", f"decodeLink(encodeLink({image}, {json.dumps(document)}))")
+    assert again["document"] == document
+
+
+@pytest.mark.parametrize(
+    ("regions", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([("dog", 0, 0, 10, 10), ("dog", 1, 0, 11, 10)], [0], id="same class, shifted"),
+        pytest.param([("dog", 0, 0, 10, 10), ("dog", 20, 0, 30, 10)], [0, 1], id="two dogs"),
+        pytest.param([("dog", 0, 0, 10, 10), ("dog", 0, 0, 5, 8)], [0], id="same class, inside"),
+        pytest.param([("dog", 0, 0, 10, 10), ("ear", 0, 0, 5, 8)], [0, 1], id="a part"),
+        pytest.param([("dog", 0, 0, 10, 10), ("cat", 0, 0, 9, 10)], [0], id="two classes of one thing"),
+        pytest.param([(None, 0, 0, 10, 10), (None, 6, 0, 16, 10)], [0, 1], id="no classes"),
+    ],
+)
+def test_near_duplicates(compute, regions, expected):
+    proposals = [{"name": name, "box": box, "number": number} for number, (name, *box) in enumerate(regions)]
+    kept = compute("state/proposals", f"suppressDuplicates({json.dumps(proposals)})")
+    assert [each["number"] for each in kept] == expected
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        pytest.param([50, 40], ["man", "jacket"], id="large one, at its center"),
+        pytest.param([50, 10], ["head", "man"], id="small one inside"),
+        pytest.param([99, 49], [], id="nothing"),
+    ],
+)
+def test_region_meant_by_a_click(compute, point, expected):
+    regions = [
+        {"name": "man", "box": [20, 0, 80, 50], "score": 0.8},
+        {"name": "head", "box": [40, 2, 60, 18], "score": 0.4},
+        {"name": "jacket", "box": [30, 20, 70, 50], "score": 0.2},
+    ]
+    found = compute("state/proposals", f"rankAt({json.dumps(regions)}, {point}, {SIZE})")
+    assert [each["name"] for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        pytest.param([50, 25], [42.5, 17.5, 57.5, 32.5], id="center"),
+        pytest.param([0, 50], [0, 35, 15, 50], id="corner"),
+    ],
+)
+def test_box_around_a_point(compute, point, expected):
+    assert compute("state/proposals", f"pointBox({point}, {SIZE})") == expected
+
+
+@pytest.mark.parametrize(
+    ("fits", "expected"),
+    [
+        ("undefined", [None, False]),
+        ("null", [None, False]),
+        ("0", ["probably does not fit", True]),
+        ("0.2", ["may not fit", True]),
+        ("0.5", ["probably fits", False]),
+        ("0.8", ["fits", False]),
+        ("1", ["fits", False]),
+    ],
+)
+def test_fits_in_words(compute, fits, expected):
+    assert compute("state/captions", f"[describeFit({{fits: {fits}}}), isDoubtful({{fits: {fits}, region_set: 0}}, [])]") == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        pytest.param({}, None, id="nothing"),
+        pytest.param({"image": {"id": "a", "width": 0, "height": 9}, "control": []}, None, id="no size"),
+        pytest.param({"control": [[[0, 0, 9, 9], "x"], 3, [[1, 2]]]}, [[[0, 0, 9, 9]]], id="malformed boxes"),
+        pytest.param({"control": [[[0, 0, 200, 9]]], "classes": [[5]]}, [[[0, 0, 100, 9]]], id="clipped"),
+    ],
+)
+def test_control_files(compute, content, expected):
+    text = json.dumps({"image": {"id": "a", "width": 100, "height": 50}} | content)
+    found = compute("state/control_file", f"parseControlFile({json.dumps(text)})")
+    boxes = found and [[box["box"] for box in group["boxes"]] for group in found["document"]["sets"]]
+    assert boxes == expected
 
 
 def test_text_spans(compute):

@@ -76,11 +76,22 @@ def test_refused_names_are_explained_and_undone(otters):
     page = otters.page
     before = caption_text(page)
     rename(page, 0, UNKNOWN_WORD)
-    expect(page.get_by_role("alert")).to_contain_text(f"got the name '{UNKNOWN_WORD}'")
+    expect(page.get_by_role("alert")).to_contain_text(f"word '{UNKNOWN_WORD}' is not among")
     page.get_by_role("button", name="Undo the last change").click()
     expect(page.get_by_role("alert")).to_have_count(0)
     wait_for_caption(page)
     assert caption_text(page) == before
+    otters.errors.clear()  # the browser logs the status 422
+
+
+def test_words_that_the_server_offers_are_one_click_away(otters):
+    page = otters.page
+    rename(page, 0, f"white {UNKNOWN_WORD}")
+    page.get_by_role("button", name="Use “seal”").click()
+    expect(page.locator(CHUNK).first).to_contain_text("a white seal")
+    wait_for_caption(page)
+    assert chip_names(page)[0] == "white seal"
+    expect(page.get_by_role("alert")).to_have_count(0)
     otters.errors.clear()  # the browser logs the status 422
 
 
@@ -90,7 +101,7 @@ def test_ban_a_word_of_the_caption(otters):
     expect(page.locator(".detail")).to_contain_text("“sandy” comes from looking at region 2")
     page.get_by_role("button", name="t say “sandy”").click()
     expect(page.locator(CHUNK).nth(1)).to_have_text("2a rock")
-    assert otters.requests[-1]["banned"] == ["sandy"]
+    assert otters.requests[-1]["banned_words"] == ["sandy"]
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(CHUNK).nth(1)).to_have_text("2a sandy rock")
     page.get_by_role("button", name="Redo").click()
@@ -104,7 +115,7 @@ def test_banned_and_required_words_exclude_each_other(otters):
     page.keyboard.press("Enter")
     expect(page.locator(".required .word-chip")).to_have_text(["otter", "water"])
     wait_for_caption(page)
-    assert otters.requests[-1]["required"] == ["otter", "water"]
+    assert otters.requests[-1]["required_words"] == ["otter", "water"]
     page.get_by_label("Word the caption must not say").fill("water")
     page.locator(".banned").get_by_role("button", name="Add to").click()
     expect(page.locator(".required .word-chip")).to_have_text(["otter"])
@@ -140,7 +151,7 @@ def test_links_have_names_and_words(otters, open_page):
     other.go(link.removeprefix(otters.address + "/"))
     wait_for_caption(other.page)
     assert caption_text(other.page) == before
-    assert (requests[-1]["classes"][0], requests[-1]["banned"]) == (["sea; lion"], ["sandy"])
+    assert (requests[-1]["classes"][0], requests[-1]["banned_words"]) == (["sea; lion"], ["sandy"])
 
 
 def test_doubtful_chunks_are_marked_in_words(otters):

@@ -1,5 +1,7 @@
 // Captions prepared for display: spans of words that share a region's colour, and what is said about them.
 
+import { givenName } from "./control.js";
+
 /** Split a caption into spans: noun chunks {set, fits, words} and the words between them {set: null, words}. */
 export function textSpans(caption) {
   const found = [];
@@ -28,8 +30,12 @@ const FIT_WORDS = [
   [1, "fits"],
 ];
 
-/** Whether a noun chunk more likely than not does not fit its region; false if the server does not say. */
-export const isDoubtful = ({ fits }) => typeof fits === "number" && fits < 0.5;
+/**
+ * Whether a noun chunk more likely than not does not fit its region, one of the sets of the result; false if the server
+ * does not say, or if the user named the region.
+ */
+export const isDoubtful = ({ fits, region_set: set }, sets) =>
+  typeof fits === "number" && fits < 0.5 && !(sets[set] && givenName(sets[set]));
 
 /** `fits`, a calibrated probability, in words; null if the server does not say. */
 export const describeFit = ({ fits }) =>

@@ -33,8 +33,8 @@ export function parseControlFile(text) {
       groups.map((group) => group.map(given)),
     ),
     ordered: content.ordered !== false,
-    banned: parseWords([content.banned ?? []].flat().join(" ")),
-    required: parseWords([content.required ?? []].flat().join(" ")),
+    banned: parseWords([content.banned_words ?? []].flat().join(" ")),
+    required: parseWords([content.required_words ?? []].flat().join(" ")),
   };
   for (const option of Object.keys(OPTIONS)) {
     if (option in content) document.options[option] = clampOption(option, content[option]);

@@ -40,14 +40,35 @@ export function parseWords(text) {
   return [...new Set(words)].slice(0, MAX_WORDS);
 }
 
+/** A refused word and the known words that the server offers in its place, from an error message; null if none. */
+export function offeredWords(error) {
+  const found = /^word '([^']+)' .*: did you mean ([^?]+)\?/.exec(error ?? "");
+  return found ? { word: found[1], offered: parseWords(found[2]) } : null;
+}
+
+/** Replace a word in the names of regions and in the word lists. */
+export function replaceWord(document, word, by) {
+  const swap = (words) => [...new Set(words.map((each) => (each.toLowerCase() === word.toLowerCase() ? by : each)))];
+  const rename = (given) => given && given.split(" ").map((each) => swap([each])[0]).join(" ");
+  return {
+    ...document,
+    sets: document.sets.map((set) => ({
+      ...set,
+      boxes: set.boxes.map((box) => ({ ...box, given: rename(box.given) })),
+    })),
+    banned: swap(document.banned),
+    required: swap(document.required),
+  };
+}
+
 /** Request body. Names that the user gave are in it, detected ones are not. */
 export function captionRequest({ sets, ordered, options, banned, required }) {
   const classes = sets.map((set) => set.boxes.map(({ given }) => given));
   return {
     control: sets.map((set) => set.boxes.map(({ box }) => box)),
     ...(classes.flat().some(Boolean) && { classes }),
-    ...(banned.length > 0 && { banned }),
-    ...(required.length > 0 && { required }),
+    ...(banned.length > 0 && { banned_words: banned }),
+    ...(required.length > 0 && { required_words: required }),
     ordered,
     cover: options.cover,
     max_length: options.max_length,

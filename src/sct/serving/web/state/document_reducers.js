@@ -18,7 +18,7 @@ import {
   setLabel,
   splitSet,
 } from "./control.js";
-import { clampOption, emptyDocument, parseWords } from "./document.js";
+import { clampOption, emptyDocument, parseWords, replaceWord } from "./document.js";
 import { pointBox, rankAt } from "./proposals.js";
 import { currentDocument, isSteppingAt, serverLimits, targetAt, unusedProposals } from "./state.js";
 import { announce, requestFocus } from "./announcements.js";
@@ -135,13 +135,17 @@ export const documentReducers = {
       [list]: parseWords([...document[list], ...words].join(" ")),
       [other]: document[other].filter((word) => !words.includes(word)),
     };
-    return commitWords(state, change, `${list === "banned" ? "don’t say" : "must say"} ${words.join(", ")}`);
+    return commitWords(state, change, `${list === "banned" ? "don’t say" : "always say"} ${words.join(", ")}`);
   },
   wordRemoved: (state, { list, word }) => {
     const words = currentDocument(state)[list].filter((each) => each !== word);
     const focus = words.length ? `${list}:${words[0]}` : `add-${list}`;
     return requestFocus(commitWords(state, { [list]: words }, `${word} is free again`), focus);
   },
+
+  /** Use a word of the server in place of one that it does not know. */
+  wordReplaced: (state, { word, by }) =>
+    commitWords(state, replaceWord(currentDocument(state), word, by), `“${by}” instead of “${word}”`),
 
   /** Keyboard "new box": add a centered box and focus it. */
   centerBoxAdded: (state) => {

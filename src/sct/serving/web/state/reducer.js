@@ -78,7 +78,8 @@ const reducers = {
     const next = state.image?.id === remove ? withoutImage(state) : state;
     return announce({ ...next, images }, `${findEntry(state, remove).image.name} removed`, true);
   },
-  storageChanged: (state, { storage }) => (state.storage === storage ? state : { ...state, storage }),
+  storageChanged: (state, { storage }) =>
+    state.storage === storage || (state.storage === "failed" && storage === "saving") ? state : { ...state, storage },
   controlPending: (state, { pendingControl }) => ({ ...withoutImage(state), pendingControl }),
 
   detectStarted: (state) => ({ ...state, detectStatus: "waiting", error: null }),
@@ -116,7 +117,9 @@ const reducers = {
     message ? announce({ ...state, mode, band: null }, message) : { ...state, mode, band: null },
   proposalsShown: (state, { shows }) => ({ ...state, showsProposals: shows }),
   renamingSet: (state, { set }) =>
-    set === null ? { ...state, renaming: null } : requestFocus({ ...state, renaming: set, selected: set }, "rename"),
+    set === null
+      ? { ...state, renaming: null }
+      : requestFocus({ ...state, renaming: set, selected: set, pinnedWord: null }, "rename"),
   wordPinned: (state, { word }) => ({ ...state, pinnedWord: word }),
   themeSet: (state, { theme }) => ({ ...state, theme }),
   focusRequested: (state, { name }) => requestFocus(state, name),

@@ -1,6 +1,7 @@
 // The caption: words that can be clicked, doubts, and export buttons.
 
 import { isDoubtful, textSpans } from "../state/captions.js";
+import { offeredWords } from "../state/document.js";
 import { colorAt } from "../state/palette.js";
 import { currentDocument, currentPosition, isCaptionCurrent, selectedCaption } from "../state/state.js";
 import { h } from "./elements.js";
@@ -38,12 +39,16 @@ function emptyText(state) {
 function errorNotice(state, actions) {
   const canRetry = state.captionStatus === "failed" || state.detectStatus === "failed";
   const canUndo = state.captionStatus === "failed" && state.timeline.past.length > 0;
+  const offer = state.captionStatus === "failed" ? offeredWords(state.error) : null;
   const button = (label, click) => h("button", { type: "button", class: "button quiet", key: label, on: { click } }, label);
   return h(
     "p",
     { class: "error", role: "alert", key: "error" },
     state.error,
     " ",
+    offer?.offered.map((by) =>
+      button(`Use “${by}”`, () => actions.dispatch({ type: "wordReplaced", word: offer.word, by })),
+    ),
     canRetry && button("Try again", actions.retry),
     canUndo && button("Undo the last change", () => actions.dispatch({ type: "undone" })),
   );
@@ -77,7 +82,7 @@ function words(state, actions, caption) {
     if (span.set === null) return h("span", { key: `between ${number}`, role: "presentation" }, spaced);
     const position = currentPosition(state, state.result, span.set);
     const id = state.result.sets[span.set]?.id;
-    const isUnsure = isDoubtful(span);
+    const isUnsure = isDoubtful({ fits: span.fits, region_set: span.set }, state.result.sets);
     const name = position < 0 ? "a region that is gone" : `region ${position + 1}`;
     return h(
       "span",

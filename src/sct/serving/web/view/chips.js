@@ -20,7 +20,8 @@ const HELP = [
 /** Ids of the sets whose noun chunk is doubtful. */
 function doubtfulSets(state) {
   const chunks = isCaptionCurrent(state) ? (selectedCaption(state)?.chunks ?? []) : [];
-  return new Set(chunks.filter(isDoubtful).map((chunk) => state.result.sets[chunk.region_set]?.id));
+  const doubtful = chunks.filter((chunk) => isDoubtful(chunk, state.result.sets));
+  return new Set(doubtful.map((chunk) => state.result.sets[chunk.region_set]?.id));
 }
 
 /** Position in the caption by set id, if the order is automatic. */
@@ -73,7 +74,7 @@ export function chips(state, actions) {
           position: positions.get(set.id),
           stop,
           mention: mentions.get(set.id),
-          isUnsure: doubtful.has(set.id) && givenName(set) === null,
+          isUnsure: doubtful.has(set.id),
         }),
       ),
     ),

@@ -137,7 +137,7 @@ export function imageCards(state, actions) {
 function imageCard(entry, actions) {
   const { image } = entry;
   const caption = entryCaption(entry);
-  const isUnsure = caption?.chunks.some(isDoubtful);
+  const isUnsure = caption?.chunks.some((chunk) => isDoubtful(chunk, entry.result.sets));
   return h(
     "li",
     { key: image.id, class: "image-card" },

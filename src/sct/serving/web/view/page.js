@@ -26,7 +26,7 @@ export function page(state, actions) {
         stageTools(state, actions),
         h("figure", { class: "figure" }, stage(state, actions), captionView(state, actions)),
       ),
-      control(state, actions),
+      h("div", { class: "side", key: "side" }, control(state, actions)),
       others(state, actions),
       historyView(state, actions),
     ),
@@ -35,8 +35,8 @@ export function page(state, actions) {
 
 const HINTS = {
   point: [
-    h("span", { class: "for-mouse" }, "Click anything in the image to mention it, or drag a box around it."),
-    h("span", { class: "for-touch" }, "Tap anything in the image to mention it."),
+    h("span", { class: "for-mouse" }, "Click anything to mention it, or drag a box around it."),
+    h("span", { class: "for-touch" }, "Tap anything to mention it."),
   ],
   draw: "Drag on the image to draw a box.",
   merge: "Choose the region to merge with the selected one. Esc cancels.",

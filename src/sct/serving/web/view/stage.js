@@ -134,10 +134,8 @@ function boxLabel({ image }, set, position, box, index) {
 }
 
 /** Word of the caption under the pointer or focus, else the pinned one; null if neither. */
-export function shownWord(state) {
-  if (state.highlight && state.highlight.word === undefined) return null;
-  return selectedCaption(state)?.words[state.highlight?.word ?? state.pinnedWord] ?? null;
-}
+export const shownWord = (state) =>
+  selectedCaption(state)?.words[state.highlight?.word ?? state.pinnedWord] ?? null;
 
 /** Id of the highlighted set, directly or through a word of the caption; null if none. */
 export function highlightedSet(state) {
@@ -149,7 +147,8 @@ export function highlightedSet(state) {
 /** Boxes to spotlight with a weight: a word's attention, or 1 for the boxes of a highlighted region. */
 function spotlights(state) {
   const sets = shownSets(state);
-  const word = state.draft === null ? shownWord(state) : null;
+  const isOther = state.draft !== null || (state.highlight && state.highlight.word === undefined);
+  const word = isOther ? null : shownWord(state);
   if (word) {
     const set = sets[currentPosition(state, state.result, word.region_set)];
     return set ? set.boxes.map(({ box }, index) => ({ box, weight: word.attention[index] ?? 0 })) : null;

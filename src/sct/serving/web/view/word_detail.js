@@ -52,7 +52,7 @@ function fit(state, caption, index) {
 
 /** Doubtful noun chunks, or how words can be changed. */
 function doubtNote(state, caption) {
-  const doubtful = caption.chunks.filter(isDoubtful);
+  const doubtful = caption.chunks.filter((chunk) => isDoubtful(chunk, state.result.sets));
   if (doubtful.length === 0) return "Click a word to change or forbid it.";
   const names = doubtful.map(({ text, region_set: set }) => {
     const position = currentPosition(state, state.result, set);

@@ -6,7 +6,7 @@ import { icon } from "./icons.js";
 
 const LISTS = [
   ["banned", "Don’t say", "Word the caption must not say"],
-  ["required", "Must say", "Word the caption must say"],
+  ["required", "Always say", "Word the caption must say"],
 ];
 
 export const words = (state, actions) =>
