@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sct.cli.fetch import FetchOption, fetch_images
 from sct.cli.options import (
     AllowDownloadOption,
     DeviceOption,
@@ -68,6 +69,7 @@ def caption_command(
     device: DeviceOption = "cpu",
     precision: PrecisionOption = "float32",
     recursive: RecursiveOption = False,
+    fetch: FetchOption = None,
     out: ResultsOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
@@ -84,7 +86,7 @@ def caption_command(
     if n_best > beam_size:
         raise InputError(f"got --n-best {n_best} with --beam-size {beam_size}: use a beam at least as large")
     errors = ErrorReporter()
-    files = list_image_files(images, errors, recursive=recursive)
+    files = list_image_files(fetch_images(images, fetch, errors.report), errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
     controls = _parse_controls(files, region, regions, ordered=not unordered, relative=relative)

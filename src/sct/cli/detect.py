@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sct.cli.fetch import FetchOption, fetch_images
 from sct.cli.options import (
     AllowDownloadOption,
     DeviceOption,
@@ -32,6 +33,7 @@ def detect_command(
     allow_download: AllowDownloadOption = False,
     device: DeviceOption = "cpu",
     recursive: RecursiveOption = False,
+    fetch: FetchOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -65,9 +67,9 @@ def detect_command(
     Unreadable images are reported on stderr and skipped; the exit code is then 2.
     """
     if out is not None and out.suffix == ".safetensors":
-        if as_json or recursive:
+        if as_json or recursive or fetch is not None:
             raise InputError(
-                "got --json or --recursive with --out FILE.safetensors, which has no use for them: omit them"
+                "got --json, --recursive or --fetch with --out FILE.safetensors, which has no use for them: omit them"
             )
         _write_file(
             images, out, vision, model, device, limit=limit, batch_size=batch_size, max_file_mb=max_file_mb or 15
@@ -82,7 +84,7 @@ def detect_command(
     from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
 
     errors = ErrorReporter()
-    files = list_image_files(images, errors, recursive=recursive)
+    files = list_image_files(fetch_images(images, fetch, errors.report), errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
     captioner = load(model, device=device, allow_download=allow_download)
