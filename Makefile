@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check lock licenses clean
+.PHONY: demo test check dist wheel-test try-pythons lock licenses clean
 
 demo: $(STAMP)  ## caption three photographs under several controls and draw them; ground the tiny corpus
 	$(BIN)/python examples/demo.py --out build/demo
@@ -18,6 +18,21 @@ check: $(STAMP)  ## lint, types, and every example in a docstring
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --doctest-modules src -p no:cacheprovider
+
+dist wheel-test: export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+dist: $(STAMP)  ## dist/: sdist and wheel
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+
+wheel-test: $(STAMP)  ## build both twice, compare the bytes, and try the wheel in a clean environment
+	$(BIN)/python benchmarks/release/try_wheel.py --out dist
+
+PYTHONS ?= python3.11 python3.12 python3.13
+try-pythons: dist  ## try the wheel with every supported Python that is installed; torch is the index's
+	for python in $(PYTHONS); do \
+	  if ! $$python --version 2>/dev/null; then echo "$$python is not installed"; continue; fi; \
+	  $(BIN)/python benchmarks/release/try_wheel.py --out dist --skip-build --python $$python || exit 1; \
+	done
 
 # torch==...+cpu comes from PyTorch's CPU index or a folder with its wheels: UV_EXTRA_INDEX_URL or UV_FIND_LINKS names it.
 UV_FIND_LINKS ?= $(PIP_FIND_LINKS)

@@ -117,6 +117,10 @@ MAX_HTTP_WORKERS = 256
 """Processes of ``sct serve`` (``--workers``)."""
 MAX_HTTP_BATCH = 1024
 """Requests in a batch (``--max-batch``)."""
+MAX_DOWNLOAD_BYTES = 32 << 20
+"""Size of an image that ``sct caption --fetch`` downloads."""
+MAX_DOWNLOAD_SECONDS = 30
+"""Time of such a download, redirects included."""
 MAX_HTTP_IMAGE_BYTES = 1 << 30
 """Size of an uploaded image file (``--max-image-mb``)."""
 MAX_HTTP_CACHE_BYTES = 1 << 40

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sct.cli.bulk_options import BulkOptions, is_bulk, refuse_options, run_bulk, with_bulk_options
+from sct.cli.fetch import FetchOption, fetch_images
 from sct.cli.options import (
     AllowDownloadOption,
     DeviceOption,
@@ -70,6 +71,7 @@ def caption_command(
     device: DeviceOption = "cpu",
     precision: PrecisionOption = "float32",
     recursive: RecursiveOption = False,
+    fetch: FetchOption = None,
     out: ResultsOption = None,
     as_json: JsonLinesOption = False,
     *,
@@ -107,6 +109,7 @@ def caption_command(
                 "--relative": relative,
                 "--draw": draw is not None,
                 "--recursive": recursive,
+                "--fetch": fetch is not None,
                 "--json": as_json,
             }
         )
@@ -125,7 +128,7 @@ def caption_command(
         run_bulk(task, images, out, bulk, task.compute)
         return
     errors = ErrorReporter()
-    files = list_image_files(map(Path, images), errors, recursive=recursive)
+    files = list_image_files(fetch_images(map(Path, images), fetch, errors.report), errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
     controls = _parse_controls(files, region, regions, ordered=not unordered, relative=relative)

