@@ -85,10 +85,10 @@ def read_controls(path: Path, files: Sequence[Path], *, ordered: bool = True) ->
             raise InputError(
                 f"{path} has a list without image names for {len(files)} images: expected {_EXPECTED_JSON}"
             )
-        return [_parse_control(content, path, ordered=ordered)]
+        return [parse_control(content, path, ordered=ordered)]
     if not isinstance(content, dict):
         raise InputError(f"{path} has a {type(content).__name__}: expected {_EXPECTED_JSON}")
-    controls = {name: _parse_control(regions, f"{path}, {name}", ordered=ordered) for name, regions in content.items()}
+    controls = {name: parse_control(regions, f"{path}, {name}", ordered=ordered) for name, regions in content.items()}
     known = {str(file) for file in files} | {file.name for file in files}
     if unknown := [name for name in controls if name not in known]:
         raise InputError(
@@ -120,7 +120,8 @@ def _as_list(item: object) -> list[Any]:
     raise InputError(f"got region {format_value(item)}: {_EXPECTED}")
 
 
-def _parse_control(content: Any, source: object, *, ordered: bool) -> Control:
+def parse_control(content: Any, source: object, *, ordered: bool = True) -> Control:
+    """Convert the regions of an image in JSON to a control; ``source`` names them in errors."""
     if not isinstance(content, list) or not all(_is_region_set(item) for item in content):
         raise InputError(f"{source}: got {format_value(content)}: expected {_EXPECTED_JSON}")
     try:
