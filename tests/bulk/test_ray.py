@@ -17,6 +17,8 @@ from tests.bulk.shard_files import make_tar_shards, make_worker_bundle, read_out
 pytest.importorskip("ray", reason="ray, of the extra ray, is not installed")
 
 NUM_SHARDS, IMAGES_PER_SHARD, NUM_KILLS = 50, 5, 20
+PYTHON_PATH = {"PYTHONPATH": str(Path(__file__).parents[2])}
+"""Ray's workers import the tasks of tests."""
 DEADLINE = 900.0
 """Seconds after which a test that hangs fails; a quiet machine needs a fraction of it."""
 
@@ -150,3 +152,42 @@ def test_twenty_kills_of_workers_nodes_and_drivers_change_nothing(cluster, bundl
     _, errors = again.communicate(timeout=DEADLINE)
     assert again.returncode == 0
     assert f"shards: 0 done, {NUM_SHARDS} found done, 0 failed" in errors
+
+
+def test_a_poisoned_shard_is_given_up(cluster, tmp_path):
+    shards = make_tar_shards(tmp_path / "in", 4, 1)
+    (tmp_path / "attempts").mkdir()
+    arguments = [shards, tmp_path / "attempts", tmp_path / "out", cluster.cluster.address, "00002"]
+    command = [sys.executable, "-m", "tests.bulk.poison", *map(str, arguments)]
+    root = Path(__file__).parents[2]
+    made = subprocess.run(
+        command, capture_output=True, text=True, timeout=DEADLINE, check=False, cwd=root, env=os.environ | PYTHON_PATH
+    )
+    assert made.stdout.startswith("3 00002: 3 attempts failed, the last one because its worker died"), made.stderr
+    assert (tmp_path / "attempts" / "00002").stat().st_size == 3
+
+
+def test_two_drivers_share_a_job(cluster, bundle, tmp_path):
+    shards = make_tar_shards(tmp_path / "shards", 12, 2)
+    job = ["caption", shards, "--model", bundle, "--format", "jsonl"]
+    assert run([*map(str, job), "--out", str(tmp_path / "local"), "--workers", "1"]) == 0
+    ray_job = [*job, "--out", tmp_path / "ray", "--engine", "ray", "--address", cluster.cluster.address]
+    drivers = [start_driver(*ray_job, "--workers", "1") for _ in range(2)]
+    other = start_driver(*ray_job, "--beam-size", "2")
+    errors = [driver.communicate(timeout=DEADLINE)[1] for driver in (*drivers, other)]
+    codes = [driver.returncode for driver in (*drivers, other)]
+    assert sorted(codes) in ([0, 0, 2], [0, 2, 2]), errors  # the job belongs to whoever came first
+    done = [driver for driver, code in zip((*drivers, other), codes, strict=True) if code == 0]
+    assert (other in done) == (codes == [2, 2, 0])
+    if other not in done:
+        assert "was begun with beam_size 5, got 2: use the same options, or another --out" in errors[2]
+        assert read_outputs(tmp_path / "ray") == read_outputs(tmp_path / "local")
+
+
+def test_no_cluster(bundle, tmp_path):
+    shards = make_tar_shards(tmp_path / "shards", 1, 1)
+    job = ["caption", shards, "--model", bundle, "--out", tmp_path / "out", "--engine", "ray"]
+    driver = start_driver(*job, "--address", "127.0.0.1:1")
+    _, errors = driver.communicate(timeout=DEADLINE)
+    assert driver.returncode == 2
+    assert errors.splitlines()[-1].startswith("sct: no Ray cluster can be reached at 127.0.0.1:1")

@@ -17,6 +17,25 @@ FLOATS = ("", "x", "nan", "inf", "-1", "1e400")
 WORDS = ("", "x", "\x1b[31m")
 FILES = ("nowhere", "x" * 300)
 
+BULK = {
+    "--engine": WORDS,
+    "--address": ("127.0.0.1:1",),
+    "--workers": COUNTS,
+    "--cpus-each": COUNTS,
+    "--take": ("", "x", "0/1", "2/1", "1/0"),
+    "--format": WORDS,
+    "--max-errors": INTEGERS,
+    "--max-attempts": COUNTS,
+}
+IMAGE_BULK = {
+    **BULK,
+    "--gpus-each": FLOATS,
+    "--images-per-shard": (*INTEGERS, "0"),
+    "--batch-size": COUNTS,
+    "--features": WORDS,
+    "--image-root": (),
+}
+
 # Values that each option refuses; an option without any takes every text.
 REFUSED = {
     "caption": {
@@ -33,6 +52,7 @@ REFUSED = {
         "--precision": WORDS,
         "--out": ("", "nowhere/x.jsonl"),
         "--fetch": (),
+        **IMAGE_BULK,
     },
     "detect": {
         "--limit": COUNTS,
@@ -41,8 +61,8 @@ REFUSED = {
         "--out": ("", "nowhere/x.jsonl"),
         "--fetch": (),
         "--vision": FILES,
-        "--batch-size": COUNTS,
         "--max-file-mb": COUNTS,
+        **IMAGE_BULK,
     },
     "prepare": {
         "--mode": WORDS,
@@ -56,7 +76,9 @@ REFUSED = {
         "--classes": FILES,
         "--grounding": WORDS,
         "--detections": FILES,
-        "--workers": COUNTS,
+        "--out": (),
+        "--image-root": (),
+        **BULK,
     },
     "merge": {},
     "stats": {},
@@ -90,7 +112,10 @@ REFUSED = {
         "--vectors": FILES,
         "--frequencies": FILES,
         "--spacy-model": FILES,
+        "--out": ("",),
+        **BULK,
     },
+    "bulk": {"--images": FILES, "--vectors": FILES},
     "reproduce": {
         "--data": FILES,
         "--runs": ("predictions.jsonl",),
@@ -154,6 +179,7 @@ def files(tmp_path_factory):
         "show": [dataset, "0"],
         "train": [TINY],
         "evaluate": [bundle, folder / "val.jsonl", "--metrics", "R"],
+        "bulk": ["status", folder / "new"],
         "score": [folder / "predictions.jsonl", "--metrics", "R"],
         "reproduce": ["table2", "--data", dataset, "--no-train"],
         "serve": ["--model", bundle, "--port", "0"],

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz.bulk_targets import bulk_targets
 from tests.fuzz.caption_targets import caption_targets
 from tests.fuzz.data_targets import data_targets
 from tests.fuzz.harness import read_case, run_case
@@ -40,7 +41,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
     folder = tmp_path_factory.mktemp("valid")
-    found = [*data_targets(folder), *caption_targets(folder), *model_targets(folder)]
+    found = [*data_targets(folder), *caption_targets(folder), *model_targets(folder), *bulk_targets(folder / "bulk")]
     return {target.name: target for target in found}
 
 
@@ -58,7 +59,7 @@ NAMES = (
     "authors' sorter", "vocabulary", "recipe default/cross_entropy.toml", "recipe sorter/flickr8k_pointer.toml",
     "recipe vision/flickr8k.toml", "run directory", "recorded runs", "glove.txt", "word2vec.txt", "word2vec.bin",
     "POST /v1/caption", "POST /v1/alternatives", "POST /v1/detect", "POST /v1/score", "multipart form",
-    "uploaded image",
+    "uploaded image", "tar shard", "parquet shard", "parquet shard of paths", "JSONL shard", "bulk job",
 )  # fmt: skip
 
 

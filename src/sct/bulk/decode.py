@@ -10,7 +10,7 @@ from itertools import islice
 from sct.bulk.items import REPEATED_KEY, ShardItem, read_image
 from sct.errors import InputError
 from sct.regions.images import LoadedImage, load_image
-from sct.regions.parsing import as_control
+from sct.regions.parsing import parse_control
 from sct.regions.records import Control
 from sct.vision.preprocess import resize_square
 
@@ -53,7 +53,7 @@ def decode_item(item: ShardItem, image_size: int | None = None) -> DecodedItem:
         return DecodedItem(key=item.key, error=item.error or "there is no image")
     try:
         regions = item.fields.get("regions")
-        control = None if regions is None else as_control(regions)
+        control = None if regions is None else parse_control(regions, "regions")
         image = load_image(read_image(item.content), name=item.key)
     except InputError as error:
         return DecodedItem(key=item.key, error=str(error))

@@ -93,11 +93,11 @@ def read_controls(
             raise InputError(
                 f"{path} has a list without image names for {len(files)} images: expected {_EXPECTED_JSON}"
             )
-        return [_parse_control(content, path, ordered=ordered, relative=relative)]
+        return [parse_control(content, path, ordered=ordered, relative=relative)]
     if not isinstance(content, dict):
         raise InputError(f"{path} has a {type(content).__name__}: expected {_EXPECTED_JSON}")
     controls = {
-        name: _parse_control(regions, f"{path}, {name}", ordered=ordered, relative=relative)
+        name: parse_control(regions, f"{path}, {name}", ordered=ordered, relative=relative)
         for name, regions in content.items()
     }
     known = {str(file) for file in files} | {file.name for file in files}
@@ -139,7 +139,8 @@ def _as_list(item: object) -> list[Any]:
     raise InputError(f"got region {format_value(item)}: {_EXPECTED}")
 
 
-def _parse_control(content: Any, source: object, *, ordered: bool, relative: bool) -> Control:
+def parse_control(content: Any, source: object, *, ordered: bool = True, relative: bool = False) -> Control:
+    """Convert the regions of an image in JSON to a control; ``source`` names them in errors."""
     if not isinstance(content, list) or not all(_is_region_set(item) for item in content):
         raise InputError(f"{source}: got {format_value(content)}: expected {_EXPECTED_JSON}")
     try:

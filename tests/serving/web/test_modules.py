@@ -230,7 +230,10 @@ def test_box_around_a_point(compute, point, expected):
     ],
 )
 def test_fits_in_words(compute, fits, expected):
-    assert compute("state/captions", f"[describeFit({{fits: {fits}}}), isDoubtful({{fits: {fits}, region_set: 0}}, [])]") == expected
+    assert (
+        compute("state/captions", f"[describeFit({{fits: {fits}}}), isDoubtful({{fits: {fits}, region_set: 0}}, [])]")
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
