@@ -122,14 +122,14 @@ def _parse_controls(
     files: Sequence[Path], region: Sequence[str] | None, regions: Path | None, *, ordered: bool
 ) -> "dict[Path, Control | None]":
     """Control of each image; None: regions are detected."""
-    from sct.regions.parsing import as_control, parse_boxes, read_controls  # noqa: PLC0415
+    from sct.regions.parsing import as_control, parse_region_set, read_controls  # noqa: PLC0415
 
     if region and regions is not None:
         raise InputError("got both --region and --regions: give one of them")
     if regions is not None:
         return dict(zip(files, read_controls(regions, files, ordered=ordered), strict=True))
     if region:
-        return dict.fromkeys(files, as_control([parse_boxes(text) for text in region], ordered=ordered))
+        return dict.fromkeys(files, as_control([parse_region_set(text) for text in region], ordered=ordered))
     if not ordered:
         raise InputError("got --unordered without --region or --regions: detected regions are always ordered")
     return dict.fromkeys(files)

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from sct.decoding.chunk_rules import AllowedPairs
 from sct.decoding.config import SearchConfig
 from sct.decoding.constraints import Constraints
 from sct.decoding.interface import SHIFT, STAY, State, Step, StepModel
@@ -104,21 +105,23 @@ def _expand(
 ) -> _Candidates:
     """Score the continuations.
 
-    A shift scores the same with every word but EOS, so the best k pairs are among the best k other words and EOS.
+    A shift scores the same with every word but EOS, so the best k pairs are among the best k other words and EOS; if
+    some pairs are forbidden, among the best k words that may stay, as many that may shift, and EOS.
     """
     shape = beam.scores.shape
     words = step.word_log_probs.reshape(*shape, -1)
     shifts = None if step.shift_log_probs is None else step.shift_log_probs.reshape(*shape, -1)
+    pairs = None
     if constraints is not None:
-        words, shifts = constraints.restrict(history, words, shifts)
-    word_log_probs, ids = _top_words(words, shifts is not None, config, constraints)
+        words, shifts, pairs = constraints.restrict(history, words, shifts)
+    word_log_probs, ids = _top_words(words, shifts is not None, config, constraints, pairs)
     word_log_probs = word_log_probs.float()
     if config.freeze_finished:
         # Finished hypotheses have one continuation: padding, at no cost.
         ids = ids.masked_fill(beam.finished[..., None], config.pad)
         word_log_probs.masked_fill_(beam.finished[..., None], -torch.inf)
         word_log_probs[..., 0].masked_fill_(beam.finished, 0.0)
-    shift_log_probs = _shift_scores(ids, beam.finished, shifts, config)
+    shift_log_probs = _shift_scores(ids, beam.finished, shifts, config, pairs)
     scores = beam.scores[..., None, None] + (word_log_probs[..., None] + shift_log_probs)
     if not config.freeze_finished:
         # The authors' code scores words after EOS like others, but reports them as free.
@@ -131,21 +134,35 @@ def _top_words(
     has_gate: bool,
     config: SearchConfig,
     constraints: Constraints | None,
+    pairs: AllowedPairs | None,
 ) -> tuple[Float[Tensor, "examples beams kept"], Int[Tensor, "examples beams kept"]]:
     """Most likely words of each hypothesis, EOS and all required words; by ascending id, which orders ties."""
     eos_apart = has_gate and config.freeze_finished
-    values, ids = words.topk(min(config.beam_size + eos_apart, words.shape[-1]), -1)
+    staying = words if pairs is None else words.masked_fill(~pairs.stay, -torch.inf)
+    values, ids = staying.topk(min(config.beam_size + eos_apart, words.shape[-1]), -1)
     if eos_apart:
         no_eos = (ids != config.eos).all(-1)
         ids[..., -1].masked_fill_(no_eos, config.eos)
         values[..., -1] = torch.where(no_eos, words[..., config.eos], values[..., -1])
+    if pairs is not None:
+        shifting = words.masked_fill(~pairs.shift, -torch.inf).topk(min(config.beam_size, words.shape[-1]), -1)
+        values, ids = _join(values, ids, shifting.values, shifting.indices)
     if constraints is not None and constraints.required is not None:
         required = constraints.required.ids
-        is_duplicate = (ids[..., None] == required).any(-2)
-        values = torch.cat([values, words[..., required].masked_fill(is_duplicate, -torch.inf)], -1)
-        ids = torch.cat([ids, required.expand(*ids.shape[:-1], -1)], -1)
+        values, ids = _join(values, ids, words[..., required], required.expand(*ids.shape[:-1], -1))
     ids, order = ids.sort(-1)
     return values.gather(-1, order), ids
+
+
+def _join(
+    values: Float[Tensor, "examples beams first"],
+    ids: Int[Tensor, "examples beams first"],
+    new_values: Float[Tensor, "examples beams second"],
+    new_ids: Int[Tensor, "examples beams second"],
+) -> tuple[Float[Tensor, "examples beams both"], Int[Tensor, "examples beams both"]]:
+    """Both lists of words; those of the second that are in the first are masked."""
+    is_duplicate = (ids[..., None] == new_ids[..., None, :]).any(-2)
+    return torch.cat([values, new_values.masked_fill(is_duplicate, -torch.inf)], -1), torch.cat([ids, new_ids], -1)
 
 
 def _shift_scores(
@@ -153,11 +170,14 @@ def _shift_scores(
     finished: Bool[Tensor, "examples beams"],
     shifts: Float[Tensor, "examples beams 2"] | None,
     config: SearchConfig,
+    pairs: AllowedPairs | None = None,
 ) -> Float[Tensor, "examples beams words shifts"]:
     """Score of each shift with each word; at EOS and after it, SHIFT is impossible and STAY free."""
     if shifts is None:
         return torch.zeros(*ids.shape, 1, device=ids.device)
     scores = shifts.float()[..., None, :].expand(*ids.shape, 2)
+    if pairs is not None:
+        scores = scores.masked_fill(~pairs.gather(ids), -torch.inf)
     if not config.freeze_finished:
         return scores
     closed = (ids == config.eos) | finished[..., None]

@@ -1,0 +1,187 @@
+"""What a request asks of each region set: names, required nouns where they fit, nouns that fit well enough."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from sct.captioner.fits import FitScorer
+from sct.captioner.grounded_caption import GroundedCaption, GroundedChunk
+from sct.captioner.names import RegionName, check_words, parse_name
+from sct.captioner.requests import CaptionOptions, RegionRequest
+from sct.captioner.slot_words import SlotPlan, build_slot_words, build_word_kinds, check_names_allowed
+from sct.decoding.chunk_rules import SlotWords, WordKinds
+from sct.errors import InputError
+from sct.language.head_noun import head_index
+from sct.language.inflection import inflections
+from sct.language.noun_table import NounTable
+from sct.language.vocabulary import Vocabulary
+from sct.regions.records import Control, Region, RegionSet
+
+_MIN_NOUNS = 5
+"""Nouns that ``min_fit`` leaves on every region set, if need be below it."""
+_MIN_REQUIRED_FIT = 0.1
+"""A required noun that fits no region set better than this may be said anywhere."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchPlan:
+    """What the captions of a batch must say where."""
+
+    slots: SlotWords | None
+    """None: any noun on every region set."""
+    required: tuple[str, ...]
+    """Required words that may be said anywhere."""
+    fits: tuple[tuple[Float[Tensor, " words"], ...], ...] | None
+    """Probability that each word fits each region set of each request; None if the bundle cannot tell."""
+
+
+class Planner:
+    """Plans the words of region sets for one vocabulary."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        nouns: frozenset[str],
+        noun_table: NounTable | None,
+        scorer: FitScorer | None,
+        device: torch.device,
+    ) -> None:
+        """Without nouns there are no kinds of words, and names are refused."""
+        self.kinds: WordKinds | None = build_word_kinds(vocabulary, nouns, device)
+        self._vocabulary, self._nouns, self._noun_table, self._scorer = vocabulary, nouns, noun_table, scorer
+
+    def word_ids(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Ids of words; unknown ones are refused, with the nearest ones."""
+        check_words(words, self._vocabulary, self._noun_table)
+        return tuple(self._vocabulary.ids[word] for word in words)
+
+    def banned_words(self, options: CaptionOptions) -> tuple[str, ...]:
+        """Banned words with their singulars and plurals; a required word is no inflection of a banned one."""
+        check_words(options.banned_words, self._vocabulary, self._noun_table)
+        found: dict[str, None] = {}
+        for word in options.banned_words:
+            kept = set(options.required_words) - {word}
+            found |= dict.fromkeys(form for form in inflections(word, self._vocabulary.ids) if form not in kept)
+        return tuple(found)
+
+    def plan(self, requests: Sequence[RegionRequest], options: CaptionOptions, *, whole_chunks: bool) -> BatchPlan:
+        """Plan the region sets of ordered requests."""
+        sets = [request.control.region_sets for request in requests]
+        fits = self._score(sets)
+        names = [[self._parse_name(region_set) for region_set in row] for row in sets]
+        if any(name is not None for row in names for name in row) and not (whole_chunks and self.kinds is not None):
+            raise InputError(
+                "got names of regions for a search that does not know noun chunks: use a bundle with nouns, a gate and "
+                "whole_chunks, or leave the names out"
+            )
+        if options.min_fit and (fits is None or not whole_chunks):
+            raise InputError("got min_fit, but the bundle has no calibrated fits: leave it out, or use another bundle")
+        required = options.required_words
+        if whole_chunks and fits is not None:
+            required = self._place_required(names, fits, options)
+        plans = [
+            [
+                SlotPlan(name, self._fitting(fits, row, slot, options) if name is None else None)
+                for slot, name in enumerate(row_names)
+            ]
+            for row, row_names in enumerate(names)
+        ]
+        check_names_allowed(plans, self.banned_words(options))
+        if self.kinds is None or not any(plan.name or plan.fitting is not None for row in plans for plan in row):
+            return BatchPlan(None, required, fits)
+        slots = build_slot_words(plans, self.kinds, self._vocabulary, cover=options.cover)
+        return BatchPlan(slots, required, fits)
+
+    def rename_features(self, request: RegionRequest) -> RegionRequest:
+        """Request whose named regions have the features that the encoder has for things of that name.
+
+        Regions whose name is no class of the encoder keep their features.
+        """
+        if self._scorer is None or not any(region_set.name for region_set in request.control.region_sets):
+            return request
+        sets = tuple(
+            RegionSet(tuple(self._rename(region, region_set.name) for region in region_set.regions))
+            for region_set in request.control.region_sets
+        )
+        return replace(request, control=Control(sets, ordered=request.control.ordered))
+
+    def add_fits(self, caption: GroundedCaption, fits: Sequence[Float[Tensor, " words"]]) -> GroundedCaption:
+        """Caption whose chunks carry the probability that their nouns fit."""
+        return replace(caption, chunks=tuple(replace(chunk, fits=self._fit(chunk, fits)) for chunk in caption.chunks))
+
+    def _fit(self, chunk: GroundedChunk, fits: Sequence[Float[Tensor, " words"]]) -> float | None:
+        words = chunk.text.split()
+        head = head_index(words, self._nouns)
+        if head is None or words[head] not in self._nouns:
+            return None
+        return round(float(fits[chunk.region_set][self._vocabulary.ids[words[head]]]), 4)
+
+    def _rename(self, region: Region, name: str | None) -> Region:
+        assert self._scorer is not None
+        if name is None or region.feature is None:
+            return region
+        found = parse_name(name, 1, self._vocabulary, self._noun_table)
+        feature = self._scorer.rename(np.asarray(region.feature, np.float32), found.heads)
+        return region if feature is None else replace(region, feature=feature)
+
+    def _parse_name(self, region_set: RegionSet) -> RegionName | None:
+        if region_set.name is None:
+            return None
+        return parse_name(region_set.name, len(region_set.regions), self._vocabulary, self._noun_table)
+
+    def _score(self, sets: Sequence[Sequence[RegionSet]]) -> tuple[tuple[Float[Tensor, " words"], ...], ...] | None:
+        if self._scorer is None:
+            return None
+        found = []
+        for row in sets:
+            features = [[region.feature for region in region_set.regions] for region_set in row]
+            if any(np.shape(feature) != (self._scorer.feature_size,) for each in features for feature in each):
+                return None  # reported when the features are collated
+            stacked = [np.stack([np.asarray(feature, np.float32) for feature in each]) for each in features]
+            found.append(tuple(self._scorer.probabilities(torch.from_numpy(each)) for each in stacked))
+        return tuple(found)
+
+    def _place_required(
+        self,
+        names: list[list[RegionName | None]],
+        fits: Sequence[Sequence[Float[Tensor, " words"]]],
+        options: CaptionOptions,
+    ) -> tuple[str, ...]:
+        """Name the region set that each required noun fits best in every request; returns the words left."""
+        left = []
+        for word in options.required_words:
+            check_words([word], self._vocabulary, self._noun_table)
+            index = self._vocabulary.ids[word]
+            free = [[slot for slot, name in enumerate(row) if name is None] for row in names]
+            best = [
+                max(slots, key=[float(each[index]) for each in fits[row]].__getitem__, default=None)
+                for row, slots in enumerate(free)
+            ]
+            if word not in self._nouns or any(
+                slot is None or fits[row][slot][index] < _MIN_REQUIRED_FIT for row, slot in enumerate(best)
+            ):
+                left.append(word)
+                continue
+            for row, slot in enumerate(best):
+                assert slot is not None
+                names[row][slot] = RegionName((), (word,))
+        return tuple(left)
+
+    def _fitting(
+        self,
+        fits: Sequence[Sequence[Float[Tensor, " words"]]] | None,
+        row: int,
+        slot: int,
+        options: CaptionOptions,
+    ) -> Bool[Tensor, " words"] | None:
+        if not options.min_fit:
+            return None
+        assert fits is not None
+        assert self.kinds is not None
+        scores = torch.where(self.kinds.is_head, fits[row][slot], -1.0)
+        lowest = scores.topk(min(_MIN_NOUNS, len(scores))).values[-1]
+        return scores >= torch.clamp(lowest, max=options.min_fit)
