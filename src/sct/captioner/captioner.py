@@ -92,10 +92,10 @@ class Captioner:
         self._decoder = model.to(self.device).for_inference(INT8 if precision == "int8" else DENSE, dtype)
         self._graph_searches: dict[SearchConfig, CudaGraphSearch] = {}
         classifier = None if vision is None else vision.classifier
-        scorer = None
+        self.fit_scorer: FitScorer | None = None
         if fits is not None and noun_table is not None and classifier is not None:
-            scorer = FitScorer(classifier, vocabulary, noun_table, fits, self.device)
-        self._planner = Planner(vocabulary, self._nouns, noun_table, scorer, self.device)
+            self.fit_scorer = FitScorer(classifier, vocabulary, noun_table, fits, self.device)
+        self._planner = Planner(vocabulary, self._nouns, noun_table, self.fit_scorer, self.device)
 
     def caption(
         self,
@@ -335,10 +335,12 @@ def load(
     device: str = "cpu",
     precision: Precision = "float32",
     allow_download: bool = False,
+    fits: FitCalibration | None = None,
 ) -> Captioner:
     """Load a bundle; "default" is the one that ships with the package.
 
-    With ``allow_download`` a bundle may download the Hugging Face Hub models that it names.
+    With ``allow_download`` a bundle may download the Hugging Face Hub models that it names. ``fits`` replaces the
+    bundle's calibration of fits.
     """
     torch_device = _check_device(device)  # before anything is loaded
     bundle = load_bundle(Path(folder), allow_download=allow_download)
@@ -350,7 +352,7 @@ def load(
         vision=None if bundle.vision is None else bundle.vision.to(torch_device),
         noun_table=bundle.nouns,
         length_penalty=bundle.length_penalty,
-        fits=bundle.fits,
+        fits=fits or bundle.fits,
         device=device,
         precision=precision,
     )

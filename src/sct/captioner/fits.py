@@ -20,6 +20,7 @@ from sct.errors import format_value
 from sct.language.inflection import base_forms, inflections
 from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
+from sct.regions.records import Region
 from sct.storage.artifacts import ArtifactFormat
 from sct.storage.atomic import atomic_write
 from sct.storage.reading import read_toml
@@ -84,7 +85,6 @@ class FitScorer:
         similar = cosines.clamp_min(0) ** _SHARPNESS
         self._named = named.to(device)
         self._similar = torch.maximum(similar, named).to(device)
-        self.feature_size = classifier.feature_size
 
     def probabilities(self, features: Float[Tensor, "regions features"]) -> Float[Tensor, " words"]:
         """Probability that each word fits the region set with these features, by the mean over its regions."""
@@ -98,6 +98,16 @@ class FitScorer:
         """Logarithms of the support of each word by classes that it names and by similar ones."""
         classes = self._classifier.probabilities(features.to(self._named.device)).mean(0)
         return (classes @ self._named).clamp_min(_FLOOR).log(), (classes @ self._similar).clamp_min(_FLOOR).log()
+
+    def can_score(self, regions: Sequence[Region]) -> bool:
+        """Whether all regions have features of the encoder."""
+        size = (self._classifier.feature_size,)
+        return all(region.feature is not None and np.shape(region.feature) == size for region in regions)
+
+    @staticmethod
+    def stack(regions: Sequence[Region]) -> Float[Tensor, "regions features"]:
+        """Features of the regions of a set."""
+        return torch.from_numpy(np.stack([np.asarray(region.feature, np.float32) for region in regions]))
 
     def rename(
         self, feature: Float[np.ndarray, " features"], words: Sequence[str]

@@ -136,13 +136,11 @@ class Planner:
     def _score(self, sets: Sequence[Sequence[RegionSet]]) -> tuple[tuple[Float[Tensor, " words"], ...], ...] | None:
         if self._scorer is None:
             return None
-        found = []
+        scorer, found = self._scorer, []
         for row in sets:
-            features = [[region.feature for region in region_set.regions] for region_set in row]
-            if any(np.shape(feature) != (self._scorer.feature_size,) for each in features for feature in each):
+            if not all(scorer.can_score(region_set.regions) for region_set in row):
                 return None  # reported when the features are collated
-            stacked = [np.stack([np.asarray(feature, np.float32) for feature in each]) for each in features]
-            found.append(tuple(self._scorer.probabilities(torch.from_numpy(each)) for each in stacked))
+            found.append(tuple(scorer.probabilities(scorer.stack(region_set.regions)) for region_set in row))
         return tuple(found)
 
     def _place_required(

@@ -26,7 +26,8 @@ class RegionClassifier:
     def probabilities(self, features: Float[Tensor, "regions features"]) -> Float[Tensor, "regions classes"]:
         """Probability of each class."""
         head = self._network.class_head
-        return head(features[:, : self._size].to(head.weight)).softmax(-1).float()
+        logits: Tensor = head(features[:, : self._size].to(head.weight))
+        return logits.softmax(-1).float()
 
     @torch.inference_mode()
     def move_to_class(
