@@ -18,7 +18,7 @@ def table(ids):
     return found
 
 
-KINDS = WordKinds(table(HEADS), table(DETERMINERS), table({CONJUNCTION}))
+KINDS = WordKinds(table(HEADS), table(HEADS), table(DETERMINERS), table({CONJUNCTION}), table({7}), table({15}))
 
 
 def beam(model, config, constraints):

@@ -184,7 +184,7 @@ class Captioner:
     ) -> list[list[GroundedCaption]]:
         """Return the ``n_best`` captions of each control of a collated batch, best first; chunks have no ``fits``."""
         options = options or CaptionOptions()
-        return self._caption(batch, options, BatchPlan(None, options.required_words, None))
+        return self._caption(batch, options, BatchPlan(None, (), None))
 
     def _caption_planned(
         self, batch: ControlBatch, options: CaptionOptions, plan: BatchPlan
@@ -205,7 +205,7 @@ class Captioner:
         batch = batch.to(self.device)
         recorder = AttentionRecorder(self._decoder) if self._decoder.has_attention else None
         decoded = self.search(batch, options, recorder=recorder, plan=plan)
-        log_probs = self.log_probs(decoded, options)
+        log_probs = self.log_probs(decoded, options) if plan.slots is None else decoded.log_probs()
         trace = None
         if recorder is not None:
             examples, n_best, _ = decoded.words.shape
@@ -259,7 +259,7 @@ class Captioner:
         """Joint log-probabilities of decoded captions, without the length penalty of their scores."""
         if not self.resolve_length_penalty(options):
             return decoded.scores
-        return (decoded.word_log_probs + decoded.shift_log_probs).sum(-1)
+        return decoded.log_probs()
 
     def search(
         self,
@@ -276,7 +276,7 @@ class Captioner:
         search is a CUDA graph. ``plan`` says what to say on which region set.
         """
         options = options or CaptionOptions()
-        plan = plan or BatchPlan(None, options.required_words, None)
+        plan = plan or BatchPlan(None, (), None)
         batch = batch.to(self.device)
         on_gpu = self.device.type == "cuda"
         config = SearchConfig(
@@ -291,13 +291,14 @@ class Captioner:
             min_length=options.min_length,
             no_repeat_ngram_size=self.resolve_no_repeat_ngram_size(options),
             banned_words=self._planner.word_ids(self._planner.banned_words(options)),
-            required_words=self._planner.word_ids(plan.required),
+            required_words=self._planner.word_ids(options.required_words),
         ).build(
             config,
             batch.num_slots,
             self.device,
             kinds=self._planner.kinds if self.resolve_whole_chunks(options) else None,
             slots=plan.slots,
+            waived=self._planner.waived(plan, options, self.device),
         )
         is_plain = constraints is None and not config.length_penalty
         if options.reference_search and not is_plain:

@@ -21,8 +21,8 @@ from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.regions.records import Control, Region, RegionSet
 
-_MIN_NOUNS = 5
-"""Nouns that ``min_fit`` leaves on every region set, if need be below it."""
+_NUM_BEST_NOUNS = 5
+"""Nouns that ``min_fit`` leaves on a region set that no noun fits well enough."""
 _MIN_REQUIRED_FIT = 0.1
 """A required noun that fits no region set better than this may be said anywhere."""
 
@@ -33,8 +33,8 @@ class BatchPlan:
 
     slots: SlotWords | None
     """None: any noun on every region set."""
-    required: tuple[str, ...]
-    """Required words that may be said anywhere."""
+    placed: tuple[tuple[str, ...], ...]
+    """Required words of each request that name one of its region sets; the others may be said anywhere."""
     fits: tuple[tuple[Float[Tensor, " words"], ...], ...] | None
     """Probability that each word fits each region set of each request; None if the bundle cannot tell."""
 
@@ -59,6 +59,15 @@ class Planner:
         check_words(words, self._vocabulary, self._noun_table)
         return tuple(self._vocabulary.ids[word] for word in words)
 
+    def waived(
+        self, plan: BatchPlan, options: CaptionOptions, device: torch.device
+    ) -> Bool[Tensor, "examples required"] | None:
+        """Which required words, by ascending id, need not be said again, as they name a region set."""
+        if not any(plan.placed):
+            return None
+        words = sorted(set(options.required_words), key=self._vocabulary.ids.__getitem__)
+        return torch.tensor([[word in placed for word in words] for placed in plan.placed], device=device)
+
     def banned_words(self, options: CaptionOptions) -> tuple[str, ...]:
         """Banned words with their singulars and plurals; a required word is no inflection of a banned one."""
         check_words(options.banned_words, self._vocabulary, self._noun_table)
@@ -80,9 +89,10 @@ class Planner:
             )
         if options.min_fit and (fits is None or not whole_chunks):
             raise InputError("got min_fit, but the bundle has no calibrated fits: leave it out, or use another bundle")
-        required = options.required_words
+        placed: list[tuple[str, ...]] = [()] * len(requests)
         if whole_chunks and fits is not None:
-            required = self._place_required(names, fits, options)
+            check_words(options.required_words, self._vocabulary, self._noun_table)
+            placed = [self._place_required(*each, options) for each in zip(names, fits, strict=True)]
         plans = [
             [
                 SlotPlan(name, self._fitting(fits, row, slot, options) if name is None else None)
@@ -92,9 +102,9 @@ class Planner:
         ]
         check_names_allowed(plans, self.banned_words(options))
         if self.kinds is None or not any(plan.name or plan.fitting is not None for row in plans for plan in row):
-            return BatchPlan(None, required, fits)
+            return BatchPlan(None, tuple(placed), fits)
         slots = build_slot_words(plans, self.kinds, self._vocabulary, cover=options.cover)
-        return BatchPlan(slots, required, fits)
+        return BatchPlan(slots, tuple(placed), fits)
 
     def rename_features(self, request: RegionRequest) -> RegionRequest:
         """Request whose named regions have the features that the encoder has for things of that name.
@@ -144,30 +154,21 @@ class Planner:
         return tuple(found)
 
     def _place_required(
-        self,
-        names: list[list[RegionName | None]],
-        fits: Sequence[Sequence[Float[Tensor, " words"]]],
-        options: CaptionOptions,
+        self, names: list[RegionName | None], fits: Sequence[Float[Tensor, " words"]], options: CaptionOptions
     ) -> tuple[str, ...]:
-        """Name the region set that each required noun fits best in every request; returns the words left."""
-        left = []
+        """Name the unnamed region set that each required noun fits best, if it fits one; returns those placed."""
+        placed = []
         for word in options.required_words:
-            check_words([word], self._vocabulary, self._noun_table)
             index = self._vocabulary.ids[word]
-            free = [[slot for slot, name in enumerate(row) if name is None] for row in names]
-            best = [
-                max(slots, key=[float(each[index]) for each in fits[row]].__getitem__, default=None)
-                for row, slots in enumerate(free)
-            ]
-            if word not in self._nouns or any(
-                slot is None or fits[row][slot][index] < _MIN_REQUIRED_FIT for row, slot in enumerate(best)
-            ):
-                left.append(word)
+            free = [slot for slot, name in enumerate(names) if name is None]
+            if word not in self._nouns or not free:
                 continue
-            for row, slot in enumerate(best):
-                assert slot is not None
-                names[row][slot] = RegionName((), (word,))
-        return tuple(left)
+            scores = [float(each[index]) for each in fits]
+            best = max(free, key=scores.__getitem__)
+            if scores[best] >= _MIN_REQUIRED_FIT:
+                names[best] = RegionName((), (word,))
+                placed.append(word)
+        return tuple(placed)
 
     def _fitting(
         self,
@@ -180,6 +181,7 @@ class Planner:
             return None
         assert fits is not None
         assert self.kinds is not None
-        scores = torch.where(self.kinds.is_head, fits[row][slot], -1.0)
-        lowest = scores.topk(min(_MIN_NOUNS, len(scores))).values[-1]
-        return scores >= torch.clamp(lowest, max=options.min_fit)
+        scores = torch.where(self.kinds.may_shift, fits[row][slot], -1.0)
+        if scores.max() >= options.min_fit:
+            return scores >= options.min_fit
+        return scores >= scores.topk(min(_NUM_BEST_NOUNS, len(scores))).values[-1]

@@ -78,7 +78,7 @@ class CaptionOptions:
     min_fit: float = 0.0
     """Prefer nouns that fit their regions with at least this probability (``GroundedChunk.fits``); 0: any noun.
 
-    Where fewer than five nouns reach it, the five that fit best are used.
+    On a region set that no noun fits so well, the five that fit best are used.
     """
     reference_search: bool = False
     """Use the beam search of the authors' released code, whatever the weights."""

@@ -11,12 +11,14 @@ from sct.captioner.names import RegionName
 from sct.decoding.chunk_rules import SlotWords, WordKinds
 from sct.errors import InputError
 from sct.language.inflection import is_plural
+from sct.language.noun_chunks import MEASURE_NOUNS, PREPOSITION_NOUNS
 from sct.language.phrase_words import (
     HEAD_PRONOUNS,
     NEEDS_NOUN,
     NEEDS_WORD,
     PLURAL_DETERMINERS,
     SINGULAR_DETERMINERS,
+    SINGULAR_VERBS,
     starts_with_vowel,
 )
 from sct.language.vocabulary import Vocabulary
@@ -37,7 +39,12 @@ def build_word_kinds(vocabulary: Vocabulary, nouns: Collection[str], device: tor
     if heads <= HEAD_PRONOUNS:
         return None
     return WordKinds(
-        _mask(vocabulary, heads), _mask(vocabulary, NEEDS_NOUN - heads), _mask(vocabulary, NEEDS_WORD - heads)
+        is_head=_mask(vocabulary, heads),
+        may_shift=_mask(vocabulary, heads - MEASURE_NOUNS - PREPOSITION_NOUNS - {"other"}),
+        needs_head=_mask(vocabulary, NEEDS_NOUN - heads),
+        needs_word=_mask(vocabulary, NEEDS_WORD - heads),
+        is_plural=_mask(vocabulary, {word for word in heads if is_plural(word)}),
+        is_singular_verb=_mask(vocabulary, SINGULAR_VERBS),
     ).to(device)
 
 
@@ -46,7 +53,7 @@ def build_slot_words(
 ) -> SlotWords:
     """Rows of words for the region sets of a batch; ``plans`` has one for each set of each example."""
     device = kinds.is_head.device
-    heads, forbidden = [kinds.is_head], [torch.zeros_like(kinds.is_head)]
+    heads, forbidden = [kinds.may_shift], [torch.zeros_like(kinds.is_head)]
     modifiers: list[tuple[int, ...]] = [()]
     row_of_slot = torch.zeros(len(plans), max(map(len, plans)), dtype=torch.long)
     described = []
@@ -63,7 +70,7 @@ def build_slot_words(
                 modifiers.append(tuple(vocabulary.ids[word] for word in plan.name.modifiers))
             else:
                 assert plan.fitting is not None
-                heads.append(kinds.is_head & plan.fitting.to(device))
+                heads.append(kinds.may_shift & plan.fitting.to(device))
                 # The last set is often not shifted from, so that its first noun must fit.
                 is_last = slot + 1 == len(row)
                 forbidden.append(kinds.is_head & ~heads[-1] if is_last else torch.zeros_like(kinds.is_head))

@@ -111,22 +111,25 @@ def _expand(
     shape = beam.scores.shape
     words = step.word_log_probs.reshape(*shape, -1)
     shifts = None if step.shift_log_probs is None else step.shift_log_probs.reshape(*shape, -1)
-    pairs = None
+    pairs, model_words = None, words
     if constraints is not None:
         words, shifts, pairs = constraints.restrict(history, words, shifts)
     word_log_probs, ids = _top_words(words, shifts is not None, config, constraints, pairs)
     word_log_probs = word_log_probs.float()
+    # Reported log-probabilities are the model's own, also where the search has raised them.
+    reported = word_log_probs if pairs is None else model_words.gather(-1, ids).float()
     if config.freeze_finished:
         # Finished hypotheses have one continuation: padding, at no cost.
         ids = ids.masked_fill(beam.finished[..., None], config.pad)
         word_log_probs.masked_fill_(beam.finished[..., None], -torch.inf)
         word_log_probs[..., 0].masked_fill_(beam.finished, 0.0)
+        reported = reported.masked_fill(beam.finished[..., None], 0.0)
     shift_log_probs = _shift_scores(ids, beam.finished, shifts, config, pairs)
     scores = beam.scores[..., None, None] + (word_log_probs[..., None] + shift_log_probs)
     if not config.freeze_finished:
         # The authors' code scores words after EOS like others, but reports them as free.
-        word_log_probs.masked_fill_(beam.finished[..., None], 0.0)
-    return _Candidates(ids, word_log_probs, shift_log_probs, scores)
+        reported = word_log_probs.masked_fill(beam.finished[..., None], 0.0)
+    return _Candidates(ids, reported, shift_log_probs, scores)
 
 
 def _top_words(

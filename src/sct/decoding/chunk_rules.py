@@ -13,11 +13,11 @@ before EOS, and to start no phrase one step before. A caption then exists whenev
 maximum length and the vocabulary has an allowed head and link.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sct.decoding.config import SearchConfig
@@ -30,15 +30,21 @@ class WordKinds:
     """What each word of the vocabulary does to a phrase."""
 
     is_head: Bool[Tensor, " words"]
-    """Nouns and pronouns: they end a noun chunk and complete a phrase."""
+    """Nouns and pronouns, which complete a phrase."""
+    may_shift: Bool[Tensor, " words"]
+    """Heads that end a noun chunk; not the measure in "a group of people"."""
     needs_head: Bool[Tensor, " words"]
     """Determiners and most prepositions: a head must follow before the caption ends."""
     needs_word: Bool[Tensor, " words"]
     """Auxiliaries, conjunctions and the like: any other word must follow."""
+    is_plural: Bool[Tensor, " words"]
+    """Plural heads."""
+    is_singular_verb: Bool[Tensor, " words"]
+    """Auxiliaries that do not directly follow a plural head."""
 
     def to(self, device: torch.device) -> "WordKinds":
         """Return the tables on another device."""
-        return WordKinds(self.is_head.to(device), self.needs_head.to(device), self.needs_word.to(device))
+        return WordKinds(*(getattr(self, each.name).to(device) for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +70,7 @@ class SlotWords:
         device = kinds.is_head.device
         return cls(
             torch.zeros(len(num_described), num_slots, dtype=torch.long, device=device),
-            kinds.is_head[None],
+            kinds.may_shift[None],
             torch.zeros_like(kinds.is_head)[None],
             torch.zeros(1, 0, dtype=torch.long, device=device),
             torch.zeros(1, dtype=torch.long, device=device),
@@ -121,10 +127,17 @@ class ChunkRules:
         num_slots: Int[Tensor, " examples"],
         required: Int[Tensor, " required"],
         config: SearchConfig,
+        waived: Bool[Tensor, "examples required"] | None = None,
     ) -> None:
-        """``required`` are the ids of words that must occur; too many obligations for ``max_length`` are refused."""
+        """``required`` are the ids of words that must occur in the examples for which they are not ``waived``.
+
+        More obligations than ``max_length`` has room for are refused.
+        """
         self._kinds, self._slots, self._num_slots, self._eos = kinds, slots, num_slots, config.eos
         self._required = required
+        if waived is None:
+            waived = torch.zeros(len(num_slots), len(required), dtype=torch.bool, device=num_slots.device)
+        self._waived = waived
         self._closes = kinds.is_head | slots.heads.any(0)
         self._opens = (kinds.needs_head | kinds.needs_word) & ~self._closes
         self._required_opens = self._opens[required]
@@ -137,18 +150,43 @@ class ChunkRules:
 
     def _check(self, cost: Int[Tensor, "examples slots"], config: SearchConfig) -> None:
         link = (self._slots.num_described > 0).long()
-        needed = cost.sum(-1) - link + len(self._required) + int(self._required_opens.any()) + 1
+        num_required = (~self._waived).sum(-1)
+        needed = cost.sum(-1) - link + num_required + (~self._waived & self._required_opens).any(-1) + 1
         worst = int(needed.argmax())
         if needed[worst] > config.max_length:
             raise InputError(
-                f"the {int(self._slots.num_described[worst])} region sets and {len(self._required)} required words of "
-                f"example {worst} need {int(needed[worst])} steps with EOS, but max_length is {config.max_length}: "
-                "give fewer or raise it"
+                f"the {int(self._slots.num_described[worst])} region sets and {int(num_required[worst])} required "
+                f"words of example {worst} need {int(needed[worst])} steps with EOS, but max_length is "
+                f"{config.max_length}: give fewer or raise it"
             )
 
-    def allowed(self, history: History) -> AllowedPairs:
-        """Which pairs keep every obligation within reach."""
+    def restrict(
+        self, history: History, words: Float[Tensor, "examples beams words"]
+    ) -> tuple[Float[Tensor, "examples beams words"], AllowedPairs]:
+        """Which pairs keep every obligation within reach, and the log-probabilities to search by.
+
+        On a slot with words of its own, the probability of all heads goes to these words in proportion, and a name that
+        was begun is free. Otherwise a search would put off an improbable name as long as it may.
+        """
         at = self._progress(history)
+        return self._redistribute(at, words), self._allowed(at, history)
+
+    def _redistribute(
+        self, at: _Progress, words: Float[Tensor, "examples beams words"]
+    ) -> Float[Tensor, "examples beams words"]:
+        if len(self._slots.heads) == 1:
+            return words
+        heads = self._slots.heads[at.row]
+        num_left = self._slots.num_modifiers[at.row] - at.num_matched
+        next_modifier = self._next_modifier(at, num_left, heads)
+        own = torch.where((num_left > 0)[..., None], next_modifier, heads)
+        in_name = at.num_matched > 0
+        total = words.masked_fill(~(self._kinds.may_shift | own), -torch.inf).logsumexp(-1)
+        gain = total.masked_fill(in_name, 0.0) - words.masked_fill(~own, -torch.inf).logsumexp(-1)
+        applies = (at.row > 0) & ~at.has_head & ~at.lacks_link & gain.isfinite()
+        return torch.where(own & applies[..., None], words + gain[..., None], words)
+
+    def _allowed(self, at: _Progress, history: History) -> AllowedPairs:
         heads, forbidden = self._slots.heads[at.row], self._slots.forbidden[at.row]
         is_named = self._slots.is_named[at.row]
         num_left = self._slots.num_modifiers[at.row] - at.num_matched
@@ -174,6 +212,8 @@ class ChunkRules:
         is_done = (total == 0) & ~at.is_open & ~at.is_pending
         stay[..., self._eos] &= is_done
         shift[..., self._eos] = False
+        if history.words.shape[-1]:
+            stay &= ~(self._kinds.is_plural[history.words[..., -1:]] & self._kinds.is_singular_verb)
         # One step before the last chance no phrase is started that would have to be finished.
         no_start = ((at.needed == 0) & ~to_close & (free <= total + 1))[..., None]
         stay &= ~(no_start & self._opens)
@@ -185,7 +225,7 @@ class ChunkRules:
         advance = self._advance(at, heads, forbidden, next_modifier, num_left, may_say_head)
         required = torch.zeros_like(stay)
         required[..., self._required] = at.missing & ~in_name
-        closing = self._closes & ((at.needed == 0) & (num_missing == 0) & to_close)[..., None]
+        closing = self._kinds.is_head & ((at.needed == 0) & (num_missing == 0) & to_close)[..., None]
         eos_only = torch.zeros_like(self._closes)
         eos_only[self._eos] = True
         return AllowedPairs(
@@ -241,7 +281,7 @@ class ChunkRules:
         # Shifts come after heads only, so all slots before the pointer are described.
         needed_here = to_name.masked_fill((slot > target) | (on_target & (has_head | (num_shifts > target))), 0)
         opened, waits = _ends_open(words, self._kinds, self._closes), _last_waits(words, self._kinds, self._closes)
-        missing = ~(words[..., None] == self._required).any(-2)
+        missing = ~((words[..., None] == self._required).any(-2) | self._waived[:, None])
         return _Progress(
             row=row,
             is_last=num_shifts >= last,

@@ -145,10 +145,13 @@ class RequiredWords:
     ids: Int[Tensor, " required"]
     """Distinct word ids."""
     eos: int
+    waived: Bool[Tensor, "examples required"] | None = None
+    """Words that an example need not contain."""
 
     def met(self, history: History) -> Bool[Tensor, "examples beams required"]:
-        """Which of the words have been generated."""
-        return (history.words[..., None] == self.ids).any(-2)
+        """Which of the words have been generated or are waived."""
+        met = (history.words[..., None] == self.ids).any(-2)
+        return met if self.waived is None else met | self.waived[:, None]
 
     def mask_forbidden(
         self,
@@ -204,12 +207,15 @@ class Constraints:
             rule.mask_forbidden(history, words, shifts)
         if self.chunks is None or shifts is None:
             return Restricted(words, shifts, None)
-        pairs = self.chunks.allowed(history)
-        return Restricted(words.masked_fill_(~pairs.words(), -torch.inf), shifts, pairs)
+        words, pairs = self.chunks.restrict(history, words)
+        return Restricted(words.masked_fill(~pairs.words(), -torch.inf), shifts, pairs)
 
 
 class Restricted(NamedTuple):
-    """Log-probabilities of what constraints allow, minus infinity for the rest."""
+    """Log-probabilities to search by: minus infinity for what is forbidden, the model's own for the rest.
+
+    Only where a region set has words of its own are they raised, see ``ChunkRules.restrict``.
+    """
 
     words: Float[Tensor, "examples beams words"]
     shifts: Float[Tensor, "examples beams 2"] | None
@@ -260,6 +266,7 @@ class ConstraintConfig:
         *,
         kinds: WordKinds | None = None,
         slots: SlotWords | None = None,
+        waived: Bool[Tensor, "examples required"] | None = None,
     ) -> Constraints | None:
         """Rules for a search; None if all constraints are off.
 
@@ -267,6 +274,7 @@ class ConstraintConfig:
         here and kept by reference, so that a captured CUDA graph can be given other numbers, which its owner checks.
         With ``kinds``, noun chunks and phrases are kept whole and ``cover`` takes a noun; ``slots`` says what may be
         said on each region set, by default any noun, and has the number of sets to describe whatever ``cover`` is.
+        ``waived`` are the required words, by ascending id, that an example need not contain.
         """
         if self == ConstraintConfig() and kinds is None:
             return None
@@ -279,7 +287,8 @@ class ConstraintConfig:
             rules.append(NoRepeatNgram(self.no_repeat_ngram_size))
         required = None
         if self.required_words:
-            required = RequiredWords(torch.tensor(sorted(set(self.required_words)), device=device), config.eos)
+            ids = torch.tensor(sorted(set(self.required_words)), device=device)
+            required = RequiredWords(ids, config.eos, waived)
         max_id = max(*banned, *self.required_words, config.eos)
         if kinds is not None:
             if max_id >= len(kinds.is_head):
@@ -292,6 +301,7 @@ class ConstraintConfig:
                 checked,
                 torch.tensor([], dtype=torch.long, device=device) if required is None else required.ids,
                 config,
+                waived,
             )
             return Constraints(tuple(rules), required, max_id, chunks)
         if self.cover:

@@ -22,6 +22,7 @@ NEEDS_WORD = frozenset({
 
 "down", "up", "over" and the like are in neither set: "a man looks down".
 """
+SINGULAR_VERBS = frozenset({"is", "was", "has"})
 SINGULAR_DETERMINERS = frozenset({"a", "an", "another", "each", "one", "this", "that"})
 PLURAL_DETERMINERS = frozenset({
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "several", "many", "both", "these", "those",

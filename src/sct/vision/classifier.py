@@ -41,18 +41,18 @@ class RegionClassifier:
         head = self._network.class_head
         moved = features.to(head.weight).clone()
         visual = moved[:, : self._size]
-        wanted = torch.tensor(classes, device=visual.device)
-        rows = torch.arange(len(wanted), device=visual.device)
+        given = torch.tensor(classes, device=visual.device)
+        rows = torch.arange(len(given), device=visual.device)
         for _ in range(_MAX_STEPS):
             logits = head(visual)
             others = logits.clone()
-            others[rows, wanted] = -torch.inf
-            rival = others.argmax(-1)
-            lacking = (_MARGIN - (logits[rows, wanted] - logits[rows, rival])).clamp_min(0)
+            others[rows, given] = -torch.inf
+            strongest = others.argmax(-1)
+            lacking = (_MARGIN - (logits[rows, given] - logits[rows, strongest])).clamp_min(0)
             if not lacking.any():
                 break
-            direction = head.weight[wanted] - head.weight[rival]
+            direction = head.weight[given] - head.weight[strongest]
             visual += direction * (lacking / direction.square().sum(-1).clamp_min(1e-6))[:, None]
         if self._network.config.class_embedding_size:
-            moved[:, self._size :] = self._network.class_embeddings[wanted]
+            moved[:, self._size :] = self._network.class_embeddings[given]
         return moved.to(features)
