@@ -24,6 +24,7 @@ class ColorVision:
     trainable = False
     image_size = 0
     network = None
+    classifier = None
 
     def __init__(self, feature_size: int = 6) -> None:
         self.feature_size = feature_size

@@ -145,6 +145,8 @@ MAX_HTTP_CAPTION_CHARACTERS = 500
 """Characters of a caption or a reference in a request for scores."""
 MAX_HTTP_CLASS_CHARACTERS = 100
 """Characters of a class name in a request."""
+MAX_HTTP_WORDS = 100
+"""Banned words, and required words, of a request."""
 
 
 def check_integer(name: str, value: object, minimum: int, maximum: int) -> None:

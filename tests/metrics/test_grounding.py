@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from sct.language.inflection import base_forms
 from sct.language.noun_table import NounTable
-from sct.metrics.grounding import PredictedChunk, base_forms, chunk_agreement, find_class
+from sct.metrics.grounding import PredictedChunk, chunk_agreement, find_class
 
 NAMES = {
     "dog": "dog", "puppy": "dog", "hot dog": "hot dog", "person": "person", "man": "person", "knife": "knife",

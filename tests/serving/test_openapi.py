@@ -57,11 +57,15 @@ def without_lifespan(app):
 def make_valid(request):
     """Change a request that conforms to its schema as little as rules beyond JSON Schema demand, in place.
 
-    These are in the descriptions: bytes are an image, boxes lie in it, class names have the shape of the boxes, and a
-    caption covers all region sets if ten words without repetitions can. Image ids are those of a cached image.
+    These are in the descriptions: bytes are an image, boxes lie in it, names have the shape of the boxes, and a caption
+    covers all region sets if ten words without repetitions can. Image ids are those of a cached image. The model has
+    few words and no nouns, so no names are given and no words asked for.
     """
     if isinstance(request.get("request"), dict):
         make_valid(request["request"])
+    for name, value in {"banned_words": [], "required_words": [], "whole_chunks": None, "min_fit": 0}.items():
+        if name in request:
+            request[name] = value
     if "image" in request:
         request["image"] = Binary(IMAGE) if isinstance(request["image"], bytes | Binary) else image_id(IMAGE)
     if request.get("control"):
@@ -74,7 +78,7 @@ def make_valid(request):
             for boxes in request["control"]
         ]
         if request.get("classes"):
-            request["classes"] = [[request["classes"][0][0] for _ in boxes] for boxes in request["control"]]
+            request["classes"] = [[None for _ in boxes] for boxes in request["control"]]
         if request.get("cover"):
             request.update(max_length=20, no_repeat_ngram_size=0)
 

@@ -1,8 +1,8 @@
 """Bundles: folders with everything that captioning needs, without the dataset.
 
 ``config.toml`` has the format and version, the config of the model, decoding defaults, provenance and the checksum of
-every file. Layout encoder, noun table, sorter and vision encoder are optional files. Files that are not listed, such
-as a model card, are ignored.
+every file. Layout encoder, noun table, sorter, vision encoder and the calibration of fits are optional files. Files
+that are not listed, such as a model card, are ignored.
 """
 
 import shutil
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from sct._version import __version__
+from sct.captioner.fits import FitCalibration
 from sct.captioner.hub import find_hub_bundle, is_hub_name
 from sct.decoding.config import check_length_penalty
 from sct.errors import InputError, format_value
@@ -42,6 +43,7 @@ from sct.vision.layout import LayoutEncoder
 FORMAT = ArtifactFormat("sct bundle", "copy the bundle again, or make it again")
 CONFIG, VOCABULARY, WEIGHTS = "config.toml", "vocabulary.json", "weights.safetensors"
 ENCODER, NOUNS, VISION = "encoder.safetensors", "nouns.safetensors", "vision.safetensors"
+FITS = "fits.toml"
 DEFAULT_FOLDER = Path(__file__).parents[1] / "bundles" / "default"
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
 """Of the weights on disk, int8 with a scale per row; they are always loaded as float32."""
@@ -70,6 +72,8 @@ class Bundle:
     """Computes region features of images; without it, regions must come with features."""
     length_penalty: float = 0.0
     """Default of ``CaptionOptions.length_penalty``; 0 is the paper's search."""
+    fits: FitCalibration | None = None
+    """Calibration of ``GroundedChunk.fits``."""
 
 
 def save_bundle(
@@ -84,6 +88,7 @@ def save_bundle(
     sorter: ControlSorter | None = None,
     vision: VisionEncoder | None = None,
     length_penalty: float = 0.0,
+    fits: FitCalibration | None = None,
 ) -> None:
     """Write a bundle into a new folder, atomically."""
     check_new_folder(folder)
@@ -105,6 +110,8 @@ def save_bundle(
             save_sorter(part, sorter)
         if vision is not None:
             vision.save(part / VISION)
+        if fits is not None:
+            fits.save(part / FITS)
         decoding = {"length_penalty": length_penalty} if length_penalty else None
         _write_config(part, asdict(model.config), {"sct": __version__, **(provenance or {})}, decoding)
 
@@ -161,6 +168,7 @@ def load_bundle(
         load_sorter(folder) if SORTER in files else None,
         load_vision(folder / VISION, allow_download=allow_download) if VISION in files else None,
         length_penalty,
+        FitCalibration.load(folder / FITS) if FITS in files else None,
     )
 
 
@@ -264,7 +272,7 @@ def read_bundle_config(folder: Path) -> dict[str, Any]:
         if name in content and not isinstance(content[name], dict):
             raise FORMAT.damaged(path, f"{name} is {format_value(content[name])}, expected a table")
     check_toml_values(content["provenance"], path)
-    _check_keys(content["files"], (VOCABULARY, WEIGHTS), path, optional=(ENCODER, NOUNS, VISION, *_SORTER_FILES))
+    _check_keys(content["files"], (VOCABULARY, WEIGHTS), path, optional=(ENCODER, NOUNS, VISION, FITS, *_SORTER_FILES))
     if (SORTER in content["files"]) != (SORTER_WEIGHTS in content["files"]):
         raise FORMAT.damaged(path, f"got one of {SORTER} and {SORTER_WEIGHTS}, expected both or neither")
     return content

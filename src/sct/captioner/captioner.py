@@ -13,9 +13,11 @@ from sct.captioner.bundle import load_bundle
 from sct.captioner.collate import collate_requests
 from sct.captioner.cuda_graph import CudaGraphSearch
 from sct.captioner.encode import as_image, encode_requests
+from sct.captioner.fits import FitCalibration, FitScorer, prefer_fitting
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.captioner.grounding import AttentionRecorder, build_grounded_captions, trace_attention
 from sct.captioner.ordering import restore_input_order, sort_requests
+from sct.captioner.plan import BatchPlan, Planner
 from sct.captioner.requests import (
     IMAGE_BATCH_SIZE,
     CaptionOptions,
@@ -26,6 +28,7 @@ from sct.captioner.requests import (
 )
 from sct.decoding import ConstraintConfig, Decoded, SearchConfig, beam_search
 from sct.errors import InputError
+from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.models.inputs import ControlBatch
 from sct.models.interface import CaptionModel
@@ -53,20 +56,23 @@ class Captioner:
         sorter: ControlSorter | None = None,
         vision: VisionEncoder | None = None,
         nouns: Collection[str] = (),
+        noun_table: NounTable | None = None,
         length_penalty: float = 0.0,
+        fits: FitCalibration | None = None,
         device: str = "cpu",
         precision: Precision = "float32",
         folder: Path | None = None,
     ) -> None:
         """Prepare the model for inference: ``float16`` is for GPUs, ``int8`` for CPUs; the sorter stays on the CPU.
 
-        ``length_penalty`` applies where options give none. ``nouns`` help to find the ends of chunks. ``folder`` is
-        that of the bundle, if it is one.
+        ``length_penalty`` applies where options give none. ``nouns``, by default those of ``noun_table``, tell where
+        chunks end; the table and ``fits`` are needed for ``GroundedChunk.fits``. ``folder`` is that of the bundle, if
+        it is one.
         """
         self.folder = folder
         self.vocabulary = vocabulary
         self.encoder = encoder
-        self._nouns = frozenset(nouns)
+        self._nouns = frozenset(nouns or (() if noun_table is None else noun_table.nouns))
         self.sorter = sorter
         self.vision = vision
         self.length_penalty = length_penalty
@@ -88,6 +94,11 @@ class Captioner:
         self.config = model.config
         self._decoder = model.to(self.device).for_inference(INT8 if precision == "int8" else DENSE, dtype)
         self._graph_searches: dict[SearchConfig, CudaGraphSearch] = {}
+        classifier = None if vision is None else vision.classifier
+        self.fit_scorer: FitScorer | None = None
+        if fits is not None and noun_table is not None and classifier is not None:
+            self.fit_scorer = FitScorer(classifier, vocabulary, noun_table, fits, self.device)
+        self._planner = Planner(vocabulary, self._nouns, noun_table, self.fit_scorer, self.device)
 
     def __repr__(self) -> str:
         """Return the model's variant and sizes, its parts and the device."""
@@ -167,8 +178,11 @@ class Captioner:
         """Return the ``n_best`` captions of each request, best first; controls may differ in size."""
         if not requests:
             return []
+        options = options or CaptionOptions()
         ordered, orders = sort_requests(requests, self.sorter)
-        captions = self.caption_control_batch(collate_requests(ordered, self.config), options)
+        plan = self._planner.plan(ordered, options, whole_chunks=self.resolve_whole_chunks(options))
+        batch = collate_requests([self._planner.rename_features(request) for request in ordered], self.config)
+        captions = self._caption_planned(batch, options, plan)
         return [
             [
                 replace(caption, control=request.control)
@@ -182,12 +196,30 @@ class Captioner:
     def caption_control_batch(
         self, batch: ControlBatch, options: CaptionOptions | None = None
     ) -> list[list[GroundedCaption]]:
-        """Return the ``n_best`` captions of each control of a collated batch, best first."""
+        """Return the ``n_best`` captions of each control of a collated batch, best first; chunks have no ``fits``."""
         options = options or CaptionOptions()
+        return self._caption(batch, options, BatchPlan(None, (), None))
+
+    def _caption_planned(
+        self, batch: ControlBatch, options: CaptionOptions, plan: BatchPlan
+    ) -> list[list[GroundedCaption]]:
+        """Caption a batch and add fits; with ``min_fit``, captions all of whose nouns fit come first."""
+        if plan.fits is None:
+            return self._caption(batch, options, plan)
+        whole_beam = replace(options, n_best=options.beam_size) if options.min_fit else options
+        captions = [
+            [self._planner.add_fits(caption, fits) for caption in found]
+            for found, fits in zip(self._caption(batch, whole_beam, plan), plan.fits, strict=True)
+        ]
+        if not options.min_fit:
+            return captions
+        return [prefer_fitting(found, options.min_fit)[: options.n_best] for found in captions]
+
+    def _caption(self, batch: ControlBatch, options: CaptionOptions, plan: BatchPlan) -> list[list[GroundedCaption]]:
         batch = batch.to(self.device)
         recorder = AttentionRecorder(self._decoder) if self._decoder.has_attention else None
-        decoded = self.search(batch, options, recorder=recorder)
-        log_probs = self.log_probs(decoded, options)
+        decoded = self.search(batch, options, recorder=recorder, plan=plan)
+        log_probs = self.log_probs(decoded, options) if plan.slots is None else decoded.log_probs()
         trace = None
         if recorder is not None:
             examples, n_best, _ = decoded.words.shape
@@ -239,6 +271,15 @@ class Captioner:
             return options.no_repeat_ngram_size
         return 0 if options.reference_search else self.default_no_repeat_ngram_size
 
+    def resolve_whole_chunks(self, options: CaptionOptions) -> bool:
+        """Whether a search keeps noun chunks whole: by the options, or else if it can and is not the authors'."""
+        can = self._planner.kinds is not None and self._decoder.has_attention
+        if options.whole_chunks is None:
+            return can and not options.reference_search and self.config.mode != "reference"
+        if options.whole_chunks and not can:
+            raise InputError("got whole_chunks for a bundle without nouns or without a gate: leave it out")
+        return options.whole_chunks
+
     def resolve_length_penalty(self, options: CaptionOptions) -> float:
         """Length penalty of a search: that of the options or else of the bundle; the authors' search has none."""
         if options.length_penalty is not None:
@@ -249,7 +290,7 @@ class Captioner:
         """Joint log-probabilities of decoded captions, without the length penalty of their scores."""
         if not self.resolve_length_penalty(options):
             return decoded.scores
-        return (decoded.word_log_probs + decoded.shift_log_probs).sum(-1)
+        return decoded.log_probs()
 
     def search(
         self,
@@ -258,13 +299,15 @@ class Captioner:
         *,
         latents: Int[Tensor, " examples"] | None = None,
         recorder: AttentionRecorder | None = None,
+        plan: BatchPlan | None = None,
     ) -> Decoded:
         """Decode token ids only, without groundings.
 
         ``latents`` are for models with ``has_latents``; 0 is the most likely. ``recorder`` sees every step, unless the
-        search is a CUDA graph.
+        search is a CUDA graph. ``plan`` says what to say on which region set.
         """
         options = options or CaptionOptions()
+        plan = plan or BatchPlan(None, (), None)
         batch = batch.to(self.device)
         on_gpu = self.device.type == "cuda"
         config = SearchConfig(
@@ -278,9 +321,16 @@ class Captioner:
             cover=options.cover,
             min_length=options.min_length,
             no_repeat_ngram_size=self.resolve_no_repeat_ngram_size(options),
-            banned_words=self._word_ids(options.banned_words),
-            required_words=self._word_ids(options.required_words),
-        ).build(config, batch.num_slots, self.device)
+            banned_words=self._planner.word_ids(self._planner.banned_words(options)),
+            required_words=self._planner.word_ids(options.required_words),
+        ).build(
+            config,
+            batch.num_slots,
+            self.device,
+            kinds=self._planner.kinds if self.resolve_whole_chunks(options) else None,
+            slots=plan.slots,
+            waived=self._planner.waived(plan, options, self.device),
+        )
         is_plain = constraints is None and not config.length_penalty
         if options.reference_search and not is_plain:
             raise InputError(
@@ -310,12 +360,6 @@ class Captioner:
             del self._graph_searches[next(iter(self._graph_searches))]
         return search
 
-    def _word_ids(self, words: Sequence[str]) -> tuple[int, ...]:
-        for word in words:
-            if word not in self.vocabulary.ids:
-                raise InputError(f"word {word!r} is not among the {len(self.vocabulary)} words of the vocabulary")
-        return tuple(self.vocabulary.ids[word] for word in words)
-
 
 def load(
     folder: str | Path = "default",
@@ -324,11 +368,13 @@ def load(
     precision: Precision = "float32",
     revision: str | None = None,
     allow_download: bool = False,
+    fits: FitCalibration | None = None,
 ) -> Captioner:
     """Load a bundle: a folder, "default", which ships with the package, or "user/name" on the Hugging Face Hub.
 
     Only with ``allow_download`` a bundle that is not in the Hub's cache, and the Hub models that a bundle names, are
-    downloaded. ``revision`` is a branch, tag or commit of a bundle on the Hub.
+    downloaded. ``revision`` is a branch, tag or commit of a bundle on the Hub. ``fits`` replaces the bundle's
+    calibration of fits.
     """
     torch_device = _check_device(device)  # before anything is loaded
     bundle = load_bundle(Path(folder), revision=revision, allow_download=allow_download)
@@ -338,8 +384,9 @@ def load(
         encoder=bundle.encoder,
         sorter=bundle.sorter,
         vision=None if bundle.vision is None else bundle.vision.to(torch_device),
-        nouns=() if bundle.nouns is None else bundle.nouns.nouns,
+        noun_table=bundle.nouns,
         length_penalty=bundle.length_penalty,
+        fits=fits or bundle.fits,
         device=device,
         precision=precision,
         folder=bundle.folder,

@@ -91,8 +91,9 @@ def _add_features(control: Control, image: EncodedImage) -> Control:
         found = encoded[region.box]
         return replace(
             found,
-            class_name=found.class_name if region.class_name is None else region.class_name,
+            class_name=region.name or region.class_name or found.class_name,
             score=found.score if region.score is None else region.score,
+            name=region.name,
         )
 
     return replace(

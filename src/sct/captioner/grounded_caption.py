@@ -34,6 +34,8 @@ class GroundedChunk:
     words: tuple[int, int]
     """Half-open span of word indices."""
     region_set: int
+    fits: float | None = None
+    """Calibrated probability that its noun fits the regions, by the vision encoder; None if the bundle cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class GroundedCaption:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON-serialisable values, with boxes and class names by region set."""
+        """Return JSON-serialisable values, with boxes, class names and given names by region set."""
         content: dict[str, Any] = {
             "text": self.text,
             "words": [asdict(word) for word in self.words],
@@ -123,7 +125,8 @@ class GroundedCaption:
         for chunk in content["chunks"]:
             chunk["boxes"] = boxes[chunk["region_set"]]
         classes = [[region.class_name for region in regions] for regions in sets]
-        return {**content, "control": boxes, "classes": classes}
+        names = [[region.name for region in regions] for regions in sets]
+        return {**content, "control": boxes, "classes": classes, "names": names}
 
 
 def ground_words(

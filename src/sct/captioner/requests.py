@@ -8,7 +8,7 @@ from jaxtyping import Float, Shaped
 from PIL import Image
 
 from sct.decoding.config import check_length_penalty
-from sct.errors import InputError
+from sct.errors import InputError, format_value
 from sct.limits import MAX_BEAM_SIZE, MAX_LENGTH, check_integer
 from sct.regions.images import LoadedImage
 from sct.regions.records import Control, Region
@@ -59,16 +59,27 @@ class CaptionOptions:
     None: the bundle's own value, or 0 with ``reference_search``.
     """
     cover: bool = False
-    """Require every region set to be described, in order, before the caption ends."""
+    """Require every region set to be described, in order, before the caption ends: by a noun, where nouns are known."""
+    whole_chunks: bool | None = None
+    """Shift between region sets after nouns only, and end no caption within a phrase.
+
+    None: if the bundle knows the nouns of its vocabulary, unless with ``reference_search`` or the authors' weights.
+    Names of regions need it.
+    """
     no_repeat_ngram_size: int | None = None
     """Forbid repeating any n-gram of this size; 0: off, as in the paper and in evaluation.
 
     None: 2, or 0 with ``reference_search`` or the authors' weights.
     """
     banned_words: tuple[str, ...] = ()
-    """Words that must not occur; may include "<unk>"."""
+    """Words that must not occur, nor their singulars and plurals; may include "<unk>"."""
     required_words: tuple[str, ...] = ()
-    """Words that must all occur."""
+    """Words that must all occur; a noun describes the region set that it fits best, if it fits one."""
+    min_fit: float = 0.0
+    """Prefer nouns that fit their regions with at least this probability (``GroundedChunk.fits``); 0: any noun.
+
+    On a region set that no noun fits so well, the five that fit best are used.
+    """
     reference_search: bool = False
     """Use the beam search of the authors' released code, whatever the weights."""
 
@@ -85,6 +96,8 @@ class CaptionOptions:
                 check_integer(name, getattr(self, name), minimum, maximum)
         if self.length_penalty is not None:
             check_length_penalty(self.length_penalty)
+        if not 0 <= self.min_fit <= 1:
+            raise InputError(f"got min_fit {format_value(self.min_fit)}, expected a probability from 0 to 1")
         for name in ("banned_words", "required_words"):
             if isinstance(getattr(self, name), str):
                 raise InputError(f"{name} is {getattr(self, name)!r}, expected a tuple of words")

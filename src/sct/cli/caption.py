@@ -34,8 +34,9 @@ def caption_command(
     region: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="X1,Y1,X2,Y2[+X1,Y1,X2,Y2...]",
-            help="Box in pixels to describe, in order; repeat for more. Boxes joined by + share one noun chunk.",
+            metavar="X1,Y1,X2,Y2[+X1,Y1,X2,Y2...][=NAME]",
+            help="Box in pixels to describe, in order; repeat for more. Boxes joined by + share one noun chunk, which "
+            "says the name, if given.",
         ),
     ] = None,
     regions: Annotated[
@@ -54,6 +55,22 @@ def caption_command(
     beam_size: Annotated[int, typer.Option(min=1, help="Beam size.")] = 5,
     n_best: Annotated[int, typer.Option(min=1, help="Captions to print per image.")] = 1,
     cover: Annotated[bool, typer.Option("--cover", help="Require every region to be described.")] = False,
+    whole_chunks: Annotated[
+        bool | None,
+        typer.Option(
+            "--whole-chunks/--no-whole-chunks",
+            help="Pass from region to region after nouns only, and break off no phrase.",
+            show_default="on if the model knows nouns",
+        ),
+    ] = None,
+    ban: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Word that must not occur, in any number; repeatable.")
+    ] = None,
+    require: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Word that must occur; repeatable.")] = None,
+    min_fit: Annotated[
+        float,
+        typer.Option(min=0, max=1, metavar="P", help="Prefer nouns that fit their regions with this probability."),
+    ] = 0.0,
     max_length: Annotated[int, typer.Option(min=1, help="Maximum number of tokens, EOS included.")] = 20,
     length_penalty: Annotated[
         float | None, typer.Option(min=0, help="Rank captions by log_prob / length ** PENALTY; default: the bundle's.")
@@ -94,6 +111,10 @@ def caption_command(
         beam_size=beam_size,
         n_best=n_best,
         cover=cover,
+        whole_chunks=whole_chunks,
+        banned_words=tuple(ban or ()),
+        required_words=tuple(require or ()),
+        min_fit=min_fit,
         max_length=max_length,
         length_penalty=length_penalty,
         no_repeat_ngram_size=no_repeat_ngram_size,
@@ -162,7 +183,7 @@ def _parse_controls(
     files: Sequence[Path], region: Sequence[str] | None, regions: Path | None, *, ordered: bool, relative: bool
 ) -> "dict[Path, Control | None]":
     """Control of each image; None: regions are detected."""
-    from sct.regions.parsing import as_control, parse_boxes, read_controls  # noqa: PLC0415
+    from sct.regions.parsing import as_control, parse_region_set, read_controls  # noqa: PLC0415
 
     if region and regions is not None:
         raise InputError("got both --region and --regions: give one of them")
@@ -170,7 +191,7 @@ def _parse_controls(
         return dict(zip(files, read_controls(regions, files, ordered=ordered, relative=relative), strict=True))
     if region:
         return dict.fromkeys(
-            files, as_control([parse_boxes(text) for text in region], ordered=ordered, relative=relative)
+            files, as_control([parse_region_set(text) for text in region], ordered=ordered, relative=relative)
         )
     if relative:
         raise InputError("got --relative without --region or --regions: it says how their boxes are given")
@@ -199,14 +220,16 @@ def _print_captions(file: Path, captions: "Sequence[GroundedCaption]", *, with_o
     from rich.console import Console  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from sct.drawing.terminal import format_caption, format_order  # noqa: PLC0415
+    from sct.drawing.terminal import format_caption, format_doubts, format_order  # noqa: PLC0415
 
     console = Console(soft_wrap=True, highlight=False)
     name, order = escape_controls(file), captions[0].order
     suffix = f"  ({format_order(order)})" if with_order and order is not None else ""
     if len(captions) == 1:
-        console.print(Text(f"{name}: ").append_text(format_caption(captions[0])).append(suffix))
+        line = Text(f"{name}: ").append_text(format_caption(captions[0])).append(suffix)
+        console.print(line.append(format_doubts(captions[0])))
         return
     console.print(Text(f"{name}{suffix}"))
     for caption in captions:
-        console.print(Text(f"  {caption.log_prob:7.2f}  ").append_text(format_caption(caption)))
+        line = Text(f"  {caption.log_prob:7.2f}  ").append_text(format_caption(caption))
+        console.print(line.append(format_doubts(caption)))

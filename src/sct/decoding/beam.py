@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from sct.decoding.chunk_rules import AllowedPairs
 from sct.decoding.config import SearchConfig
 from sct.decoding.constraints import Constraints
 from sct.decoding.interface import SHIFT, STAY, State, Step, StepModel
@@ -105,28 +106,33 @@ def _expand(
     """Score the continuations.
 
     Words are ranked with their better shift, unless it scores the same with every word. The best k pairs are then among
-    the best k words other than EOS, whose shift has rules of its own, and EOS.
+    the best k words other than EOS, whose shift has rules of its own, and EOS; if some pairs are forbidden, among the
+    best k words that may stay, as many that may shift, and EOS.
     """
     shape = beam.scores.shape
     words = step.word_log_probs.reshape(*shape, -1)
     shifts = step.shift_log_probs
     if shifts is not None:
         shifts = shifts.unflatten(0, shape)
+    pairs, model_words = None, words
     if constraints is not None:
-        words, shifts = constraints.restrict(history, words, shifts)
-    word_log_probs, ids = _top_words(words, shifts, config, constraints)
+        words, shifts, pairs = constraints.restrict(history, words, shifts)
+    word_log_probs, ids = _top_words(words, shifts, config, constraints, pairs)
     word_log_probs = word_log_probs.float()
+    # Reported log-probabilities are the model's own, also where the search has raised them.
+    reported = word_log_probs if pairs is None else model_words.gather(-1, ids).float()
     if config.freeze_finished:
         # Finished hypotheses have one continuation: padding, at no cost.
         ids = ids.masked_fill(beam.finished[..., None], config.pad)
         word_log_probs.masked_fill_(beam.finished[..., None], -torch.inf)
         word_log_probs[..., 0].masked_fill_(beam.finished, 0.0)
-    shift_log_probs = _shift_scores(ids, beam.finished, shifts, config)
+        reported = reported.masked_fill(beam.finished[..., None], 0.0)
+    shift_log_probs = _shift_scores(ids, beam.finished, shifts, config, pairs)
     scores = beam.scores[..., None, None] + (word_log_probs[..., None] + shift_log_probs)
     if not config.freeze_finished:
         # The authors' code scores words after EOS like others, but reports them as free.
-        word_log_probs.masked_fill_(beam.finished[..., None], 0.0)
-    return _Candidates(ids, word_log_probs, shift_log_probs, scores)
+        reported = word_log_probs.masked_fill(beam.finished[..., None], 0.0)
+    return _Candidates(ids, reported, shift_log_probs, scores)
 
 
 def _top_words(
@@ -134,26 +140,49 @@ def _top_words(
     shifts: Float[Tensor, "examples beams *words 2"] | None,
     config: SearchConfig,
     constraints: Constraints | None,
+    pairs: AllowedPairs | None,
 ) -> tuple[Float[Tensor, "examples beams kept"], Int[Tensor, "examples beams kept"]]:
     """Most likely words of each hypothesis, EOS and all required words; by ascending id, which orders ties."""
     eos_apart = shifts is not None and config.freeze_finished
-    k = min(config.beam_size + eos_apart, words.shape[-1])
-    if shifts is None or shifts.dim() == words.dim():
-        values, ids = words.topk(k, -1)
-    else:
-        ids = (words + shifts.amax(-1)).topk(k, -1).indices
-        values = words.gather(-1, ids)
+    ranks = _rank_words(words, shifts) if pairs is None else _rank_words(words, shifts, STAY, pairs.stay)
+    ids = ranks.topk(min(config.beam_size + eos_apart, words.shape[-1]), -1).indices
+    values = words.gather(-1, ids)
     if eos_apart:
         no_eos = (ids != config.eos).all(-1)
         ids[..., -1].masked_fill_(no_eos, config.eos)
         values[..., -1] = torch.where(no_eos, words[..., config.eos], values[..., -1])
+    if pairs is not None:
+        ranks = _rank_words(words, shifts, SHIFT, pairs.shift)
+        shifting = ranks.topk(min(config.beam_size, words.shape[-1]), -1).indices
+        values, ids = _join(values, ids, words.gather(-1, shifting), shifting)
     if constraints is not None and constraints.required is not None:
         required = constraints.required.ids
-        is_duplicate = (ids[..., None] == required).any(-2)
-        values = torch.cat([values, words[..., required].masked_fill(is_duplicate, -torch.inf)], -1)
-        ids = torch.cat([ids, required.expand(*ids.shape[:-1], -1)], -1)
+        values, ids = _join(values, ids, words[..., required], required.expand(*ids.shape[:-1], -1))
     ids, order = ids.sort(-1)
     return values.gather(-1, order), ids
+
+
+def _rank_words(
+    words: Float[Tensor, "examples beams words"],
+    shifts: Float[Tensor, "examples beams *words 2"] | None,
+    action: int | None = None,
+    allowed: Bool[Tensor, "examples beams words"] | None = None,
+) -> Float[Tensor, "examples beams words"]:
+    """Score of each allowed word with an action of the gate, or with the better one; without what all words share."""
+    if shifts is not None and shifts.dim() > words.dim():
+        words = words + (shifts.amax(-1) if action is None else shifts[..., action])
+    return words if allowed is None else words.masked_fill(~allowed, -torch.inf)
+
+
+def _join(
+    values: Float[Tensor, "examples beams first"],
+    ids: Int[Tensor, "examples beams first"],
+    new_values: Float[Tensor, "examples beams second"],
+    new_ids: Int[Tensor, "examples beams second"],
+) -> tuple[Float[Tensor, "examples beams both"], Int[Tensor, "examples beams both"]]:
+    """Both lists of words; those of the second that are in the first are masked."""
+    is_duplicate = (ids[..., None] == new_ids[..., None, :]).any(-2)
+    return torch.cat([values, new_values.masked_fill(is_duplicate, -torch.inf)], -1), torch.cat([ids, new_ids], -1)
 
 
 def _shift_scores(
@@ -161,6 +190,7 @@ def _shift_scores(
     finished: Bool[Tensor, "examples beams"],
     shifts: Float[Tensor, "examples beams *words 2"] | None,
     config: SearchConfig,
+    pairs: AllowedPairs | None = None,
 ) -> Float[Tensor, "examples beams words shifts"]:
     """Score of each shift with each word; at EOS and after it, SHIFT is impossible and STAY free."""
     if shifts is None:
@@ -169,6 +199,8 @@ def _shift_scores(
         scores = shifts.float()[..., None, :].expand(*ids.shape, 2)
     else:
         scores = shifts.take_along_dim(ids[..., None], -2).float()
+    if pairs is not None:
+        scores = scores.masked_fill(~pairs.gather(ids), -torch.inf)
     if not config.freeze_finished:
         return scores
     closed = (ids == config.eos) | finished[..., None]

@@ -4,15 +4,18 @@ A rule looks at the history of each hypothesis and masks what may not come next;
 may be reordered freely. All rules leave a way out as long as the vocabulary has an allowed word: an obligation (to
 cover a region set, to say a required word) is enforced at its last chance and no sooner, and the last step is always
 kept for EOS. Obligations do not add up, since one word can meet several at once: a required word may carry a shift.
+Where nouns are known (``sct.decoding.chunk_rules``) they do add up, and one count of the words needed replaces these
+last chances.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from sct.decoding.chunk_rules import AllowedPairs, ChunkRules, SlotWords, WordKinds
 from sct.decoding.config import SearchConfig
 from sct.decoding.interface import STAY
 from sct.decoding.output import History
@@ -32,7 +35,7 @@ class Constraint(Protocol):
     ) -> None:
         """Set the log-probabilities of forbidden words and shifts to minus infinity, in place.
 
-        Words and shifts are masked independently: no rule forbids a pair only.
+        Words and shifts are masked independently; pairs are the concern of ``ChunkRules``.
         """
         ...
 
@@ -143,10 +146,13 @@ class RequiredWords:
     ids: Int[Tensor, " required"]
     """Distinct word ids."""
     eos: int
+    waived: Bool[Tensor, "examples required"] | None = None
+    """Words that an example need not contain."""
 
     def met(self, history: History) -> Bool[Tensor, "examples beams required"]:
-        """Which of the words have been generated."""
-        return (history.words[..., None] == self.ids).any(-2)
+        """Which of the words have been generated or are waived."""
+        met = (history.words[..., None] == self.ids).any(-2)
+        return met if self.waived is None else met | self.waived[:, None]
 
     def mask_forbidden(
         self,
@@ -184,24 +190,38 @@ class Constraints:
     """The rule among them whose progress decides a hypothesis's bank."""
     max_id: int = 0
     """Highest word id of any rule."""
+    chunks: ChunkRules | None = None
+    """Rules for pairs of word and shift."""
 
     def restrict(
         self,
         history: History,
         words: Float[Tensor, "examples beams words"],
         shifts: Float[Tensor, "examples beams *words 2"] | None,
-    ) -> tuple[Float[Tensor, "examples beams words"], Float[Tensor, "examples beams *words 2"] | None]:
-        """Masked copies of the log-probabilities."""
+    ) -> "Restricted":
+        """Masked copies of the log-probabilities, and the pairs that are allowed if some are not."""
         if self.max_id >= words.shape[-1]:
-            raise InputError(
-                f"got word id {self.max_id} in a constraint, expected one of the model's {words.shape[-1]} words: take "
-                "ids from its vocabulary"
-            )
+            raise _unknown_id(self.max_id, words.shape[-1])
         words = words.detach().clone()
         shifts = None if shifts is None else shifts.detach().clone()
         for rule in self.rules:
             rule.mask_forbidden(history, words, shifts)
-        return words, shifts
+        if self.chunks is None or shifts is None:
+            return Restricted(words, shifts, None)
+        words, pairs = self.chunks.restrict(history, words)
+        return Restricted(words.masked_fill(~pairs.words(), -torch.inf), shifts, pairs)
+
+
+class Restricted(NamedTuple):
+    """Log-probabilities to search by: minus infinity for what is forbidden, the model's own for the rest.
+
+    Only where a region set has words of its own are they raised, see ``ChunkRules.restrict``.
+    """
+
+    words: Float[Tensor, "examples beams words"]
+    shifts: Float[Tensor, "examples beams *words 2"] | None
+    pairs: AllowedPairs | None
+    """None: every allowed word may be said with every allowed shift."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,7 +236,7 @@ class ConstraintConfig:
     """
 
     cover: bool = False
-    """At least one word on each region set, in order, before EOS."""
+    """At least one word on each region set, in order, before EOS; a noun where nouns are known."""
     min_length: int = 0
     """Minimum number of steps, including EOS."""
     no_repeat_ngram_size: int = 0
@@ -244,13 +264,20 @@ class ConstraintConfig:
         config: SearchConfig,
         num_slots: Int[Tensor, " examples"] | None = None,
         device: torch.device | str = "cpu",
+        *,
+        kinds: WordKinds | None = None,
+        slots: SlotWords | None = None,
+        waived: Bool[Tensor, "examples required"] | None = None,
     ) -> Constraints | None:
         """Rules for a search; None if all constraints are off.
 
-        ``num_slots``, the number of region sets per example, is needed by ``cover``. It is checked here and kept by
-        reference, so that a captured CUDA graph can be given other numbers, which its owner checks.
+        ``num_slots``, the number of region sets per example, is needed by ``cover`` and by chunk rules. It is checked
+        here and kept by reference, so that a captured CUDA graph can be given other numbers, which its owner checks.
+        With ``kinds``, noun chunks and phrases are kept whole and ``cover`` takes a noun; ``slots`` says what may be
+        said on each region set, by default any noun, and has the number of sets to describe whatever ``cover`` is.
+        ``waived`` are the required words, by ascending id, that an example need not contain.
         """
-        if self == ConstraintConfig():
+        if self == ConstraintConfig() and kinds is None:
             return None
         self._check(config)
         banned = sorted({*self.banned_words, config.pad, config.bos})
@@ -259,13 +286,30 @@ class ConstraintConfig:
             rules.append(MinLength(self.min_length, config.eos))
         if self.no_repeat_ngram_size:
             rules.append(NoRepeatNgram(self.no_repeat_ngram_size))
-        if self.cover:
-            rules.append(Cover(_check_slots(num_slots, config).to(device), config.eos))
         required = None
         if self.required_words:
-            required = RequiredWords(torch.tensor(sorted(set(self.required_words)), device=device), config.eos)
+            ids = torch.tensor(sorted(set(self.required_words)), device=device)
+            required = RequiredWords(ids, config.eos, waived)
+        max_id = max(*banned, *self.required_words, config.eos)
+        if kinds is not None:
+            if max_id >= len(kinds.is_head):
+                raise _unknown_id(max_id, len(kinds.is_head))
+            checked = _check_slots(num_slots, config).to(device)
+            described = checked if self.cover else torch.zeros_like(checked)
+            chunks = ChunkRules(
+                kinds,
+                slots or SlotWords.default(kinds, described, int(checked.max())),
+                checked,
+                torch.tensor([], dtype=torch.long, device=device) if required is None else required.ids,
+                config,
+                waived,
+            )
+            return Constraints(tuple(rules), required, max_id, chunks)
+        if self.cover:
+            rules.append(Cover(_check_slots(num_slots, config).to(device), config.eos))
+        if required is not None:
             rules.append(required)
-        return Constraints(tuple(rules), required, max(*banned, *self.required_words, config.eos))
+        return Constraints(tuple(rules), required, max_id)
 
     def _check(self, config: SearchConfig) -> None:
         if not config.freeze_finished:
@@ -287,6 +331,13 @@ class ConstraintConfig:
                 f"{num_required} required words need {num_required + 1} steps with EOS, but max_length is "
                 f"{config.max_length}: require fewer words or raise it"
             )
+
+
+def _unknown_id(word: int, num_words: int) -> InputError:
+    return InputError(
+        f"got word id {word} in a constraint, expected one of the model's {num_words} words: take ids from its "
+        "vocabulary"
+    )
 
 
 def _check_slots(num_slots: Int[Tensor, " examples"] | None, config: SearchConfig) -> Int[Tensor, " examples"]:

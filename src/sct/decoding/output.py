@@ -35,6 +35,10 @@ class Decoded:
     rows: Int[Tensor, "examples n_best time"] | None = None
     """Of a beam search: the row of each step that predicted the word; the caption moves between rows."""
 
+    def log_probs(self) -> Float[Tensor, "examples n_best"]:
+        """Joint log-probabilities by the model; scores may differ by the length penalty and by names of regions."""
+        return (self.word_log_probs + self.shift_log_probs).sum(-1)
+
 
 class History(NamedTuple):
     """Words and shifts of each hypothesis so far."""

@@ -83,8 +83,9 @@ def _select_actions(
     all_words = step.word_log_probs.reshape(*shape, -1)
     all_shifts = None if step.shift_log_probs is None else step.shift_log_probs.unflatten(0, shape)
     allowed_words, allowed_shifts = all_words.detach(), None if all_shifts is None else all_shifts.detach()
+    pairs = None
     if constraints is not None:
-        allowed_words, allowed_shifts = constraints.restrict(history, allowed_words, allowed_shifts)
+        allowed_words, allowed_shifts, pairs = constraints.restrict(history, allowed_words, allowed_shifts)
     words = selector.word(allowed_words)
     word_log_probs = _gather(all_words, words)
     no_valid_action = _gather(allowed_words, words) == -torch.inf
@@ -97,6 +98,8 @@ def _select_actions(
         all_shifts, allowed_shifts = (
             shifts.take_along_dim(index, -2).squeeze(-2) for shifts in (all_shifts, allowed_shifts)
         )
+    if pairs is not None:
+        allowed_shifts = allowed_shifts.masked_fill(~pairs.gather(words[..., None]).squeeze(-2), -torch.inf)
     shifts = selector.shift(allowed_shifts)
     shift_log_probs = _gather(all_shifts, shifts)
     if config.freeze_finished:

@@ -29,6 +29,26 @@ def format_chunk(text: str, color: Color, number: str = "") -> Text:
     return Text(f"[{escape_controls(text)}]{number}", style=f"bold rgb({red},{green},{blue})")
 
 
+def format_doubts(caption: GroundedCaption) -> str:
+    """Return a remark on the chunks whose noun is more likely wrong than right for its region; empty without any.
+
+    A region that a person named is not doubted.
+
+    >>> from sct.captioner.grounded_caption import GroundedChunk
+    >>> chunks = GroundedChunk("a man", (0, 2), 0, 0.9), GroundedChunk("a lake", (2, 4), 1, 0.2)
+    >>> format_doubts(GroundedCaption((), chunks, 0.0))
+    '  (doubtful: a lake)'
+    """
+    sets = () if caption.control is None else caption.control.region_sets
+    named = {number for number, region_set in enumerate(sets) if region_set.name is not None}
+    doubtful = [
+        chunk.text
+        for chunk in caption.chunks
+        if chunk.fits is not None and chunk.fits < 0.5 and chunk.region_set not in named
+    ]
+    return f"  (doubtful: {escape_controls(', '.join(doubtful))})" if doubtful else ""
+
+
 def format_order(order: RegionOrder) -> str:
     """Return the order of a sorter in words; regions are counted from 1.
 

@@ -14,7 +14,7 @@ from sct.metrics.report import TABLE_METRICS, check_metrics
 
 DEFAULT_SPLIT = "val"
 BATCH_SIZE = 200
-PLAIN_SEARCH = CaptionOptions(no_repeat_ngram_size=0)
+PLAIN_SEARCH = CaptionOptions(no_repeat_ngram_size=0, whole_chunks=False)
 """Search of evaluations: without constraints, so that models are measured as they are."""
 
 ProgressBar = Callable[[str], AbstractContextManager[ProgressCallback]]

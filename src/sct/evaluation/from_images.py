@@ -64,7 +64,7 @@ def encode_dataset(
     ``images`` says where they are, by default in ``images/`` beside the file. ``with_proposals`` adds proposals of the
     encoder to the regions, for captions without a control.
     """
-    annotated = _read_human_grounded(path)
+    annotated = read_human_grounded(path)
     source = open_images_beside(path, images)
     detected: list[AnnotatedImage] = []
     human: list[AnnotatedImage] = []
@@ -72,7 +72,7 @@ def encode_dataset(
     for start in range(0, len(annotated), IMAGE_BATCH_SIZE):
         batch = annotated[start : start + IMAGE_BATCH_SIZE]
         loaded = [source.load(image.image_id) for image in batch]
-        scalers = [_BoxScaler(image, pixels) for image, pixels in zip(batch, loaded, strict=True)]
+        scalers = [BoxScaler(image, pixels) for image, pixels in zip(batch, loaded, strict=True)]
         for image, scaler, encoded in zip(batch, scalers, vision.encode(loaded), strict=True):
             regions = encoded.regions([scaler.to_image(region.box) for region in image.regions])
             selected = encoded.proposals[:MAX_REGIONS_PER_SET] if with_proposals else ()
@@ -101,7 +101,7 @@ def encode_dataset(
     )
 
 
-def _read_human_grounded(path: Path) -> list[AnnotatedImage]:
+def read_human_grounded(path: Path) -> list[AnnotatedImage]:
     """Read the images with a human-grounded caption, and only such captions."""
     stem = path.stem if path.stem in SPLITS else "train"
     images = read_grounded_jsonl({stem: path}, ReadErrors(can_skip=False))
@@ -114,7 +114,7 @@ def _read_human_grounded(path: Path) -> list[AnnotatedImage]:
     return [image for image in grounded if image.captions]
 
 
-class _BoxScaler:
+class BoxScaler:
     """Scales boxes between the image size of an annotation and that of the image file."""
 
     def __init__(self, annotated: AnnotatedImage, image: LoadedImage) -> None:

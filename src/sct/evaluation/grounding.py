@@ -10,13 +10,13 @@ from sct.data.coco_classes import coco_synonyms
 from sct.data.dataset import Dataset
 from sct.data.records import AnnotatedImage, Caption
 from sct.evaluation.predictions import Prediction, round_box
+from sct.language.inflection import base_forms
 from sct.language.noun_table import NounTable
 from sct.metrics.grounding import (
     GroundedObject,
     GroundedPair,
     GroundedReference,
     PredictedChunk,
-    base_forms,
     chunk_agreement,
     find_class,
     grounding_f1,

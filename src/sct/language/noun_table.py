@@ -73,7 +73,7 @@ class NounTable:
         """Number of nouns."""
         return len(self.nouns)
 
-    def __contains__(self, word: str) -> bool:
+    def __contains__(self, word: object) -> bool:
         """Whether a word is in the table."""
         return word in self._indices
 

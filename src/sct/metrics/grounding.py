@@ -12,20 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from sct.language.chunk_span import FUNCTION_WORDS
-from sct.language.noun_chunks import MEASURE_NOUNS
+from sct.language.head_noun import head_index
+from sct.language.inflection import base_forms
 from sct.language.noun_table import NO_NOUN, NounTable
 from sct.metrics.interface import MetricUnavailable, Score
 from sct.regions.boxes import box_iou
-
-IRREGULAR_PLURALS = {
-    "people": "person",
-    "children": "child",
-    "men": "man",
-    "women": "woman",
-    "mice": "mouse",
-    "feet": "foot",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +90,7 @@ def find_class(words: Sequence[str], class_of_name: Mapping[str, str], table: No
     >>> [find_class(text.split(), names, table) for text in ("a dog", "two hot dogs", "a dog stand")]
     ['dog', 'hot dog', None]
     """
-    head = _head_index(words, table)
+    head = head_index(words, table)
     if head is None:
         return None
     for start in range(head + 1):
@@ -111,41 +102,9 @@ def find_class(words: Sequence[str], class_of_name: Mapping[str, str], table: No
     return None
 
 
-def base_forms(noun: str) -> tuple[str, ...]:
-    """The noun and its possible singulars; some of them are not words.
-
-    >>> base_forms("buses"), base_forms("people")
-    (('buses', 'buse', 'bus'), ('people', 'person'))
-    """
-    forms = [noun]
-    if noun in IRREGULAR_PLURALS:
-        forms.append(IRREGULAR_PLURALS[noun])
-    if noun.endswith("men"):
-        forms.append(f"{noun[:-2]}an")
-    for ending, singulars in (("s", [""]), ("es", [""]), ("ies", ["y"]), ("ves", ["f", "fe"])):
-        if noun.endswith(ending) and len(noun) > len(ending) + 1:
-            forms += [noun.removesuffix(ending) + singular for singular in singulars]
-    return tuple(dict.fromkeys(forms))
-
-
-def _head_index(words: Sequence[str], table: NounTable) -> int | None:
-    """Index of the head noun: "man" in "a man with a hat", but "people" in "a group of people"."""
-    end, head = len(words), None
-    for index, word in enumerate(words):
-        if word in table:
-            head = index
-        elif word in FUNCTION_WORDS and head is not None:
-            if word != "of" or MEASURE_NOUNS.isdisjoint(base_forms(words[head])):
-                end = index
-                break
-            head = None
-    # A noun that is missing from the table is likely the last word.
-    return head if head is not None else (end - 1 if end else None)
-
-
 def _head_similarity(words: Sequence[str], phrase: Sequence[str], table: NounTable) -> float:
     """(cosine + 1) / 2 of two head nouns; 1 if they have a base form in common."""
-    predicted, human = _head_index(words, table), _head_index(phrase, table)
+    predicted, human = head_index(words, table), head_index(phrase, table)
     if predicted is None or human is None:
         return 0.0
     if not set(base_forms(words[predicted])).isdisjoint(base_forms(phrase[human])):

@@ -66,18 +66,24 @@ def clip_control(control: Control, width: float, height: float, name: str) -> Co
     return clipped
 
 
-def parse_boxes(text: str) -> list[list[float]]:
-    """Parse boxes of one region set as written on the command line.
+def parse_region_set(text: str) -> RegionSet:
+    """Parse the boxes and the name of one region set as written on the command line.
 
-    >>> parse_boxes("20,30,200,310+0,0,9.5,9")
-    [[20.0, 30.0, 200.0, 310.0], [0.0, 0.0, 9.5, 9.0]]
+    >>> region_set = parse_region_set("20,30,200,310+0,0,9.5,9=two horses")
+    >>> [tuple(region.box) for region in region_set.regions], region_set.name
+    ([(20.0, 30.0, 200.0, 310.0), (0.0, 0.0, 9.5, 9.0)], 'two horses')
     """
+    boxes, equals, name = text.partition("=")
     try:
-        return [[float(side) for side in box.split(",")] for box in text.split("+")]
+        corners = [[float(side) for side in box.split(",")] for box in boxes.split("+")]
     except ValueError:
         raise InputError(
-            f"got region {format_value(text)}, expected X1,Y1,X2,Y2 in pixels: join boxes of one noun chunk by +"
+            f"got region {format_value(text)}, expected X1,Y1,X2,Y2 in pixels, with =NAME to name it: join boxes of "
+            "one noun chunk by +"
         ) from None
+    if equals and not name.strip():
+        raise InputError(f"got region {format_value(text)} with an empty name, expected X1,Y1,X2,Y2=NAME")
+    return RegionSet(tuple(Region(Box.from_pixels(box), name=name.strip() or None) for box in corners))
 
 
 def read_controls(

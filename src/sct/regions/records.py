@@ -140,20 +140,28 @@ def is_one_line(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A box with optional class, score and feature."""
+    """A box with optional class, score, feature and name.
+
+    >>> Region((20, 30, 200, 310), name="white horse").name
+    'white horse'
+    """
 
     box: Box
     class_name: str | None = None
-    """Class of a detector, or a name given by a person."""
+    """Class of a detector, which a caption may ignore; of a named region, its name."""
     score: float | None = None
     """Confidence of the detector, from 0 to 1."""
     feature: Float[np.ndarray, " features"] | None = field(default=None, compare=False, repr=False)
     attributes: tuple[str, ...] = ()
     """Adjectives of the detector, most probable first: red, wooden."""
+    name: str | None = None
+    """Name given by a person, which the noun chunk grounded on the region says: horse, white horse."""
 
     def __post_init__(self) -> None:
-        """Check box, class name and score."""
+        """Check box, names and score."""
         object.__setattr__(self, "box", Box.from_corners(self.box))
+        if self.name is not None and not (is_one_line(self.name) and self.name.strip()):
+            raise InputError(f"name {self.name!r} of region {tuple(self.box)}: expected a few words on one line")
         if self.class_name is not None and not is_one_line(self.class_name):
             raise InputError(f"class {self.class_name!r} of region {tuple(self.box)}: expected a name of one line")
         if self.score is not None and not 0 <= self.score <= 1:
@@ -167,9 +175,19 @@ class RegionSet:
     regions: tuple[Region, ...]
 
     def __post_init__(self) -> None:
-        """Check that it is not empty."""
+        """Check that it is not empty and has at most one name."""
         if not self.regions:
             raise InputError("a region set is empty: expected at least one region")
+        if len(names := {region.name for region in self.regions} - {None}) > 1:
+            raise InputError(
+                f"got the names {format_value(sorted(map(str, names)))} in one region set, which one noun chunk "
+                "describes: give it one name, or give the regions apart"
+            )
+
+    @property
+    def name(self) -> str | None:
+        """Name that a person gave, if any."""
+        return next((region.name for region in self.regions if region.name is not None), None)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

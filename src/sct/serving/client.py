@@ -71,6 +71,10 @@ class Client:
         ordered: bool = True,
         relative: bool = False,
         cover: bool = False,
+        whole_chunks: bool | None = None,
+        banned_words: Sequence[str] = (),
+        required_words: Sequence[str] = (),
+        min_fit: float = 0.0,
         beam_size: int = 5,
         n_best: int = 1,
         max_length: int = 20,
@@ -84,6 +88,10 @@ class Client:
         request = {
             **_control_fields(regions, ordered=ordered, relative=relative),
             "cover": cover,
+            "whole_chunks": whole_chunks,
+            "banned_words": list(banned_words),
+            "required_words": list(required_words),
+            "min_fit": min_fit,
             "beam_size": beam_size,
             "n_best": n_best,
             "max_length": max_length,
@@ -101,6 +109,10 @@ class Client:
         ordered: bool = True,
         relative: bool = False,
         cover: bool = False,
+        whole_chunks: bool | None = None,
+        banned_words: Sequence[str] = (),
+        required_words: Sequence[str] = (),
+        min_fit: float = 0.0,
         beam_size: int = 5,
         max_length: int = 20,
         length_penalty: float | None = None,
@@ -110,6 +122,10 @@ class Client:
         request = {
             **_control_fields(regions, ordered=ordered, relative=relative),
             "cover": cover,
+            "whole_chunks": whole_chunks,
+            "banned_words": list(banned_words),
+            "required_words": list(required_words),
+            "min_fit": min_fit,
             "beam_size": beam_size,
             "limit": limit,
             "max_length": max_length,
@@ -221,7 +237,7 @@ def _control_fields(regions: RegionsLike | None, *, ordered: bool, relative: boo
     sets = [region_set.regions for region_set in control.region_sets]
     return {
         "control": [[list(region.box) for region in regions] for regions in sets],
-        "classes": [[region.class_name for region in regions] for regions in sets],
+        "classes": [[region_set.name] * len(region_set.regions) for region_set in control.region_sets],
         "ordered": control.ordered,
         **({"relative": True} if control.relative else {}),
     }
@@ -237,14 +253,19 @@ def _parse_captions(content: Any, request: Mapping[str, Any]) -> list[GroundedCa
 
 def _parse_caption(content: dict[str, Any], *, ordered: bool) -> GroundedCaption:
     sets = tuple(
-        RegionSet(tuple(Region(Box.from_corners(box), name) for box, name in zip(boxes, names, strict=True)))
-        for boxes, names in zip(content["control"], content["classes"], strict=True)
+        RegionSet(
+            tuple(
+                Region(Box.from_corners(box), class_name, name=name)
+                for box, class_name, name in zip(boxes, classes, names, strict=True)
+            )
+        )
+        for boxes, classes, names in zip(content["control"], content["classes"], content["names"], strict=True)
     )
     order = content["order"]
     return GroundedCaption(
         words=tuple(CaptionWord(**{**word, "attention": tuple(word["attention"])}) for word in content["words"]),
         chunks=tuple(
-            GroundedChunk(chunk["text"], (chunk["words"][0], chunk["words"][1]), chunk["region_set"])
+            GroundedChunk(chunk["text"], (chunk["words"][0], chunk["words"][1]), chunk["region_set"], chunk["fits"])
             for chunk in content["chunks"]
         ),
         log_prob=content["log_prob"],

@@ -24,6 +24,7 @@ REQUEST_LIMITS = {
     "references": limits.MAX_HTTP_REFERENCES,
     "caption_characters": limits.MAX_HTTP_CAPTION_CHARACTERS,
     "class_characters": limits.MAX_HTTP_CLASS_CHARACTERS,
+    "words": limits.MAX_HTTP_WORDS,
 }
 """Limits of requests that no option of ``sct serve`` changes."""
 
@@ -62,6 +63,10 @@ class ChunkResponse(TypedDict):
     text: str
     words: Annotated[list[int], Field(min_length=2, max_length=2)]
     region_set: int
+    fits: Annotated[
+        float | None,
+        Field(description="Calibrated probability that its noun fits its regions; null if the model cannot tell."),
+    ]
     boxes: list[BoxList]
 
 
@@ -82,6 +87,7 @@ class CaptionResponse(TypedDict):
     order: OrderResponse | None
     control: list[list[BoxList]]
     classes: list[list[str | None]]
+    names: Annotated[list[list[str | None]], Field(description="Names given in the request; send them as classes.")]
 
 
 class CaptionsResponse(TypedDict):
@@ -128,6 +134,7 @@ class LimitsResponse(TypedDict):
     references: int
     caption_characters: int
     class_characters: int
+    words: int
 
 
 class WorkersResponse(TypedDict):
@@ -176,10 +183,13 @@ _CAPTIONS = {
                     "shift_probability": 0.9,
                 },
             ],
-            "chunks": [{"text": "two dogs", "words": [0, 2], "region_set": 0, "boxes": CONTROL_EXAMPLE[1]}],
+            "chunks": [
+                {"text": "two dogs", "words": [0, 2], "region_set": 0, "fits": 0.87, "boxes": CONTROL_EXAMPLE[1]}
+            ],
             "order": None,
             "control": [CONTROL_EXAMPLE[1]],
             "classes": [["dog", "dog"]],
+            "names": [[None, None]],
         }
     ],
     "warnings": [],

@@ -20,6 +20,7 @@ from sct.limits import (
     MAX_HTTP_PREDICTIONS,
     MAX_HTTP_REFERENCES,
     MAX_HTTP_REGION_SETS,
+    MAX_HTTP_WORDS,
     MAX_RELATIVE_BOX_OVERHANG,
 )
 from sct.regions.records import Box, Control, Region, RegionSet
@@ -54,6 +55,7 @@ ClassNames = Annotated[
     list[Annotated[list[ClassName | None], Field(min_length=1, max_length=MAX_HTTP_BOXES)]],
     Field(min_length=1, max_length=MAX_HTTP_REGION_SETS),
 ]
+Words = Annotated[list[ClassName], Field(max_length=MAX_HTTP_WORDS)]
 Text = Annotated[str, StringConstraints(max_length=MAX_HTTP_CAPTION_CHARACTERS)]
 
 
@@ -82,7 +84,21 @@ class _SearchParams(ImageParams):
     ordered: bool = Field(True, description="Whether the region sets are in order; if not, the sorter orders them.")
     relative: bool = Field(False, description="Whether boxes are fractions of the image, from 0 to 1, not pixels.")
     cover: bool = Field(
-        False, description="Describe every region set before the caption ends; needs max_length above their number."
+        False,
+        description="Describe every region set before the caption ends, by a noun if the model knows nouns; needs a "
+        "max_length with room for it.",
+    )
+    whole_chunks: bool | None = Field(
+        None,
+        description="Pass from region set to region set after nouns only and break off no phrase; null: if the model "
+        "knows nouns.",
+    )
+    banned_words: Words = Field([], description="Words that must not occur, nor their singulars and plurals.")
+    required_words: Words = Field(
+        [], description="Words that must all occur; a noun describes the region set that it fits best."
+    )
+    min_fit: float = Field(
+        0.0, ge=0, le=1, description="Prefer nouns that fit their regions with this probability; 0: any noun."
     )
     beam_size: Integer = Field(5, ge=1, le=MAX_HTTP_BEAM_SIZE, description="Beam size.")
     max_length: Integer = Field(20, ge=1, le=MAX_HTTP_LENGTH, description="Maximum number of words, EOS included.")
@@ -99,7 +115,9 @@ class _SearchParams(ImageParams):
         "search.",
     )
     classes: ClassNames | None = Field(
-        None, description="Class names of the regions, in the shape of control; ignored without control."
+        None,
+        description="Names that a person gives to regions, in the shape of control: the noun chunk of a region set "
+        "says its name. null, whole or for a region: the caption names it. Ignored without control.",
     )
 
     def to_options(self, default_no_repeat_ngram_size: int, n_best: int = 1) -> CaptionOptions:
@@ -111,13 +129,17 @@ class _SearchParams(ImageParams):
             max_length=self.max_length,
             length_penalty=self.length_penalty,
             cover=self.cover,
+            whole_chunks=self.whole_chunks,
+            banned_words=tuple(self.banned_words),
+            required_words=tuple(self.required_words),
+            min_fit=self.min_fit,
             no_repeat_ngram_size=default_no_repeat_ngram_size if size is None else size,
         )
 
     def _build_control(self, sets: list[list[list[float]]]) -> Control:
         names: ClassNames = self.classes or [[None] * len(boxes) for boxes in sets]
         if [len(row) for row in names] != [len(boxes) for boxes in sets]:
-            raise InputError("classes and control differ in shape, expected a class name or null for each box")
+            raise InputError("classes and control differ in shape, expected a name or null for each box")
         if self.cover and len(sets) + 1 > self.max_length:
             raise InputError(
                 f"{len(sets)} region sets need {len(sets) + 1} words with EOS, but max_length is {self.max_length}: "
@@ -125,7 +147,7 @@ class _SearchParams(ImageParams):
             )
         return Control(
             tuple(
-                RegionSet(tuple(Region(self._parse_box(box), name) for box, name in zip(boxes, row, strict=True)))
+                RegionSet(tuple(Region(self._parse_box(box), name=name) for box, name in zip(boxes, row, strict=True)))
                 for boxes, row in zip(sets, names, strict=True)
             ),
             ordered=self.ordered,

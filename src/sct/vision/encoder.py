@@ -29,6 +29,7 @@ from sct.storage.reading import parse_json
 from sct.storage.skip_init import SkipInit
 from sct.storage.state_dict import check_state_dict
 from sct.vision.box_ops import decode_boxes, nms
+from sct.vision.classifier import RegionClassifier
 from sct.vision.hub import HUB_FORMAT, load_hub_vision
 from sct.vision.interface import EncodedImage, VisionEncoder
 from sct.vision.layout import check_names
@@ -158,6 +159,7 @@ class RegionVisionEncoder:
         self.words, self.attributes = words, attributes
         self._attribute_rows = [row for row, word in enumerate(words) if word in attributes]
         self.feature_size, self.image_size = network.config.output_size, network.config.image_size
+        self.classifier = RegionClassifier(self.network, class_names)
         self._device = torch.device(device)
 
     def to(self, device: str | torch.device) -> "RegionVisionEncoder":

@@ -181,6 +181,7 @@ class HubVisionEncoder:
     """Vision encoder with models of the Hub (``sct.vision.interface.VisionEncoder``)."""
 
     trainable = True
+    classifier = None
 
     def __init__(
         self,

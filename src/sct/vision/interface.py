@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 from sct.regions.images import LoadedImage
 from sct.regions.records import Box, Region
+
+if TYPE_CHECKING:
+    from sct.vision.classifier import RegionClassifier
 
 _RECORD_BYTES = 1000
 """Approximate size of a region's box, class name and score as Python objects."""
@@ -67,6 +70,11 @@ class VisionEncoder(Protocol):
     @property
     def network(self) -> RegionFeatureExtractor:
         """The network behind ``encode``."""
+        ...
+
+    @property
+    def classifier(self) -> "RegionClassifier | None":
+        """Classes of region features; None if the encoder has no class head for them."""
         ...
 
     def encode(self, images: Sequence[LoadedImage]) -> list[EncodedImage]:
