@@ -182,7 +182,8 @@ def mock_api(page: Page) -> list[dict]:
 
 def _request_body(route: Route) -> dict:
     text = route.request.post_data_buffer.decode(errors="replace")
-    return json.loads(text[text.index("{") : text.rindex("}") + 1])
+    start = text.index("{", max(0, text.rfind('name="request"')))  # after the bytes of an image
+    return json.loads(text[start : text.rindex("}") + 1])
 
 
 def _nearest_object(box: list[float]) -> str:

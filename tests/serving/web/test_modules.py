@@ -230,10 +230,8 @@ def test_box_around_a_point(compute, point, expected):
     ],
 )
 def test_fits_in_words(compute, fits, expected):
-    assert (
-        compute("state/captions", f"[describeFit({{fits: {fits}}}), isDoubtful({{fits: {fits}, region_set: 0}}, [])]")
-        == expected
-    )
+    chunk = f"{{fits: {fits}, region_set: 0}}"
+    assert compute("state/captions", f"[describeFit({chunk}), isDoubtful({chunk}, [])]") == expected
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_click_steps_through_the_regions_under_the_pointer(empty):
     page.mouse.move(*to_screen(page, point[0] / WIDTH, point[1] / HEIGHT))
     expect(page.locator(".proposal.highlighted .tag")).to_have_text("head")  # what a click would take
     click(page, *point)
-    expect(page.locator(".hint")).to_contain_text("Click again at the same place: 1 of 3")
+    expect(page.locator(".hint")).to_contain_text("Click again: 1 of 3")
     wait_for_caption(page)
     assert chip_names(page) == ["head"]
     click(page, *point)

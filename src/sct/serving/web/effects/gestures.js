@@ -122,7 +122,7 @@ export function createGestures(getState, actions) {
       move: (event) => actions.dispatch({ type: "draftChanged", sets: setBox(sets, boxId, shape(event)) }),
       end: (event, hasMoved) => {
         if (!event) return cancel();
-        if (!hasMoved) return handle ? null : click(event, toImage);
+        if (!hasMoved) return click(event, toImage); // handles cover a small box
         actions.dispatch({ type: "boxReshaped", boxId, box: shape(event) });
       },
     });

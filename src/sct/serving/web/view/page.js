@@ -45,7 +45,7 @@ const HINTS = {
 function hint(state) {
   if (state.clicked && isSteppingAt(state, state.clicked.point, 0) && state.clicked.choices.length > 1) {
     const { index, choices } = state.clicked;
-    return `Not what you meant? Click again at the same place: ${index + 1} of ${choices.length}.`;
+    return `Not what you meant? Click again: ${index + 1} of ${choices.length}.`;
   }
   return HINTS[state.mode];
 }
