@@ -1,50 +1,52 @@
-"""Size on disk of an installation without CUDA, and of each extra on top of it, in clean virtual environments.
+"""Size of an installation and of each extra on top of it: the files of all distributions that pip would install.
 
-    PIP_CONSTRAINT=constraints.txt python benchmarks/release/install_sizes.py dist/*.whl
+    python benchmarks/release/install_sizes.py        # in an environment with all extras, without CUDA
 
-torch must come from PyTorch's CPU index or a folder with its wheels (``PIP_EXTRA_INDEX_URL``, ``PIP_FIND_LINKS``).
-Files of pip itself are included.
+Sizes are those of the files in each distribution's RECORD, compiled Python files included.
 """
 
-import argparse
-import subprocess
-import sys
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+PROJECT = "show-control-and-tell"
 EXTRAS = ("prepare", "train", "serve", "hub", "onnx", "supervision")
-"""Those that are installed without CUDA; java-metrics is measured in docs/metrics.md."""
+BUNDLE_MB = 57
+"""Of the project's own files, which an editable installation does not list."""
 
 
-def size_mb(folder: Path) -> float:
-    """Disk usage of a folder, as ``du`` counts it."""
-    done = subprocess.run(["du", "-sk", str(folder)], check=True, capture_output=True, text=True)
-    return int(done.stdout.split()[0]) / 1000
+def closure(name: str, extras: frozenset[str], found: set[str]) -> set[str]:
+    """Names of the distributions that a distribution with extras needs, itself included."""
+    key = canonicalize_name(name)
+    try:
+        requirements = distribution(key).requires or []
+    except PackageNotFoundError:  # of another platform
+        return found
+    found.add(key)
+    for requirement in map(Requirement, requirements):
+        marker = requirement.marker
+        if marker is not None and not any(marker.evaluate({"extra": extra}) for extra in (*extras, "")):
+            continue
+        if canonicalize_name(requirement.name) not in found:
+            closure(requirement.name, frozenset(requirement.extras), found)
+    return found
 
 
-def install(python: Path, requirement: str) -> None:
-    """Install with pip, quietly."""
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", requirement], check=True)
+def size_mb(name: str) -> float:
+    """Size of the files of a distribution."""
+    files = (Path(str(file.locate())) for file in distribution(name).files or [])
+    return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
 
 
 def main() -> None:
     """Print a line per route."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("wheel", type=Path)
-    wheel = parser.parse_args().wheel.resolve()
-    with TemporaryDirectory() as folder:
-        base = Path(folder) / "base"
-        subprocess.run([sys.executable, "-m", "venv", str(base)], check=True)
-        install(base / "bin" / "python", str(wheel))
-        core = size_mb(base)
-        print(f"core: {core:,.0f} MB", flush=True)
-        for extra in EXTRAS:
-            # Files are shared with the core by hard links; du counts them in each folder on its own.
-            copy = Path(folder) / extra
-            subprocess.run(["cp", "-al", str(base), str(copy)], check=True)
-            subprocess.run([sys.executable, "-m", "venv", "--upgrade", str(copy)], check=True)
-            install(copy / "bin" / "python", f"{wheel}[{extra}]")
-            print(f"{extra}: {size_mb(copy) - core:+,.0f} MB", flush=True)
+    core = closure(PROJECT, frozenset(), set())
+    print(f"core: {sum(size_mb(name) for name in core - {PROJECT}) + BUNDLE_MB:,.0f} MB, {len(core)} distributions")
+    for extra in EXTRAS:
+        further = closure(PROJECT, frozenset({extra}), set()) - core
+        print(f"{extra}: +{sum(map(size_mb, further)):,.0f} MB, {len(further)} distributions")
 
 
 if __name__ == "__main__":
