@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,10 +43,6 @@ class PoisonTask:
 def main(shards: str, attempts: str, out: str, address: str, poisoned: str) -> None:
     """Run on a Ray cluster and print what failed."""
     task = PoisonTask(attempts=Path(attempts), poisoned=(poisoned,))
-    config = RunConfig(engine="ray", address=address, max_attempts=3)
+    config = RunConfig(engine="ray", address=address or None, max_attempts=3)
     result = run_job(task, list_shards([shards]), Location.parse(out), config)
     print(result.num_run, *(f"{failure.shard}: {failure.reason}" for failure in result.failures))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

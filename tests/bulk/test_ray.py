@@ -158,12 +158,13 @@ def test_a_poisoned_shard_is_given_up(cluster, tmp_path):
     shards = make_tar_shards(tmp_path / "in", 4, 1)
     (tmp_path / "attempts").mkdir()
     arguments = [shards, tmp_path / "attempts", tmp_path / "out", cluster.cluster.address, "00002"]
-    command = [sys.executable, "-m", "tests.bulk.poison", *map(str, arguments)]
+    code = "import sys; from tests.bulk.poison import main; main(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     root = Path(__file__).parents[2]
     made = subprocess.run(
         command, capture_output=True, text=True, timeout=DEADLINE, check=False, cwd=root, env=os.environ | PYTHON_PATH
     )
-    assert made.stdout.startswith("3 00002: 3 attempts failed, the last one because its worker died"), made.stderr
+    assert "3 00002: 3 attempts failed, the last one because its worker died" in made.stdout, made.stderr
     assert (tmp_path / "attempts" / "00002").stat().st_size == 3
 
 

@@ -117,7 +117,7 @@ def run_job(
                 counts.check()
                 if progress is not None:
                     progress(len(done) + number, len(taken))
-    if not counts.failures and len(job.read_reports(shard.name for shard in shards)) == len(shards):
+    if not counts.failures and job.is_complete(shard.name for shard in shards):
         out.remove_parts()
     return RunResult(
         num_shards=len(taken),

@@ -76,6 +76,8 @@ class Job:
     folder: Location
     fingerprint: str
     """SHA-256 of settings and shards."""
+    opened: FileEntry | None = None
+    """The job file as it was when the job was opened."""
 
     def report_file(self, shard: str) -> Location:
         """Where the report of a shard is."""
@@ -101,8 +103,15 @@ class Job:
             reports = pool.map(self.read_report, names)
             return {name: report for name, report in zip(names, reports, strict=True) if report is not None}
 
+    def is_complete(self, shards: Iterable[str]) -> bool:
+        """Whether all shards have a report, by the listing of the folder alone."""
+        existing = {entry.name for entry in self.folder.list_files()}
+        return all(f"{name}{REPORT}" in existing for name in shards)
+
     def check(self) -> None:
         """Raise if another job has taken the folder, which an object store cannot prevent."""
+        if self.opened is not None and self.folder.child(JOB).entry() == self.opened:
+            return
         if JobFile.read(self.folder).fingerprint != self.fingerprint:
             raise InputError(f"{self.folder.name} belongs to another job by now: give another --out")
 
@@ -156,8 +165,9 @@ class JobFile:
         if folder.child(JOB).entry() is None:
             self._check_new(folder)
         folder.child(JOB).write_once(text.encode("ascii"))
+        opened = folder.child(JOB).entry()
         self._check_same(JobFile.read(folder), folder)
-        return Job(folder=folder, fingerprint=self.fingerprint)
+        return Job(folder=folder, fingerprint=self.fingerprint, opened=opened)
 
     def _check_new(self, folder: Location) -> None:
         """Refuse a folder with other files: outputs may overwrite them."""

@@ -5,6 +5,7 @@ Ray Data is not used: it starts over after the loss of a driver, and hung with w
 
 import logging
 import os
+import socket
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -14,6 +15,9 @@ from sct.bulk.shards import Shard
 from sct.bulk.worker import Worker, WorkerConfig
 from sct.errors import InputError, missing_extra
 
+logger = logging.getLogger(__name__)
+
+_CONNECT_SECONDS = 10.0
 _RESOURCE_SECONDS = 5.0
 """Time between two looks at the resources of the cluster."""
 
@@ -48,13 +52,16 @@ class RayEngine(Engine):
         except ImportError as error:
             raise missing_extra("--engine ray", "ray", error) from error
         self._ray: Any = ray
+        # Not None, for which Ray would also join a cluster that happens to run on this computer.
+        address = address or os.environ.get("RAY_ADDRESS") or "local"
         try:
+            _check_address(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             reason = " ".join(str(error).split())[:200]
             raise InputError(
-                f"no Ray cluster can be reached at {address or 'the default address'} ({reason}): start one with ray "
-                "start --head, or give another --address"
+                f"no Ray cluster can be reached at {address} ({reason}): start one with ray start --head, or give "
+                "another --address"
             ) from error
         self._resources = {"CPU": float(config.threads), **({"GPU": gpus_each} if gpus_each else {})}
         self._num_workers = num_workers
@@ -73,7 +80,9 @@ class RayEngine(Engine):
             fitting = sum(
                 min(int(node.get(name, 0.0) / each) for name, each in self._resources.items()) for node in nodes
             )
-            self._capacity = fitting if self._num_workers is None else min(self._num_workers, max(1, fitting))
+            if not fitting and self._capacity:
+                logger.warning("no node of the Ray cluster has room for a worker with %s: waiting", self._resources)
+            self._capacity = fitting if self._num_workers is None else min(self._num_workers, fitting)
         return self._capacity
 
     def start_worker(self) -> int:
@@ -121,6 +130,13 @@ class RayEngine(Engine):
         for number in list(self._actors):
             self._drop(number)
         self._ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Raise if nothing listens at HOST:PORT: Ray itself would wait for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "://" not in address:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
 
 
 def _explain(error: Exception) -> str:
