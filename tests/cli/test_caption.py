@@ -2,15 +2,18 @@
 
 import json
 
+import numpy as np
 import pytest
 from PIL import Image
 
 import sct
+from sct.captioner.bundle import save_bundle
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.cli.main import run
 from sct.drawing.palette import set_color
+from sct.language.noun_table import NounTable
 from tests.color_vision import ColorVision
-from tests.factories import make_bundle, make_image_files
+from tests.factories import make_bundle, make_captioner_parts, make_image_files
 
 
 @pytest.fixture(scope="module")
@@ -309,3 +312,41 @@ def test_default_bundle(bundle, images, capsys, monkeypatch):
     monkeypatch.setattr("sct.captioner.bundle.DEFAULT_FOLDER", bundle / "nowhere")
     assert run(["caption", str(images / "a.png")]) == 2
     assert "the default bundle is missing from this installation" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def noun_bundle(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nouns") / "bundle"
+    nouns = NounTable.from_vectors(["man", "dog"], np.eye(2), "two numbers")
+    save_bundle(folder, **make_captioner_parts(), nouns=nouns)
+    return folder
+
+
+def test_names_and_required_words(noun_bundle, images, capsys):
+    named = ("--region", "0,0,9,9=man", "--region", "5,5,9,9+1,1,4,4=dog")
+    assert run_caption(noun_bundle, images / "a.png", *named, "--require", "rides", "--json") == 0
+    [found] = read_json(capsys)
+    assert found["names"] == [["man"], ["dog", "dog"]]
+    assert found["chunks"][0]["text"].endswith("man")
+    assert "dog" in found["chunks"][1]["text"]
+    assert "rides" in found["caption"].split()
+
+
+def test_banned_words(noun_bundle, images, capsys):
+    assert run_caption(noun_bundle, images / "a.png", "--ban", "dog", "--ban", "the", "--json") == 0
+    [found] = read_json(capsys)
+    assert {"dog", "the"}.isdisjoint(found["caption"].split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["--region", "0,0,9,9=dgo"], "did you mean dog?", id="unknown name"),
+        pytest.param(["--region", "0,0,9,9="], "empty name", id="empty name"),
+        pytest.param(["--ban", "mann"], "did you mean man?", id="unknown banned word"),
+        pytest.param(["--min-fit", "0.5"], "no calibrated fits", id="no calibration"),
+    ],
+)
+def test_rejects_words(noun_bundle, images, capsys, arguments, message):
+    assert run_caption(noun_bundle, images / "a.png", *arguments) == 2
+    assert message in capsys.readouterr().err

@@ -12,6 +12,7 @@ import torch
 
 from sct.captioner.bundle import save_bundle
 from sct.captioner.captioner import load
+from sct.captioner.fits import FitCalibration
 from sct.captioner.import_reference import import_reference
 from sct.errors import InputError
 from sct.language.noun_table import NounTable
@@ -66,7 +67,8 @@ def _bundles(folder: Path) -> Iterator[Target]:
     vision, order = make_vision_encoder(), ClassOrder({"dog": 0.0, "man": 1.0})
     parts = make_captioner_parts(vision=vision, sorter=ControlSorter(order, VECTORS), feature_size=vision.feature_size)
     nouns = NounTable.from_vectors(["man", "dog"], np.eye(2), "two numbers")
-    save_bundle(folder / "bundle", **parts, nouns=nouns, length_penalty=0.5)
+    fits = FitCalibration(intercept=1.0, named=0.5, similar=0.5)
+    save_bundle(folder / "bundle", **parts, nouns=nouns, length_penalty=0.5, fits=fits)
     yield Target("bundle", read_folder(folder / "bundle"), _caption_image, num_examples=2)
     encoder = LayoutEncoder(LAYOUT_CLASSES, FEATURE_SIZE)
     bundle = make_bundle(folder / "layout", vision=None, sorter=None, encoder=encoder, precision="int8")

@@ -5,12 +5,13 @@ import json
 import pytest
 from PIL import Image
 
+from sct.captioner.captioner import Captioner
 from sct.captioner.requests import CaptionOptions
 from sct.regions.images import load_image
 from sct.serving.multipart import image_id
 from sct.serving.responses import RESPONSE_EXAMPLES
 from tests.color_vision import BLUE, GREEN, RED
-from tests.factories import make_captioner, make_vision_encoder
+from tests.factories import make_captioner, make_captioner_parts, make_vision_encoder
 from tests.serving.helpers import LEFT, RIGHT, SMALL, encode_file, open_app, photo, wait_until
 
 PHOTO = photo()
@@ -123,7 +124,7 @@ def test_caption_record(client):
     assert {chunk["region_set"] for chunk in caption["chunks"]} <= {0, 1}
     for chunk in caption["chunks"]:
         assert chunk["boxes"] == caption["control"][chunk["region_set"]]
-    params = {"control": caption["control"], "classes": caption["classes"], "cover": True}
+    params = {"control": caption["control"], "classes": caption["names"], "cover": True}
     assert captions(client.upload("/v1/caption", PHOTO, params))[0]["text"] == caption["text"], (
         "a response can be sent as a request"
     )
@@ -145,14 +146,53 @@ def test_relative_boxes(client):
     assert "not fractions" in refused.text
 
 
-def test_unordered_control_is_sorted_and_class_names_are_kept(client):
+def test_unordered_control_is_sorted(client):
     request = {"control": [[LEFT], [RIGHT]], "ordered": False, "n_best": 2}
     for caption in captions(client.upload("/v1/caption", PHOTO, request)):
         assert caption["order"]["sets"] == [1, 0]
         assert caption["classes"] == [["red"], ["green"]]
-    [caption] = captions(client.upload("/v1/caption", PHOTO, {**request, "n_best": 1, "classes": [["green"], ["red"]]}))
-    assert caption["order"]["sets"] == [0, 1]
-    assert caption["classes"] == [["green"], ["red"]]
+
+
+@pytest.fixture(scope="module")
+def noun_client():
+    """Client of a server whose model knows two nouns."""
+    with open_app(Captioner(**make_captioner_parts(), nouns=("man", "dog"))) as client:
+        yield client
+
+
+def test_names_are_said(noun_client):
+    request = {"control": [[LEFT], [RIGHT]], "classes": [["dog"], ["man"]], "n_best": 2}
+    for caption in captions(noun_client.upload("/v1/caption", PHOTO, request)):
+        assert caption["names"] == caption["classes"] == [["dog"], ["man"]]
+        first, second = caption["chunks"]
+        assert (first["region_set"], second["region_set"]) == (0, 1)
+        assert first["text"].endswith("dog")
+        assert "man" in second["text"]
+        assert first["fits"] is None, "the model has no calibration"
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "message"),
+    [
+        pytest.param({"classes": [["dgo"]]}, "did you mean dog", id="unknown name"),
+        pytest.param({"banned_words": ["doog"]}, "did you mean dog", id="unknown banned word"),
+        pytest.param({"required_words": ["zzz"]}, "not among the", id="unknown required word"),
+        pytest.param({"classes": [["dog"]], "banned_words": ["dog"]}, "as a banned word", id="banned name"),
+        pytest.param({"min_fit": 0.5}, "no calibrated fits", id="min_fit without calibration"),
+        pytest.param({"min_fit": 2}, "min_fit", id="min_fit out of range"),
+    ],
+)
+def test_rejects_words(noun_client, request_fields, message):
+    response = noun_client.upload("/v1/caption", PHOTO, {"control": [[LEFT]], **request_fields})
+    assert response.status_code == 422
+    assert message in response.json()["error"]
+
+
+def test_banned_and_required_words(noun_client):
+    request = {"control": [[LEFT], [RIGHT]], "banned_words": ["dog"], "required_words": ["rides"]}
+    [caption] = captions(noun_client.upload("/v1/caption", PHOTO, request))
+    assert "dog" not in caption["text"].split()
+    assert "rides" in caption["text"].split()
 
 
 def test_images_are_cached(client):

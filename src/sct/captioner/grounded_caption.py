@@ -159,7 +159,7 @@ def ground_words(
     for number, (region_set, texts) in enumerate(runs):
         is_last = number + 1 == len(runs)
         following = tail if is_last else runs[number + 1][1]
-        span = chunk_span(texts, ends_with_chunk=control_end is not None or not is_last)
+        span = _extend_to_noun(chunk_span(texts, ends_with_chunk=control_end is not None or not is_last), texts, nouns)
         if span:
             chunk = texts[span.start : span.stop]
             first, start = start + span.start, start + len(texts)
@@ -173,6 +173,18 @@ def ground_words(
         else:
             start += len(texts)
     return GroundedCaption(tuple(words), tuple(chunks), log_prob)
+
+
+def _extend_to_noun(span: range, words: Sequence[str], nouns: Container[str]) -> range:
+    """A chunk without a noun goes on to the first noun after it, if any: "the two boys", "a big and brown dog".
+
+    >>> _extend_to_noun(range(1, 2), "in the two boys in water".split(), {"boys", "water"})
+    range(1, 4)
+    """
+    if any(words[index] in nouns for index in span):
+        return span
+    end = next((index + 1 for index in range(span.stop, len(words)) if words[index] in nouns), span.stop)
+    return range(span.start, end) if span else span
 
 
 def ungrounded_caption(words: Sequence[str], log_prob: float) -> GroundedCaption:

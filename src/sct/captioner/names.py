@@ -68,5 +68,5 @@ def nearest_words(word: str, vocabulary: Vocabulary, nouns: NounTable | None) ->
         cosines = nouns.units[nouns.indices(known)] @ own
         best = np.argsort(-cosines)[:_NUM_HINTS]
         similar = [known[row] for row in best if cosines[row] >= _MIN_SIMILARITY]
-    spelled = get_close_matches(word.lower(), ordinary, n=2, cutoff=0.75)
+    spelled = get_close_matches(word.lower(), ordinary, n=2, cutoff=0.6)
     return tuple(dict.fromkeys([*similar, *spelled]))[:_NUM_HINTS]

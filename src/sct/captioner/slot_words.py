@@ -10,6 +10,7 @@ from torch import Tensor
 from sct.captioner.names import RegionName
 from sct.decoding.chunk_rules import SlotWords, WordKinds
 from sct.errors import InputError
+from sct.language.chunk_span import DETERMINERS
 from sct.language.inflection import is_plural
 from sct.language.noun_chunks import MEASURE_NOUNS, PREPOSITION_NOUNS
 from sct.language.phrase_words import (
@@ -99,6 +100,8 @@ def _forbidden_before(name: RegionName, kinds: WordKinds, vocabulary: Vocabulary
         wrong |= PLURAL_DETERMINERS
     elif numbers == {True}:
         wrong |= SINGULAR_DETERMINERS
+    if name.modifiers and name.modifiers[0] in DETERMINERS:
+        wrong |= DETERMINERS
     wrong -= {*name.modifiers, *name.heads}
     own = _mask(vocabulary, {*name.modifiers, *name.heads}).to(kinds.is_head.device)
     return (kinds.is_head & ~own) | _mask(vocabulary, wrong).to(kinds.is_head.device)

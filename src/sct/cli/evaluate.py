@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,6 +11,9 @@ from sct.cli.printing import print_json, print_line, print_message
 from sct.cli.progress import progress_bar
 from sct.cli.score import MetricsOption, VectorsOption
 from sct.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def evaluate_command(
@@ -38,6 +41,14 @@ def evaluate_command(
     oracle: Annotated[
         int | None, typer.Option(min=1, help="Also generate N captions per image and score the best (Table 6).")
     ] = None,
+    fidelity: Annotated[
+        bool,
+        typer.Option(
+            "--fidelity",
+            help="Instead: how well captions of human boxes keep to five kinds of control, with the search of sct "
+            "caption. For a grounded JSONL file with images.",
+        ),
+    ] = False,
     metrics: MetricsOption = None,
     reference: Annotated[
         bool, typer.Option("--reference", help="Search and score as the authors' released code does.")
@@ -74,15 +85,16 @@ def evaluate_command(
     from sct.sorting import load_sorter  # noqa: PLC0415
     from sct.storage.atomic import lock_folder  # noqa: PLC0415
 
+    if fidelity:
+        _check_alone(control, oracle)
+        _evaluate_fidelity(bundle, data, images or (), vectors, device=device, as_json=as_json)
+        return
     plain = None
     if oracle is None and control in (None, "none"):
         plain = read_plain_captions(data, split, images or ())
     if control is None and oracle is None and plain is None:
         raise InputError("got neither --control nor --oracle: give --control sequence, set or none")
-    if plain is not None and (features is not None or vectors is not None):
-        raise InputError("got --features or --vectors for plain captions, which need none: leave it out")
-    if sorter is not None and control != "set":
-        raise InputError("got --sorter without --control set, which it is for: add --control set, or leave it out")
+    _check_files(features or vectors, sorter, is_plain=plain is not None, control=control)
     config = EvaluationConfig(
         split=split,
         control=control or "sequence",
@@ -136,3 +148,40 @@ def evaluate_command(
         print_json({**scores[-1], **scores[0]})
     else:
         print_line(f"predictions and scores are in {folder}")
+
+
+def _check_alone(control: str | None, oracle: int | None) -> None:
+    if control is not None or oracle is not None:
+        raise InputError("got --fidelity with --control or --oracle: give one of them")
+
+
+def _check_files(vectors: Path | None, sorter: Path | None, *, is_plain: bool, control: str | None) -> None:
+    """Refuse files that the protocol does not use; ``vectors`` are word vectors or features."""
+    if is_plain and vectors is not None:
+        raise InputError("got --features or --vectors for plain captions, which need none: leave it out")
+    if sorter is not None and control != "set":
+        raise InputError("got --sorter without --control set, which it is for: add --control set, or leave it out")
+
+
+def _evaluate_fidelity(
+    bundle: Path, data: Path, images: "Sequence[Path]", vectors: Path | None, *, device: str, as_json: bool
+) -> None:
+    """Print the fidelity of each kind of control."""
+    from sct.captioner.bundle import load_bundle  # noqa: PLC0415
+    from sct.captioner.captioner import load  # noqa: PLC0415
+    from sct.cli.score_table import print_fidelity  # noqa: PLC0415
+    from sct.evaluation.control_fidelity import evaluate_fidelity  # noqa: PLC0415
+    from sct.evaluation.scoring import NounLexicon  # noqa: PLC0415
+
+    if data.suffix != ".jsonl" or not data.is_file():
+        raise InputError(f"got {data}, expected a grounded JSONL file: --fidelity is measured from its images")
+    nouns = NounLexicon.load(vectors).table or load_bundle(bundle).nouns
+    if nouns is None:
+        raise InputError("got a bundle without a noun table, which --fidelity needs: give one with --vectors")
+    captioner = load(bundle, device=device)
+    with progress_bar("images") as report:
+        results = evaluate_fidelity(captioner, data, nouns, images=images, progress=report)
+    if as_json:
+        print_json({"fidelity": [result.as_dict() for result in results]})
+    else:
+        print_fidelity(f"{bundle.name} on {data.name}: control fidelity", results)

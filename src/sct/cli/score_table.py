@@ -1,11 +1,12 @@
 """Score tables on a terminal, and reasons for missing scores."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table as TextTable
 
 from sct.cli.printing import print_message
+from sct.evaluation.control_fidelity import FidelityResult
 from sct.evaluation.scoring import EvaluationResult
 from sct.evaluation.sharded_scores import MergedScores
 from sct.metrics.report import METRICS, TABLE_METRICS
@@ -50,6 +51,21 @@ def print_result(title: str, result: EvaluationResult | MergedScores) -> None:
         print_row("Diversity", diversity)
     if isinstance(result, EvaluationResult) and result.grounding is not None:
         print_row("Grounding of noun chunks", result.grounding)
+
+
+def print_fidelity(title: str, results: Sequence[FidelityResult]) -> None:
+    """Print the fidelity of each kind of control as a table."""
+    console = Console(width=None if Console().is_terminal else 110, highlight=False, markup=False)
+    console.print(title, soft_wrap=True)
+    table = TextTable()
+    for name in ("control", "named", "described", "NW", "extra", "C", "captions"):
+        table.add_column(name, justify="left" if name == "control" else "right")
+    for result in results:
+        scores = result.fidelity
+        shares = [f"{value:.3f}" for value in (scores.named, scores.described, scores.order, scores.extra)]
+        cider = _MISSING if result.cider is None else f"{result.cider:.1f}"
+        table.add_row(result.kind, *shares, cider, f"{scores.num_captions:,}")
+    console.print(table)
 
 
 def _format(value: float | None, name: str) -> str:
