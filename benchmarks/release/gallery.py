@@ -65,7 +65,7 @@ def read_controls(content: dict[str, Any]) -> dict[str, tuple[str, list[GalleryC
     return photos
 
 
-def judge(control: GalleryControl, caption: sct.GroundedCaption) -> str:
+def verdict_on(control: GalleryControl, caption: sct.GroundedCaption) -> str:
     """Verdict on a caption; one that was not the caption judged has none."""
     return control.verdict if control.verdict and caption.text == control.caption else "not judged"
 
@@ -76,7 +76,7 @@ def describe(control: GalleryControl, caption: sct.GroundedCaption, photo: str) 
     for chunk in caption.chunks:
         first, end = chunk.words
         words[first], words[end - 1] = f"[{words[first]}", f"{words[end - 1]}]"
-    verdict = judge(control, caption)
+    verdict = verdict_on(control, caption)
     remark = f": {control.remark}" if verdict in VERDICTS and control.remark else ""
     return [
         f"- {control.title}: *{' '.join(words)}*",
@@ -97,7 +97,7 @@ def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     for file, (title, controls) in photos.items():
         captions = [control.generate(captioner, ROOT / file) for control in controls]
-        verdicts.update(judge(control, caption) for control, caption in zip(controls, captions, strict=True))
+        verdicts.update(verdict_on(control, caption) for control, caption in zip(controls, captions, strict=True))
         if options.list:
             print(
                 file,

@@ -45,7 +45,8 @@ def check_site(site: Path) -> list[str]:
                 if link in page.loaded:
                     errors.append(f"{where}: loads {link} from another host")
             elif not parts.scheme:
-                target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+                folder = site if parts.path.startswith("/") else path.parent
+                target = (folder / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
                 target = target / "index.html" if target.is_dir() else target
                 if not target.exists():
                     errors.append(f"{where}: {link} does not exist")
