@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check dist wheel-test try-pythons lock licenses clean
+.PHONY: demo test check docs gallery dist wheel-test try-pythons lock licenses clean
 
 demo: $(STAMP)  ## caption three photographs under several controls and draw them; ground the tiny corpus
 	$(BIN)/python examples/demo.py --out build/demo
@@ -33,6 +33,17 @@ try-pythons: dist  ## try the wheel with every supported Python that is installe
 	  if ! $$python --version 2>/dev/null; then echo "$$python is not installed"; continue; fi; \
 	  $(BIN)/python benchmarks/release/try_wheel.py --out dist --skip-build --python $$python || exit 1; \
 	done
+
+# Material announces its successor on every build; nothing is loaded from other hosts.
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(STAMP)  ## the documentation site in build/site; a warning or a bad link fails
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[docs]'
+	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/site/check_links.py build/site
+
+gallery: $(STAMP)  ## docs/gallery.md: captions of photographs under control, and the figures of docs/concepts.md
+	$(BIN)/python benchmarks/release/gallery.py
+	$(BIN)/python benchmarks/release/concept_figures.py
 
 # torch==...+cpu comes from PyTorch's CPU index or a folder with its wheels: UV_EXTRA_INDEX_URL or UV_FIND_LINKS names it.
 UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
