@@ -37,7 +37,6 @@ try-pythons: dist  ## try the wheel with every supported Python that is installe
 # Material announces its successor on every build; nothing is loaded from other hosts.
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(STAMP)  ## the documentation site in build/site; a warning or a bad link fails
-	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[docs]'
 	$(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python docs/site/check_links.py build/site
 
@@ -61,7 +60,7 @@ licenses: $(STAMP)  ## docs/licenses.md: the licence of every run-time dependenc
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[prepare,train,dev]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[prepare,train,docs,dev]'
 	touch $@
 
 clean:

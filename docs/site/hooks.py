@@ -18,27 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from reference import cli_page, http_page
 
 ROOT = Path(__file__).parents[2]
-OPTIONAL_PAGES = frozenset({"bulk.md"})
-"""Pages that the navigation lists where they exist."""
 GENERATED = {"reference/cli.md": cli_page, "reference/http.md": http_page}
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 _NUMBERED_LIST = re.compile(r"^(?: {3})(?=\S)", re.MULTILINE)
-
-
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Drop optional pages that do not exist from the navigation."""
-    config.nav = _existing(config.nav, Path(config.docs_dir))
-    return config
-
-
-def _existing(nav: Any, docs: Path) -> Any:
-    if isinstance(nav, list):
-        return [kept for item in nav if (kept := _existing(item, docs)) is not None]
-    if isinstance(nav, dict):
-        [(title, target)] = nav.items()
-        kept = _existing(target, docs)
-        return None if kept is None else {title: kept}
-    return None if nav in OPTIONAL_PAGES and not (docs / nav).exists() else nav
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
