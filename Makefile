@@ -46,14 +46,14 @@ gallery: $(STAMP)  ## docs/gallery.md: captions of photographs under control, an
 
 # torch==...+cpu comes from PyTorch's CPU index or a folder with its wheels: UV_EXTRA_INDEX_URL or UV_FIND_LINKS names it.
 UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
-COMPILE := uv pip compile pyproject.toml --constraint constraints.txt --generate-hashes --python-version 3.11 \
+COMPILE := uv pip compile pyproject.toml --constraint constraints.txt --generate-hashes --python-version 3.11.5 \
 	--python-platform x86_64-manylinux_2_28 --no-annotate --custom-compile-command 'make lock' --quiet
 lock: export UV_FIND_LINKS := $(UV_FIND_LINKS)
 lock:  ## the versions of constraints.txt with the hashes of their files, for Linux without CUDA
 	$(PYTHON) -m venv build/uv
 	build/uv/bin/pip install --quiet uv
 	build/uv/bin/$(COMPILE) --output-file requirements-cpu.lock
-	build/uv/bin/$(COMPILE) $(addprefix --extra ,prepare train serve hub dev) --output-file requirements-cpu-dev.lock
+	build/uv/bin/$(COMPILE) $(addprefix --extra ,prepare train serve hub ray onnx supervision docs dev) --output-file requirements-cpu-dev.lock
 
 licenses: $(STAMP)  ## docs/licenses.md: the licence of every run-time dependency
 	$(BIN)/python benchmarks/release/licenses.py docs/licenses.md
