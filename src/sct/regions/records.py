@@ -142,7 +142,7 @@ def is_one_line(text: str) -> bool:
 class Region:
     """A box with optional class, score, feature and name.
 
-    >>> Region((20, 30, 200, 310), name="white horse").name
+    >>> Region(Box(20, 30, 200, 310), name="white horse").name
     'white horse'
     """
 
