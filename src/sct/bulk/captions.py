@@ -86,6 +86,7 @@ class CaptionProcessor(ImageProcessor[Sequence[GroundedCaption]]):
                     ("text", pa.string()),
                     ("words", pa.list_(pa.int32())),
                     ("region_set", pa.int32()),
+                    ("fits", pa.float64()),
                     ("boxes", boxes),
                 ]
             )
@@ -99,6 +100,7 @@ class CaptionProcessor(ImageProcessor[Sequence[GroundedCaption]]):
             ("chunks", chunks),
             ("control", pa.list_(boxes)),
             ("classes", pa.list_(pa.list_(pa.string()))),
+            ("names", pa.list_(pa.list_(pa.string()))),
             ("order", pa.struct([("sets", pa.list_(pa.int32())), ("probability", pa.float64())])),
         ]
         if self.task.attention:
