@@ -27,6 +27,7 @@ def cache(tmp_path, monkeypatch):
     """Empty cache of the Hub; the working folder is another."""
     folder = tmp_path / "cache"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # read when it was first imported
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return folder

@@ -68,7 +68,7 @@ def test_image_files(folder, tmp_path):
     [
         pytest.param(["--vision", "v.safetensors"], "add --out FILE.safetensors", id="vision without a file"),
         pytest.param(["--out", "x.safetensors", "--device", "tpu"], "got device 'tpu', expected cpu", id="device"),
-        pytest.param(["--out", "x.safetensors", "--json"], "got --json or --recursive", id="two outputs"),
+        pytest.param(["--out", "x.safetensors", "--json"], "got --json, --recursive or --fetch", id="two outputs"),
     ],
 )
 def test_clashing_options(options, reason, capsys):

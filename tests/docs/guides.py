@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "docs/quick_start.md",
+    "docs/bulk.md",
     *sorted(f"docs/guides/{path.name}" for path in (ROOT / "docs/guides").glob("*.md")),
 )
 SHELLS = ("", "sh", "bash", "console")
@@ -62,6 +64,9 @@ def make_folder(folder: Path) -> None:
     coco = {"images": [{"id": 1, "file_name": "b.jpg", "width": 512, "height": 512}], "annotations": [annotation]}
     (folder / "captions_val2017.json").write_text(json.dumps(coco))
     shutil.copytree(folder / "photos", folder / "val2017")
+    (folder / "shards").mkdir()
+    with tarfile.open(folder / "shards/0.tar", "w") as shard:
+        shard.add(folder / "photo.jpg", "photo.jpg")
     line = {"image": "a.jpg", "prediction": "a boy runs", "references": ["A boy is running.", "a child runs"]}
     (folder / "predictions.jsonl").write_text(json.dumps(line) + "\n")
 

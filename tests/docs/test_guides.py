@@ -42,6 +42,8 @@ class Reader:
         program, *arguments = shlex.split(code, comments=True)
         if program == "sct" and arguments[0] == "serve":
             self.serve(arguments)
+        elif program == "sct" and arguments[0] == "export-onnx":  # torch's exporter uses what others deprecate
+            self.run_program([sys.executable, "-m", "sct", *arguments])
         elif program == "sct":
             assert run([*arguments, *shorten(arguments)]) == 0, code
         elif program == "python":

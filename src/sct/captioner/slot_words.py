@@ -36,7 +36,7 @@ class SlotPlan:
 
 def build_word_kinds(vocabulary: Vocabulary, nouns: Collection[str], device: torch.device) -> WordKinds | None:
     """Kinds of the words of a vocabulary; None if it has none of the nouns."""
-    heads = {word for word in vocabulary.words if word in nouns or word in HEAD_PRONOUNS}
+    heads = {word for word in vocabulary.words if word in nouns or word in HEAD_PRONOUNS} - {"front"}  # "in front of"
     if heads <= HEAD_PRONOUNS:
         return None
     return WordKinds(

@@ -190,9 +190,8 @@ def _parse_controls(
     if regions is not None:
         return dict(zip(files, read_controls(regions, files, ordered=ordered, relative=relative), strict=True))
     if region:
-        return dict.fromkeys(
-            files, as_control([parse_region_set(text) for text in region], ordered=ordered, relative=relative)
-        )
+        sets = [parse_region_set(text, relative=relative) for text in region]
+        return dict.fromkeys(files, as_control(sets, ordered=ordered, relative=relative))
     if relative:
         raise InputError("got --relative without --region or --regions: it says how their boxes are given")
     if not ordered:

@@ -9,8 +9,8 @@ HEAD_PRONOUNS = frozenset({
 """Pronouns that stand for a noun chunk; "other" as in "each other"."""
 NEEDS_NOUN = DETERMINERS | {
     "about", "above", "against", "alongside", "among", "amongst", "amidst", "at", "atop", "behind", "beneath", "beside",
-    "between", "by", "during", "for", "from", "into", "like", "my", "near", "of", "on", "onto", "our", "through",
-    "toward", "towards", "under", "underneath", "upon", "with", "without", "your", "'s",
+    "between", "by", "during", "for", "from", "front", "into", "like", "my", "near", "of", "on", "onto", "our",
+    "through", "toward", "towards", "under", "underneath", "upon", "with", "without", "your", "'s",
 }  # fmt: skip
 """Determiners, prepositions and others that a caption cannot end with, nor without a noun after them."""
 NEEDS_WORD = frozenset({

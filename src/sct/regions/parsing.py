@@ -66,8 +66,10 @@ def clip_control(control: Control, width: float, height: float, name: str) -> Co
     return clipped
 
 
-def parse_region_set(text: str) -> RegionSet:
+def parse_region_set(text: str, *, relative: bool = False) -> RegionSet:
     """Parse the boxes and the name of one region set as written on the command line.
+
+    With ``relative``, boxes are fractions of the image.
 
     >>> region_set = parse_region_set("20,30,200,310+0,0,9.5,9=two horses")
     >>> [tuple(region.box) for region in region_set.regions], region_set.name
@@ -83,7 +85,8 @@ def parse_region_set(text: str) -> RegionSet:
         ) from None
     if equals and not name.strip():
         raise InputError(f"got region {format_value(text)} with an empty name, expected X1,Y1,X2,Y2=NAME")
-    return RegionSet(tuple(Region(Box.from_pixels(box), name=name.strip() or None) for box in corners))
+    make_box = Box.from_fractions if relative else Box.from_pixels
+    return RegionSet(tuple(Region(make_box(box), name=name.strip() or None) for box in corners))
 
 
 def read_controls(
