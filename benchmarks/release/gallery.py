@@ -129,7 +129,7 @@ the writer of this page from the drawings. Right: every noun chunk names what is
 of the image. Partly right: some chunk is right, but another is not, or the sentence is not true.
 
 The controls were chosen by hand; two (lower dog and wall, the pair of hikers) were added after some fifteen further
-ones had been tried, and the only right caption is among them. The model was trained on people and dogs outdoors: it
+ones had been tried. The model was trained on people and dogs outdoors: it
 names those best, invents them where there are none, and calls other things by the nearest name that it knows. A region
 that seldom begins a sentence, such as a wall or a hat, is often misread when it is given first. `make gallery` makes
 this page. Sources and licences of the photographs: [gallery](../examples/gallery/SOURCES.md),
