@@ -229,7 +229,12 @@ def test_a_dead_server_is_routed_around_and_comes_back(site):
         assert client.caption(image, [LEFT])
     site.servers[0] = site.stack.enter_context(serve(site.ports[0], site.gate))
     fresh = iter(range(100_000))
-    wait_until(lambda: site.server_of(photo((5, *divmod(next(fresh), 256)))) == 0)
+
+    def has_come_back():
+        assert site.client().detect(photo((5, *divmod(next(fresh), 256)))) is not None
+        return site.count("sct_images_encoded_total")[0] > 0
+
+    wait_until(has_come_back)
 
 
 @pytest.mark.parametrize("program", ["nginx", "haproxy"])
