@@ -4,7 +4,8 @@
     python benchmarks/release/try_wheel.py --out dist --python python3.13 --skip-build --existing-environment DIR
 
 The wheel is built from the sdist, and once more from a copy of it elsewhere, so the sdist is complete and the build
-does not depend on the folder, the clock or the order of files. ``PIP_CONSTRAINT`` pins the versions that are installed.
+does not depend on the folder, the clock or the order of files. README, guides and notebook are then followed with it.
+``PIP_CONSTRAINT`` pins the versions that are installed.
 """
 
 import argparse
@@ -27,6 +28,10 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).parents[2]
 MAX_WHEEL_MB = 100
 EXTRAS = "train,serve"
+PAGE_EXTRAS = "onnx,prepare,serve,train"
+"""Extras that README and guides ask for."""
+PAGE_TESTS = ("tests/docs/test_guides.py", "tests/docs/test_notebook.py")
+TEST_TOOLS = ("beartype", "hypothesis", "ipykernel", "nbclient", "pytest")
 _PLAIN_CAPTION = (
     '{"image": "photo.jpg", "width": 640, "height": 360, "captions": [{"text": "A dog .", "mentions": null}]}'
 )
@@ -95,16 +100,35 @@ def make_environment(folder: Path, python: str, wheel: Path) -> Path:
     if not folder.exists():
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
     bin_folder = folder / "bin"
-    subprocess.run(
-        [str(bin_folder / "python"), "-m", "pip", "install", "--quiet", f"{wheel.resolve()}[{EXTRAS}]"], check=True
-    )
+    install(bin_folder, f"{wheel.resolve()}[{EXTRAS}]")
     return bin_folder
+
+
+def install(bin_folder: Path, *requirements: str) -> None:
+    """Install packages in a virtual environment."""
+    subprocess.run([str(bin_folder / "python"), "-m", "pip", "install", "--quiet", *requirements], check=True)
+
+
+def clean_environment(bin_folder: Path) -> dict[str, str]:
+    """Environment variables under which the programs and modules of a virtual environment come first."""
+    environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    environment.pop("PYTHONPATH", None)
+    return environment
+
+
+def follow_pages(bin_folder: Path, wheel: Path) -> None:
+    """Run every command and Python block of README and guides, and the notebook, with the installed wheel.
+
+    The tests of the repository do so; ``try_commands`` has checked that the package is imported from the environment.
+    """
+    install(bin_folder, f"{wheel.resolve()}[{PAGE_EXTRAS}]", *TEST_TOOLS)
+    command = [str(bin_folder / "python"), "-m", "pytest", "-p", "no:cacheprovider", "-v", *PAGE_TESTS]
+    subprocess.run(command, cwd=ROOT, env=clean_environment(bin_folder), check=True)
 
 
 def try_commands(bin_folder: Path, folder: Path) -> None:
     """Run the commands of a newcomer in an empty folder."""
-    environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
-    environment.pop("PYTHONPATH", None)
+    environment = clean_environment(bin_folder)
 
     def run(*command: str, code: int = 0) -> str:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -166,6 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bin_folder = make_environment(environment.absolute(), options.python, wheel)
         (Path(folder) / "empty").mkdir()
         try_commands(bin_folder, Path(folder) / "empty")
+        follow_pages(bin_folder, wheel)
     print(f"all commands worked, {time.perf_counter() - start:.0f} s")
 
 

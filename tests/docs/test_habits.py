@@ -1,17 +1,13 @@
-"""Files that hosts and tools read: citation, workflow, issue forms, Dockerfiles, the notebook."""
+"""Files that hosts and tools read: citation, workflow, issue forms, Dockerfiles."""
 
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOK = ROOT / "docs/notebooks/quick_start.ipynb"
 
 
 @pytest.mark.parametrize(
@@ -48,13 +44,3 @@ def test_contributing_names_files_that_exist():
     assert len(named) > 10
     parents = (ROOT, ROOT / "src/sct")
     assert [name for name in named if not any((parent / name).exists() for parent in parents)] == []
-
-
-def test_notebook_runs(tmp_path):
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    assert not any(cell.get("outputs") for cell in notebook.cells)
-    NotebookClient(
-        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
-    outputs = json.dumps([cell.get("outputs") for cell in notebook.cells])
-    assert "image/png" in outputs
