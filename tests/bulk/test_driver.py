@@ -177,6 +177,13 @@ def test_other_shards_and_folders_are_refused(bundle, tmp_path):
         run_shards(task, shards, tmp_path / "out")
 
 
+def test_a_refused_part_writes_nothing(bundle, tmp_path):
+    shards, out = make_tar_shards(tmp_path / "in", 1, 1), tmp_path / "out"
+    with pytest.raises(InputError, match="got --take '9/3'"):
+        run_shards(make_task(bundle), shards, out, InlineConfig(take="9/3"))
+    assert not out.exists()
+
+
 def test_a_damaged_shard_fails_alone(bundle, tmp_path):
     shards, task, out = make_tar_shards(tmp_path / "in", 3, 2), make_task(bundle), tmp_path / "out"
     whole = (shards / "00001.tar").read_bytes()

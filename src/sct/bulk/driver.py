@@ -97,9 +97,9 @@ def run_job(
     same shard do no harm. More failed images than ``max_errors`` are an error.
     """
     _check_output(out, shards)
+    taken = take_shards(shards, config.take)  # refused before anything is written
     is_new = out.child(JOB).entry() is None
     job = JobFile.create(task.command, task.settings(), shards).open(out)
-    taken = take_shards(shards, config.take)
     start = perf_counter()
     done = job.read_reports(shard.name for shard in taken)
     counts = _Counts(config.max_errors, out, sum(report.num_errors for report in done.values()))

@@ -1,12 +1,8 @@
 """Workers as processes of this computer; they end with the process that started them."""
 
-import os
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import NamedTuple
@@ -15,6 +11,7 @@ from sct.bulk.engine import Engine, Event
 from sct.bulk.shards import Shard
 from sct.bulk.worker import Worker, WorkerConfig
 from sct.storage.cpus import count_cores
+from sct.storage.processes import deferred_interrupts, exit_with_parent
 
 _STOP_SECONDS = 5.0
 
@@ -43,7 +40,7 @@ class LocalEngine(Engine):
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_run_worker, args=(self._config, theirs), daemon=True)
-        with _deferred_interrupts():
+        with deferred_interrupts():
             process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
         self._workers[self._next] = _Process(process, ours)
@@ -92,9 +89,7 @@ class LocalEngine(Engine):
 def _run_worker(config: WorkerConfig, pipe: "Connection[Event, Shard]") -> None:
     """Load the models and process shards until the pipe or the parent process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    if parent is not None:
-        threading.Thread(target=_exit_after, args=(parent.join,), daemon=True).start()
+    exit_with_parent()
     worker = Worker(config)
     problem = worker.start()
     pipe.send(Event(worker=0, kind="ready") if problem is None else Event(worker=0, kind="unusable", reason=problem))
@@ -104,11 +99,6 @@ def _run_worker(config: WorkerConfig, pipe: "Connection[Event, Shard]") -> None:
         except EOFError:
             return
         pipe.send(Event(worker=0, kind="result", result=worker.process(shard)))
-
-
-def _exit_after(wait: Callable[[], None]) -> None:
-    wait()
-    os._exit(1)
 
 
 def _explain_exit(code: int | None) -> str:
@@ -121,16 +111,3 @@ def _explain_exit(code: int | None) -> str:
         return f"exit code {code}"
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
     return f"killed by {name}" + (", possibly out of memory" if -code == signal.SIGKILL else "")
-
-
-@contextmanager
-def _deferred_interrupts() -> Iterator[None]:
-    """Defer Ctrl-C and start processes that ignore it: the terminal sends it to them, too, but this one stops them."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

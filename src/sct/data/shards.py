@@ -1,16 +1,12 @@
 """Ground images and write them as table shards, in several processes; existing shards are reused."""
 
-import os
-import signal
-import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from sct.data.grounding.config import GrounderConfig
@@ -21,6 +17,7 @@ from sct.data.table import build_table
 from sct.data.table_file import save_table
 from sct.errors import InputError
 from sct.storage.cpus import count_cpus
+from sct.storage.processes import deferred_interrupts, exit_with_parent
 
 IMAGES_PER_SHARD = 2000
 """Work lost when a run is killed: about ten seconds per process."""
@@ -60,7 +57,7 @@ def build_shards(
     with ProcessPoolExecutor(workers, get_context("spawn"), _init_worker, (grounding, True)) as pool:
         try:
             for job in jobs:
-                with _deferred_interrupts():
+                with deferred_interrupts():
                     pending.append((job, None if job.file.exists() else pool.submit(_build_shard, job)))
                 if len(pending) > 2 * workers:
                     yield _wait_for(*pending.popleft())
@@ -77,19 +74,6 @@ def build_shards(
             ) from error
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _deferred_interrupts() -> Iterator[None]:
-    """Defer Ctrl-C and start processes that ignore it: the terminal sends it to them, too, but this one stops them."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +104,8 @@ def _init_worker(grounding: GrounderConfig | None, is_child: bool = False) -> No
     """Load parser and word vectors once per process; a child process exits when its parent does."""
     global _grounder  # noqa: PLW0603
     _grounder = None if grounding is None else grounding.build()
-    parent = parent_process()
-    if is_child and parent is not None:
-        threading.Thread(target=_exit_after, args=(parent.join,), daemon=True).start()
-
-
-def _exit_after(wait: Callable[[], None]) -> None:
-    wait()
-    os._exit(1)
+    if is_child:
+        exit_with_parent()
 
 
 def _build_shard(job: _Job) -> list[str]:
