@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--search", action="append", choices=tuple(SEARCHES), help="repeatable; default: all")
     parser.add_argument("--kinds", default=",".join(ORDER_KINDS), help="kinds of control; default: %(default)s")
     parser.add_argument("--max-controls", type=int, help="first controls of the half; default: all")
+    parser.add_argument("--min-region-sets", type=int, default=1, help="leave smaller controls out; default: 1")
     args = parser.parse_args()
     kinds: list[OrderKind] = [kind for kind in get_args(OrderKind) if kind in args.kinds.split(",")]
     nouns = load_bundle(args.bundle).nouns
@@ -85,6 +86,7 @@ def main() -> None:
             kinds=kinds,
             options=SEARCHES[name],
             max_controls=args.max_controls,
+            min_region_sets=args.min_region_sets,
             select_image=lambda image_id: in_report_half(image_id) == (args.half == "report"),
         )
         seconds = (time.perf_counter() - start) / sum(result.fidelity.num_captions for result in found[name])
