@@ -5,9 +5,9 @@
         [--transfer coco-val.jsonl --transfer-images coco]
 
 The captioner describes human boxes in the order of mention, in a random and in the reverse order. A chunk's noun fits
-if it is a noun that people use for the region, a synonym or a hypernym. The three numbers of the calibration are fitted
-on the selection half of the images (logistic regression, Newton's method; search: whole chunks) and written to
-``--out``. The reliability table, the diagram and the expected calibration error (ten bins of equal width) are those of
+if it is a noun that people use for the region, a synonym or a hypernym. With ``--out`` the three numbers of the
+calibration are fitted on the selection half of the images (logistic regression, Newton's method; search: whole chunks)
+and written there; without, those of the bundle are measured. The reliability table, the diagram and the expected calibration error (ten bins of equal width) are those of
 the report half, by search: one that chooses nouns by ``fits`` may make it too sure. ``--transfer`` measures the same
 calibration on the report half of other images (``ground_dataset.py``).
 """
@@ -156,10 +156,12 @@ def main() -> None:
     args = parser.parse_args()
     nouns = load_bundle(args.bundle).nouns
     assert nouns is not None
-    captioner = load(args.bundle, fits=NEUTRAL)
-    limit = args.max_controls
-    selection = collect(captioner, args.data, nouns, report_half=False, options=SEARCHES[BASE], max_controls=limit)
-    calibration = fit(*selection)
+    limit, calibration = args.max_controls, load_bundle(args.bundle).fits
+    if args.out is not None or calibration is None:
+        captioner = load(args.bundle, fits=NEUTRAL)
+        calibration = fit(
+            *collect(captioner, args.data, nouns, report_half=False, options=SEARCHES[BASE], max_controls=limit)
+        )
     if args.out is not None:
         calibration.save(args.out)
     captioner = load(args.bundle, fits=calibration)
@@ -184,11 +186,7 @@ def main() -> None:
     }
     if args.plot is not None:
         plot(measured, args.plot)
-    print(
-        json.dumps(
-            {"calibration": asdict(calibration), "selection_chunks": len(selection[1]), "report": measured}, indent=1
-        )
-    )
+    print(json.dumps({"calibration": asdict(calibration), "report": measured}, indent=1))
 
 
 if __name__ == "__main__":

@@ -13,13 +13,17 @@ import argparse
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from sct.data.dataset import Dataset
 from sct.data.halves import in_report_half
 from sct.data.records import AnnotatedImage, Caption
 from sct.regions.image_keys import image_key
+from sct.regions.records import Box
 
 
 def mentions(caption: Caption, image: AnnotatedImage) -> Iterator[dict[str, Any]]:
@@ -29,6 +33,18 @@ def mentions(caption: Caption, image: AnnotatedImage) -> Iterator[dict[str, Any]
         if chunk.regions and words:
             boxes = [list(image.regions[index].box) for index in chunk.regions]
             yield {"span": [words[0], words[-1] + 1], "boxes": boxes}
+
+
+def to_pixels(image: AnnotatedImage, width: int, height: int) -> AnnotatedImage:
+    """Scale the boxes to the pixels of the image file; boxes of less than a pixel become one of two."""
+    scale = (width / image.width, height / image.height) * 2
+    boxes = [[side * factor for side, factor in zip(region.box, scale, strict=True)] for region in image.regions]
+    boxes = [[x1, y1, max(x2, x1 + 2), max(y2, y1 + 2)] for x1, y1, x2, y2 in boxes]
+    regions = [
+        replace(region, box=Box.from_pixels([round(side, 1) for side in box]))
+        for region, box in zip(image.regions, boxes, strict=True)
+    ]
+    return replace(image, width=width, height=height, regions=tuple(regions))
 
 
 def to_record(image: AnnotatedImage, file: str) -> dict[str, Any]:
@@ -63,7 +79,8 @@ def main() -> None:
     for image in Dataset.open(args.dataset):
         key = image_key(image.image_id)
         if key in files and (args.half is None or in_report_half(key) == (args.half == "report")):
-            records.append(to_record(image, files[key]))
+            with Image.open(args.images / files[key]) as file:
+                records.append(to_record(to_pixels(image, *file.size), files[key]))
     records = [record for record in records if record["captions"]]
     records.sort(key=lambda record: hashlib.sha256(image_key(record["image"]).encode()).digest())
     records = records[: args.max_images]
