@@ -7,9 +7,10 @@
 The captioner describes human boxes in the order of mention, in a random and in the reverse order. A chunk's noun fits
 if it is a noun that people use for the region, a synonym or a hypernym. With ``--out`` the three numbers of the
 calibration are fitted on the selection half of the images (logistic regression, Newton's method; search: whole chunks)
-and written there; without, those of the bundle are measured. The reliability table, the diagram and the expected calibration error (ten bins of equal width) are those of
-the report half, by search: one that chooses nouns by ``fits`` may make it too sure. ``--transfer`` measures the same
-calibration on the report half of other images (``ground_dataset.py``).
+and written there; without, those of the bundle are measured. The reliability table, the diagram and the expected
+calibration error (ten bins of equal width) are those of the report half, by search: one that chooses nouns by ``fits``
+may make it too sure. ``--transfer`` measures the same calibration on the report half of other images
+(``ground_dataset.py``).
 """
 
 import argparse
@@ -125,7 +126,7 @@ def plot(measured: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Draw a reliability diagram: share of nouns that fit against mean fits, with areas by number of chunks."""
     from matplotlib import pyplot  # noqa: PLC0415  not a dependency of sct
 
-    pyplot.rcParams.update({"svg.hashsalt": "fits", "font.size": 8})
+    pyplot.rcParams.update({"svg.hashsalt": "fits", "svg.fonttype": "none", "font.size": 8})
     figure, all_axes = pyplot.subplots(1, len(measured), squeeze=False, figsize=(2.6 * len(measured), 2.9), sharey=True)
     for axes, (name, found) in zip(all_axes[0], measured.items(), strict=True):
         columns = {key: [row[key] for row in found["reliability"]] for key in ("predicted", "fits", "chunks")}
