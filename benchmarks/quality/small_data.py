@@ -23,11 +23,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ground_dataset import mentions
 from PIL import Image
 
 from sct.data.coco_classes import COCO_CLASSES
 from sct.data.dataset import Dataset
-from sct.data.records import AnnotatedImage, Caption
 
 ANIMALS = frozenset({"sheep", "cow", "elephant", "bear", "zebra", "giraffe"})
 NUM_TEST, NUM_VAL = 150, {20: 5, 200: 40}
@@ -102,15 +102,6 @@ def ground(records: list[dict[str, Any]], images: Path, out: Path) -> dict[str, 
             {"image": record["image"], "width": record["width"], "height": record["height"], "captions": kept}
         )
     return lines
-
-
-def mentions(caption: Caption, image: AnnotatedImage) -> Iterator[dict[str, Any]]:
-    """Yield the chunks of a caption that have a region."""
-    for number, chunk in enumerate(caption.chunks or ()):
-        words = [index for index, label in enumerate(caption.chunk_of_word) if label == number]
-        if chunk.regions and words:
-            boxes = [list(image.regions[index].box) for index in chunk.regions]
-            yield {"span": [words[0], words[-1] + 1], "boxes": boxes}
 
 
 def sct(*arguments: str) -> None:

@@ -43,6 +43,13 @@ def test_every_kind_is_scored():
         assert (result.cider is None) == (result.kind == "single")
 
 
+def test_small_controls_are_left_out():
+    nouns = load_bundle(Path("default")).nouns
+    [result] = evaluate_fidelity(sct.load(), DATA, nouns, kinds=("mention",), min_region_sets=100)
+    assert result.fidelity.num_captions == 0
+    assert result.cider is None
+
+
 def test_rejects_a_bundle_without_vision():
     nouns = load_bundle(Path("default")).nouns
     with pytest.raises(InputError, match="no vision encoder"):

@@ -83,10 +83,14 @@ def evaluate_fidelity(
     kinds: Sequence[OrderKind] = ORDER_KINDS,
     options: CaptionOptions | None = None,
     max_controls: int | None = None,
+    min_region_sets: int = 1,
     select_image: Callable[[str], bool] | None = None,
     progress: ProgressCallback | None = None,
 ) -> list[FidelityResult]:
-    """Score the captions of every kind of control; ``max_controls`` keeps the first ones of the file."""
+    """Score the captions of every kind of control; ``max_controls`` keeps the first ones of the file.
+
+    Controls of fewer than ``min_region_sets`` are left out: one region set has no order.
+    """
     found: dict[OrderKind, list[ScoredControl]] = {kind: [] for kind in kinds}
     for kind, scored in caption_controls(
         captioner,
@@ -96,6 +100,7 @@ def evaluate_fidelity(
         kinds=kinds,
         options=options,
         max_controls=max_controls,
+        min_region_sets=min_region_sets,
         select_image=select_image,
         progress=progress,
     ):
@@ -112,6 +117,7 @@ def caption_controls(
     kinds: Sequence[OrderKind] = ORDER_KINDS,
     options: CaptionOptions | None = None,
     max_controls: int | None = None,
+    min_region_sets: int = 1,
     select_image: Callable[[str], bool] | None = None,
     progress: ProgressCallback | None = None,
 ) -> Iterator[tuple[OrderKind, ScoredControl]]:
@@ -129,7 +135,11 @@ def caption_controls(
         loaded = [source.load(image.image_id) for image in batch]
         pending: list[tuple[OrderKind, HumanControl, RegionRequest]] = []
         for image, pixels, encoded in zip(batch, loaded, vision.encode(loaded), strict=True):
-            controls = _human_controls(image, BoxScaler(image, pixels), nouns)
+            controls = [
+                control
+                for control in _human_controls(image, BoxScaler(image, pixels), nouns)
+                if len(control.region_sets) >= min_region_sets
+            ]
             if max_controls is not None:
                 controls = controls[: max_controls - num_controls]
             num_controls += len(controls)
