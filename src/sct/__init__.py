@@ -41,8 +41,8 @@ _MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name i
 
 
 def __dir__() -> list[str]:
-    """List what is imported lazily too, for completion in notebooks."""
-    return sorted({*globals(), *__all__})
+    """List the public names, imported or not, for completion in notebooks."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def __getattr__(name: str) -> Any:

@@ -70,7 +70,11 @@ def test_a_link_to_its_own_folder_is_not_followed(run_verb, images, capsys):
     [
         pytest.param("x" * 300, "cannot be opened", id="a name that is too long"),
         pytest.param("nowhere.png", "nowhere.png does not exist", id="a missing file"),
-        pytest.param("https://example.org/a.png", "is a URL: expected a file, or --fetch FOLDER", id="a URL"),
+        pytest.param(
+            "https://example.org/a.png",
+            "https://example.org/a.png is a URL: expected a file, or --fetch FOLDER",
+            id="a URL",
+        ),
         pytest.param("", "has no image", id="the current folder"),
     ],
 )

@@ -181,8 +181,9 @@ def _load(files: Iterable[Path], errors: ErrorReporter) -> Iterator[ImageJob]:
     for file in files:
         try:
             if _URL.fullmatch(str(file)) and not os.path.lexists(file):
+                url = file.as_posix().replace(":/", "://", 1)  # Path has merged the slashes
                 raise InputError(
-                    f"{file} is a URL: expected a file, or --fetch FOLDER, which downloads the image to a folder first"
+                    f"{url} is a URL: expected a file, or --fetch FOLDER, which downloads the image to a folder first"
                 )
             yield ImageJob(file, load_image(file))
         except InputError as error:

@@ -53,10 +53,12 @@ def summarize_recipe(text: str) -> str:
 
     >>> summarize_recipe("# Smoke test: overfits\n# eight images. Quick.\n#   sct train tiny\nmax_epochs = 60")
     'Smoke test: overfits eight images.'
+    >>> summarize_recipe("# The sorting network as printed (App. A). Slow.")
+    'The sorting network as printed (App. A).'
     """
     lines = []
     for line in text.splitlines():
         if not line.startswith("# ") or line.startswith("#  "):
             break
         lines.append(line.removeprefix("# "))
-    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(lines))[0]
+    return re.split(r"(?<=\.)(?<!App\.)(?<!Sec\.)\s+(?=[A-Z])", " ".join(lines))[0]
