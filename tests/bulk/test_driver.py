@@ -224,6 +224,18 @@ def test_a_poisoned_shard_is_given_up(tmp_path):
     assert attempts == {"00000": 1, "00001": 1, "00002": 3, "00003": 1}
 
 
+def test_workers_that_hang_are_replaced(tmp_path, caplog):
+    shards = make_tar_shards(tmp_path / "in", 5, 1)
+    (tmp_path / "attempts").mkdir()
+    task = PoisonTask(attempts=tmp_path / "attempts", stopped=("00001",), blocked=("00003",))
+    result = run_shards(task, shards, tmp_path / "out", RunConfig(workers=2, stall_minutes=0.1, max_attempts=100))
+    assert (result.num_run, result.failures) == (5, ())
+    assert read_outputs(tmp_path / "out") == {f"{number:05}.txt": f"{number:05}".encode() for number in range(5)}
+    for name in ("00001", "00003"):
+        assert (tmp_path / "attempts" / name).stat().st_size > 1
+        assert any(f"made no progress on shard {name} for 6 s: killed" in message for message in caplog.messages)
+
+
 def test_two_drivers_share_a_job(tmp_path):
     shards = make_tar_shards(tmp_path / "in", 12, 1)
     (tmp_path / "attempts").mkdir()

@@ -17,7 +17,7 @@ from tests.bulk.shard_files import make_tar_shards, make_worker_bundle, read_out
 pytest.importorskip("ray", reason="ray, of the extra ray, is not installed")
 
 NUM_SHARDS, IMAGES_PER_SHARD, NUM_KILLS = 50, 5, 20
-PYTHON_PATH = {"PYTHONPATH": str(Path(__file__).parents[2])}
+PYTHON_PATH = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])}
 """Ray's workers import the tasks of tests."""
 DEADLINE = 900.0
 """Seconds after which a test that hangs fails; a quiet machine needs a fraction of it."""
@@ -154,18 +154,31 @@ def test_twenty_kills_of_workers_nodes_and_drivers_change_nothing(cluster, bundl
     assert f"shards: 0 done, {NUM_SHARDS} found done, 0 failed" in errors
 
 
-def test_a_poisoned_shard_is_given_up(cluster, tmp_path):
-    shards = make_tar_shards(tmp_path / "in", 4, 1)
-    (tmp_path / "attempts").mkdir()
-    arguments = [shards, tmp_path / "attempts", tmp_path / "out", cluster.cluster.address, "00002"]
+def run_poison(cluster: RayCluster, folder: Path, fate: str) -> subprocess.CompletedProcess:
+    """Run a job of four shards, where 00002 has a fate."""
+    shards = make_tar_shards(folder / "in", 4, 1)
+    (folder / "attempts").mkdir()
+    arguments = [shards, folder / "attempts", folder / "out", cluster.cluster.address, fate, "00002"]
     code = "import sys; from tests.bulk.poison import main; main(*sys.argv[1:])"
     command = [sys.executable, "-c", code, *map(str, arguments)]
     root = Path(__file__).parents[2]
-    made = subprocess.run(
+    return subprocess.run(
         command, capture_output=True, text=True, timeout=DEADLINE, check=False, cwd=root, env=os.environ | PYTHON_PATH
     )
+
+
+def test_a_poisoned_shard_is_given_up(cluster, tmp_path):
+    made = run_poison(cluster, tmp_path, "poisoned")
     assert "3 00002: 3 attempts failed, the last one because its worker died" in made.stdout, made.stderr
     assert (tmp_path / "attempts" / "00002").stat().st_size == 3
+
+
+@pytest.mark.parametrize("fate", ["blocked", "stopped"])
+def test_a_worker_that_hangs_is_replaced(cluster, fate, tmp_path):
+    made = run_poison(cluster, tmp_path, fate)
+    assert made.stdout.splitlines()[-1:] == ["4"], made.stderr
+    assert "made no progress on shard 00002 for 6 s: killed" in made.stderr
+    assert read_outputs(tmp_path / "out") == {f"{number:05}.txt": f"{number:05}".encode() for number in range(4)}
 
 
 def test_two_drivers_share_a_job(cluster, bundle, tmp_path):
@@ -185,10 +198,13 @@ def test_two_drivers_share_a_job(cluster, bundle, tmp_path):
         assert read_outputs(tmp_path / "ray") == read_outputs(tmp_path / "local")
 
 
-def test_no_cluster(bundle, tmp_path):
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_no_cluster(bundle, address, tmp_path):
     shards = make_tar_shards(tmp_path / "shards", 1, 1)
     job = ["caption", shards, "--model", bundle, "--out", tmp_path / "out", "--engine", "ray"]
-    driver = start_driver(*job, "--address", "127.0.0.1:1")
+    driver = start_driver(*job, "--address", address)
     _, errors = driver.communicate(timeout=DEADLINE)
     assert driver.returncode == 2
-    assert errors.splitlines()[-1].startswith("sct: no Ray cluster can be reached at 127.0.0.1:1")
+    [line] = errors.splitlines()
+    assert line.startswith(f"sct: no Ray cluster can be reached at {address} (")
+    assert not (tmp_path / "out").exists()

@@ -21,7 +21,7 @@ def bundle(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def inline(monkeypatch):
-    monkeypatch.setattr("sct.bulk.driver.LocalEngine", lambda config, _: InlineEngine(config))
+    monkeypatch.setattr("sct.bulk.driver.LocalEngine", lambda **_: InlineEngine())
 
 
 def run_text(*arguments):
@@ -75,6 +75,7 @@ def test_images_in_shards(verb, bundle, tmp_path, capsys):
         pytest.param(["caption", "in", "--out", "in"], "is the folder of the shards", id="the input"),
         pytest.param(["caption", "in", "--out", "out", "--address", "x"], "without --engine ray", id="an address"),
         pytest.param(["caption", "in", "--out", "out", "--take", "3/2"], "expected K/N", id="a part"),
+        pytest.param(["caption", "in", "--out", "out", "--stall-minutes", "inf"], "got --stall-minutes", id="a time"),
         pytest.param(["caption", "a.png", "--take", "1/2", "--out", "o"], "a.png is no shard", id="an image"),
         pytest.param(["detect", "in", "--out", "out", "--vision", "x"], "got --vision in a bulk job", id="an encoder"),
         pytest.param(["detect", "in", "--out", "out", "--features", "control"], "has no control", id="features"),
@@ -102,10 +103,10 @@ def test_a_failed_shard_is_named(bundle, tmp_path, capsys):
     shards = make_tar_shards(tmp_path / "in", 2, 1)
     (shards / "00000.tar").write_bytes(b"x" * 600)
     assert run_text("caption", shards, "--out", tmp_path / "out", "--model", bundle) == 2
-    err = capsys.readouterr().err.splitlines()
-    assert err[0].startswith("sct: shard 00000 failed: ")
-    assert "00000.tar has no tar header at byte 0" in err[0]
-    assert "1 done, 0 found done, 1 failed" in err[1]
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("sct: shard 00000 failed: ")
+    assert "00000.tar has no tar header at byte 0" in line
+    assert "; shards: 1 done, 0 found done, 1 failed; " in line
 
 
 def test_prepared_shards_are_joined_to_the_dataset_of_one_run(tmp_path, capsys):

@@ -26,6 +26,7 @@ BULK = {
     "--format": WORDS,
     "--max-errors": INTEGERS,
     "--max-attempts": COUNTS,
+    "--stall-minutes": FLOATS,
 }
 IMAGE_BULK = {
     **BULK,

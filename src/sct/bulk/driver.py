@@ -1,9 +1,10 @@
 """The driver of a job: hands the shards that have no report to an engine and counts what comes back."""
 
 import json
+import math
 import random
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal
@@ -41,20 +42,24 @@ class RunConfig:
     """Images of the job that may fail; None: any number."""
     max_attempts: int = 5
     """Attempts at a shard whose worker dies."""
+    stall_minutes: float = 30.0
+    """Minutes without progress after which a worker is killed; 0: it may take any time."""
 
     def __post_init__(self) -> None:
         """Check ranges and combinations."""
         if self.workers is not None:
             check_integer("workers", self.workers, 1, MAX_THREADS)
         check_integer("max_attempts", self.max_attempts, 1, 1000)
+        if not 0 <= self.stall_minutes < math.inf:
+            raise InputError(f"got --stall-minutes {self.stall_minutes}, expected 0 or more")
         if self.engine == "local" and self.address is not None:
             raise InputError("got --address without --engine ray: add it, or omit the address")
 
-    def build(self, config: WorkerConfig) -> Engine:
-        """Start the engine."""
+    def build(self) -> Engine:
+        """Start the engine, without workers."""
         if self.engine == "local":
-            return LocalEngine(config, self.workers)
-        return RayEngine(config, address=self.address, num_workers=self.workers, gpus_each=self.gpus_each)
+            return LocalEngine(threads=self.threads, num_workers=self.workers)
+        return RayEngine(threads=self.threads, address=self.address, num_workers=self.workers, gpus_each=self.gpus_each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,21 +103,31 @@ def run_job(
     """
     _check_output(out, shards)
     taken = take_shards(shards, config.take)  # refused before anything is written
+    file = JobFile.create(task.command, task.settings(), shards)
     is_new = out.child(JOB).entry() is None
-    job = JobFile.create(task.command, task.settings(), shards).open(out)
     start = perf_counter()
-    done = job.read_reports(shard.name for shard in taken)
-    counts = _Counts(config.max_errors, out, sum(report.num_errors for report in done.values()))
-    counts.check()
-    missing = [shard for shard in taken if shard.name not in done]
-    if not is_new:  # another driver may be at work: in another order, the two seldom process the same shard
-        random.shuffle(missing)
-    if progress is not None:
-        progress(len(done), len(taken))
-    if missing:
-        worker = WorkerConfig(job=job, task=task, threads=config.threads, max_errors=config.max_errors)
-        with closing(run_shards(config.build(worker), missing, max_attempts=config.max_attempts)) as outcomes:
-            for number, outcome in enumerate(outcomes, start=1):
+    with ExitStack() as stack:
+        # Before the job file is written, so that a cluster that cannot be reached leaves nothing behind.
+        engine = stack.enter_context(closing(config.build())) if is_new else None
+        job = file.open(out)
+        done = job.read_reports(shard.name for shard in taken)
+        counts = _Counts(config.max_errors, out, sum(report.num_errors for report in done.values()))
+        counts.check()
+        missing = [shard for shard in taken if shard.name not in done]
+        if not is_new:  # another driver may be at work: in another order, the two seldom process the same shard
+            random.shuffle(missing)
+        if progress is not None:
+            progress(len(done), len(taken))
+        if missing:
+            worker = WorkerConfig(job=job, task=task, threads=config.threads, max_errors=config.max_errors)
+            outcomes = run_shards(
+                engine or config.build(),
+                worker,
+                missing,
+                max_attempts=config.max_attempts,
+                stall_seconds=60 * config.stall_minutes or None,
+            )
+            for number, outcome in enumerate(stack.enter_context(closing(outcomes)), start=1):
                 counts.add(job, outcome)
                 counts.check()
                 if progress is not None:

@@ -3,19 +3,28 @@
 What starts and watches the workers is an ``Engine``: processes of this computer, or actors of a Ray cluster.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Literal
 
 from sct.bulk.shards import Shard
-from sct.bulk.worker import ShardResult
+from sct.bulk.status import format_seconds
+from sct.bulk.worker import ShardResult, WorkerConfig
 from sct.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 MAX_FAILED_STARTS = 5
 """Workers in a row that may die before they are ready: then no worker can start."""
+MIN_START_SECONDS = 600.0
+"""Time that a worker has to load its models, at least: it makes no steps meanwhile."""
 _WAIT_SECONDS = 1.0
+_MAX_WATCH_SECONDS = 10.0
+"""Time between two looks at the steps of workers, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +46,7 @@ class Engine(ABC):
         """Number of workers that can run now."""
 
     @abstractmethod
-    def start_worker(self) -> int:
+    def start_worker(self, config: WorkerConfig) -> int:
         """Begin to start a worker and return its number; an event says when it is ready."""
 
     @abstractmethod
@@ -47,6 +56,14 @@ class Engine(ABC):
     @abstractmethod
     def wait(self, timeout: float) -> list[Event]:
         """Wait for events, at most ``timeout`` seconds."""
+
+    @abstractmethod
+    def count_steps(self) -> Mapping[int, int]:
+        """Steps of each worker so far; a worker that waits for a place in a cluster is left out."""
+
+    @abstractmethod
+    def kill_worker(self, worker: int) -> str:
+        """Kill a worker that hangs, and return what it was, for messages; no event follows."""
 
     @abstractmethod
     def close(self) -> None:
@@ -62,12 +79,21 @@ class Outcome:
     num_attempts: int = 1
 
 
-def run_shards(engine: Engine, shards: Iterable[Shard], *, max_attempts: int) -> Generator[Outcome, None, None]:
+def run_shards(
+    engine: Engine,
+    config: WorkerConfig,
+    shards: Iterable[Shard],
+    *,
+    max_attempts: int,
+    stall_seconds: float | None = None,
+) -> Generator[Outcome, None, None]:
     """Process shards with the workers of an engine; yields each as it is done or given up.
 
     A shard whose worker dies, or whose disk or network fails, is tried again after the others, at most
-    ``max_attempts`` times in all. Closing the iterator ends the workers.
+    ``max_attempts`` times in all. A worker that makes no step for ``stall_seconds`` is killed and counts as one that
+    died; None: it may take any time. Closing the iterator ends the workers.
     """
+    watch = _StallWatch(engine, stall_seconds)
     pending, attempts = deque(shards), Counter[str]()
     starting, idle, busy = set[int](), list[int](), dict[int, Shard]()
     failed_starts = 0
@@ -75,12 +101,15 @@ def run_shards(engine: Engine, shards: Iterable[Shard], *, max_attempts: int) ->
         while pending or busy:
             target = min(max(engine.capacity(), 1), len(pending) + len(busy))
             while len(starting) + len(idle) + len(busy) < target:
-                starting.add(engine.start_worker())
+                starting.add(engine.start_worker(config))
             while idle and pending:
                 worker = idle.pop()
                 busy[worker] = pending.popleft()
                 engine.submit(worker, busy[worker])
-            for event in engine.wait(_WAIT_SECONDS):
+            events = engine.wait(_WAIT_SECONDS)
+            heard = {event.worker for event in events}
+            events += watch.kill_stalled(starting - heard, {n: shard for n, shard in busy.items() if n not in heard})
+            for event in events:
                 if event.kind == "unusable":
                     raise InputError(event.reason)
                 if event.kind == "ready":
@@ -112,3 +141,40 @@ def run_shards(engine: Engine, shards: Iterable[Shard], *, max_attempts: int) ->
                 yield Outcome(shard=shard, result=result, num_attempts=attempts[shard.name])
     finally:
         engine.close()
+
+
+class _StallWatch:
+    """Kills workers that make no steps."""
+
+    def __init__(self, engine: Engine, stall_seconds: float | None) -> None:
+        self._engine, self._limit = engine, stall_seconds
+        self._interval = 0.0 if stall_seconds is None else min(_MAX_WATCH_SECONDS, stall_seconds / 4)
+        self._looked = monotonic()
+        self._steps: Mapping[int, int] = {}
+        self._stalled: dict[int, float] = {}
+        """Seconds since each worker made a step."""
+
+    def kill_stalled(self, starting: Iterable[int], busy: Mapping[int, Shard]) -> list[Event]:
+        """Kill the workers whose steps have not changed for too long; returns their loss.
+
+        A pause of this process, as by Ctrl-Z, which stops workers as well, counts as one interval.
+        """
+        elapsed = monotonic() - self._looked
+        if self._limit is None or elapsed < self._interval:
+            return []
+        self._looked += elapsed
+        elapsed = min(elapsed, self._interval + 2 * _WAIT_SECONDS)
+        limits = {**dict.fromkeys(starting, max(self._limit, MIN_START_SECONDS)), **dict.fromkeys(busy, self._limit)}
+        before, self._steps = self._steps, self._engine.count_steps()
+        self._stalled = {
+            worker: self._stalled.get(worker, 0.0) + elapsed if before.get(worker) == self._steps[worker] else 0.0
+            for worker in limits
+            if worker in self._steps
+        }
+        events = []
+        for worker in [worker for worker, seconds in self._stalled.items() if seconds >= limits[worker]]:
+            time, name = format_seconds(limits[worker]), self._engine.kill_worker(worker)
+            work = f"on shard {busy[worker].name}" if worker in busy else "in loading its models"
+            logger.warning("worker %d (%s) made no progress %s for %s: killed", worker, name, work, time)
+            events.append(Event(worker=worker, kind="lost", reason=f"killed after {time} without progress"))
+        return events

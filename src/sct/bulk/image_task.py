@@ -101,7 +101,7 @@ class ImageProcessor(ABC, Generic[ValueT]):
         task, compute = self.task, self.task.compute
         is_square = isinstance(self.vision, RegionVisionEncoder)
         batches = decode_batches(
-            read_items(shard, task.paths.root_of(shard)),
+            output.steps.track(read_items(shard, task.paths.root_of(shard))),
             compute.images_per_batch,
             num_threads=compute.decode_threads,
             image_size=self.vision.image_size if is_square else None,
@@ -110,7 +110,7 @@ class ImageProcessor(ABC, Generic[ValueT]):
             rows = stack.enter_context(RowWriter(output.file(f".{task.row_format}"), task.row_format, self.schema()))
             store = None if task.features == "none" else FeatureStore(output, self.vision)
             for batch in batches:
-                for item, result in self._results(batch):
+                for item, result in output.steps.track(self._results(batch)):
                     output.num_images += not item.is_repeated
                     if isinstance(result, str):
                         output.add_error(item.key, result)

@@ -1,14 +1,18 @@
 """Workers as processes of this computer; they end with the process that started them."""
 
 import signal
+from collections.abc import Mapping
+from ctypes import c_uint64
 from dataclasses import replace
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.sharedctypes import RawValue
 from typing import NamedTuple
 
 from sct.bulk.engine import Engine, Event
 from sct.bulk.shards import Shard
+from sct.bulk.steps import StepCounter
 from sct.bulk.worker import Worker, WorkerConfig
 from sct.storage.cpus import count_cores
 from sct.storage.processes import deferred_interrupts, exit_with_parent
@@ -19,15 +23,16 @@ _STOP_SECONDS = 5.0
 class _Process(NamedTuple):
     process: BaseProcess
     pipe: "Connection[Shard, Event]"
+    steps: c_uint64
+    """Memory shared with the process, which counts its steps there."""
 
 
 class LocalEngine(Engine):
     """Processes that are started anew, not forked, so that they share no state."""
 
-    def __init__(self, config: WorkerConfig, num_workers: int | None = None) -> None:
-        """``num_workers``: None for as many as the cores allow."""
-        self._config = config
-        self._num_workers = num_workers or max(1, count_cores() // config.threads)
+    def __init__(self, *, threads: int, num_workers: int | None = None) -> None:
+        """``num_workers``: None for as many as the cores allow, with ``threads`` each."""
+        self._num_workers = num_workers or max(1, count_cores() // threads)
         self._workers: dict[int, _Process] = {}
         self._next = 0
 
@@ -35,15 +40,16 @@ class LocalEngine(Engine):
         """Number of processes."""
         return self._num_workers
 
-    def start_worker(self) -> int:
+    def start_worker(self, config: WorkerConfig) -> int:
         """Start a process."""
         context = get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_run_worker, args=(self._config, theirs), daemon=True)
+        steps = RawValue(c_uint64)
+        process = context.Process(target=_run_worker, args=(config, theirs, steps), daemon=True)
         with deferred_interrupts():
             process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
-        self._workers[self._next] = _Process(process, ours)
+        self._workers[self._next] = _Process(process, ours, steps)
         self._next += 1
         return self._next - 1
 
@@ -73,6 +79,18 @@ class LocalEngine(Engine):
             return Event(worker=number, kind="lost", reason=_explain_exit(worker.process.exitcode))
         return replace(message, worker=number)
 
+    def count_steps(self) -> Mapping[int, int]:
+        """Read what the processes have counted."""
+        return {number: worker.steps.value for number, worker in self._workers.items()}
+
+    def kill_worker(self, worker: int) -> str:
+        """Kill a process, also one that is stopped."""
+        process, pipe, _ = self._workers.pop(worker)
+        process.kill()
+        process.join(_STOP_SECONDS)
+        pipe.close()
+        return f"process {process.pid}"
+
     def close(self) -> None:
         """End all processes."""
         for worker in self._workers.values():
@@ -86,11 +104,11 @@ class LocalEngine(Engine):
         self._workers.clear()
 
 
-def _run_worker(config: WorkerConfig, pipe: "Connection[Event, Shard]") -> None:
+def _run_worker(config: WorkerConfig, pipe: "Connection[Event, Shard]", steps: c_uint64) -> None:
     """Load the models and process shards until the pipe or the parent process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     exit_with_parent()
-    worker = Worker(config)
+    worker = Worker(config, StepCounter(steps))
     problem = worker.start()
     pipe.send(Event(worker=0, kind="ready") if problem is None else Event(worker=0, kind="unusable", reason=problem))
     while True:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from sct.bulk.location import Location
+from sct.bulk.steps import StepCounter
 from sct.errors import InputError
 from sct.storage.artifacts import sha256_file
 
@@ -19,9 +20,13 @@ ROWS_PER_GROUP = 1000
 class ShardOutput:
     """Files of one shard, written to temporary ones; a context manager that removes them."""
 
-    def __init__(self, folder: Location, name: str, *, max_errors: int | None = None) -> None:
+    def __init__(
+        self, folder: Location, name: str, *, max_errors: int | None = None, steps: StepCounter | None = None
+    ) -> None:
         """``max_errors``: images that may fail before the shard does; None: any number."""
         self.folder, self.name = folder, name
+        self.steps = steps or StepCounter()
+        """Counts the steps of the task: a worker that makes none is taken to hang."""
         self.num_images = 0
         """Images of the shard, those with errors included."""
         self.errors: list[dict[str, str]] = []
@@ -72,6 +77,7 @@ class ShardOutput:
             if location.is_local:
                 Path(location.path).parent.mkdir(parents=True, exist_ok=True)
             location.publish(path)
+            self.steps.add_step()
         return published
 
 

@@ -107,9 +107,9 @@ class PrepareProcessor:
 
     def process(self, shard: Shard, output: ShardOutput) -> Mapping[str, Any]:
         """Write the table of a shard, or its grounded JSONL."""
-        images = list(self._read(shard, output))
+        images = list(output.steps.track(self._read(shard, output)))
         errors = ReadErrors(skip=True)
-        grounded = list(self._grounder.ground(images, errors))
+        grounded = list(output.steps.track(self._grounder.ground(images, errors)))
         for message in errors.messages:
             output.add_error(message.partition(":")[0].removeprefix("image "), message)
         if self._task.row_format is None:

@@ -6,6 +6,8 @@ Ray Data is not used: it starts over after the loss of a driver, and hung with w
 import logging
 import os
 import socket
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -17,6 +19,8 @@ from sct.errors import InputError, missing_extra
 
 logger = logging.getLogger(__name__)
 
+_STEPS = "steps"
+"""Concurrency group, a thread of an actor, in which it answers how far it is."""
 _CONNECT_SECONDS = 10.0
 _RESOURCE_SECONDS = 5.0
 """Time between two looks at the resources of the cluster."""
@@ -28,6 +32,9 @@ class _Actor:
     call: Any
     """Reference to the result of the call in progress; None if there is none."""
     is_ready: bool = False
+    steps: int | None = None
+    """Steps at the last answer; None: it has not answered yet, and may wait for a node."""
+    steps_call: Any = None
 
 
 class RayEngine(Engine):
@@ -35,14 +42,15 @@ class RayEngine(Engine):
 
     def __init__(
         self,
-        config: WorkerConfig,
         *,
+        threads: int,
         address: str | None = None,
         num_workers: int | None = None,
         gpus_each: float = 0.0,
     ) -> None:
         """Connect to a cluster; without an ``address``, to that of ``RAY_ADDRESS`` or to a new one on this computer.
 
+        Each worker takes ``threads`` CPUs and ``gpus_each`` GPUs.
         ``num_workers``: None for as many as the CPUs and GPUs of the cluster allow, also as nodes come and go.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -63,11 +71,16 @@ class RayEngine(Engine):
                 f"no Ray cluster can be reached at {address} ({reason}): start one with ray start --head, or give "
                 "another --address"
             ) from error
-        self._resources = {"CPU": float(config.threads), **({"GPU": gpus_each} if gpus_each else {})}
+        self._resources = {"CPU": float(threads), **({"GPU": gpus_each} if gpus_each else {})}
         self._num_workers = num_workers
-        remote = ray.remote(num_cpus=config.threads, num_gpus=gpus_each, max_restarts=0, max_task_retries=0)
+        remote = self._ray.remote(
+            num_cpus=threads,
+            num_gpus=gpus_each,
+            max_restarts=0,
+            max_task_retries=0,
+            concurrency_groups={_STEPS: 1},  # an actor answers how far it is while it processes a shard
+        )
         self._actor_class: Any = remote(Worker)
-        self._config = ray.put(config)
         self._actors: dict[int, _Actor] = {}
         self._next = 0
         self._capacity, self._looked = 1, -_RESOURCE_SECONDS
@@ -85,9 +98,9 @@ class RayEngine(Engine):
             self._capacity = fitting if self._num_workers is None else min(self._num_workers, fitting)
         return self._capacity
 
-    def start_worker(self) -> int:
+    def start_worker(self, config: WorkerConfig) -> int:
         """Create an actor, which waits until a node has room for it."""
-        handle = self._actor_class.remote(self._config)
+        handle = self._actor_class.remote(config)
         self._actors[self._next] = _Actor(handle, handle.start.remote())
         self._next += 1
         return self._next - 1
@@ -125,6 +138,23 @@ class RayEngine(Engine):
         """Forget an actor, and free its resources should it still exist."""
         self._ray.kill(self._actors.pop(number).handle)
 
+    def count_steps(self) -> Mapping[int, int]:
+        """Steps at the last answer of each actor; asks those that have answered again."""
+        for actor in self._actors.values():
+            if actor.steps_call is not None and self._ray.wait([actor.steps_call], timeout=0)[0]:
+                with suppress(self._ray.exceptions.RayError):  # ``wait`` reports a lost actor
+                    actor.steps = self._ray.get(actor.steps_call)
+                actor.steps_call = None
+            if actor.steps_call is None:
+                actor.steps_call = actor.handle.count_steps.options(concurrency_group=_STEPS).remote()
+        return {number: actor.steps for number, actor in self._actors.items() if actor.steps is not None}
+
+    def kill_worker(self, worker: int) -> str:
+        """Kill an actor."""
+        name = f"actor {self._actors[worker].handle._actor_id.hex()}"
+        self._drop(worker)
+        return name
+
     def close(self) -> None:
         """End all actors and leave the cluster."""
         for number in list(self._actors):
@@ -134,8 +164,8 @@ class RayEngine(Engine):
 
 def _check_address(address: str) -> None:
     """Raise if nothing listens at HOST:PORT: Ray itself would wait for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdigit() and "://" not in address:
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
         socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
 
 

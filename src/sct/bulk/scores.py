@@ -78,7 +78,8 @@ class CountTask:
     def process(self, shard: Shard, output: ShardOutput) -> Mapping[str, Any]:
         """Write the counts of a shard."""
         lines = read_predictions(shard, output)
-        count_references(lines, diversity=self.diversity).save(output.file(COUNTS_SUFFIX))
+        with output.steps.keep_alive():
+            count_references(lines, diversity=self.diversity).save(output.file(COUNTS_SUFFIX))
         return {}
 
 
@@ -122,14 +123,15 @@ class ScoreProcessor:
         lines = read_predictions(shard, output)
         if settings.diversity:
             lines = merge_lines(lines)
-        scores = score_shard(
-            lines,
-            settings.metrics,
-            frequencies=self._frequencies,
-            nouns=self._nouns,
-            reference=settings.reference,
-            diversity=settings.diversity,
-        )
+        with output.steps.keep_alive():  # a metric takes the shard as a whole
+            scores = score_shard(
+                lines,
+                settings.metrics,
+                frequencies=self._frequencies,
+                nouns=self._nouns,
+                reference=settings.reference,
+                diversity=settings.diversity,
+            )
         scores.save(output.file(SUMS_SUFFIX))
         texts = [("image", pa.string()), ("prediction", pa.string())]
         schema = pa.schema([*texts, *((name, pa.float64()) for name in settings.metrics)])
@@ -182,7 +184,7 @@ def score_shards(
 def read_predictions(shard: Shard, output: ShardOutput) -> list[Prediction]:
     """Read the lines of a shard; invalid ones are recorded as errors."""
     lines = []
-    for number, line in enumerate(read_lines(shard.location), start=1):
+    for number, line in enumerate(output.steps.track(read_lines(shard.location)), start=1):
         if not line.strip():
             continue
         output.num_images += 1

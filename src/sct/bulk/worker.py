@@ -10,6 +10,7 @@ from typing import Any, Literal
 from sct.bulk.job import Job, Report, has_changed
 from sct.bulk.output import ShardOutput
 from sct.bulk.shards import Shard
+from sct.bulk.steps import StepCounter
 from sct.bulk.task import ShardProcessor, ShardTask
 from sct.errors import InputError
 
@@ -41,9 +42,10 @@ class ShardResult:
 class Worker:
     """Processes shards, one at a time."""
 
-    def __init__(self, config: WorkerConfig) -> None:
-        """Limit the threads; models are loaded by ``start``."""
+    def __init__(self, config: WorkerConfig, steps: StepCounter | None = None) -> None:
+        """Limit the threads; models are loaded by ``start``. ``steps`` counts what is done."""
         self._config = config
+        self._steps = steps or StepCounter()
         self._processor: ShardProcessor | None = None
         set_threads(config.threads)
 
@@ -55,8 +57,13 @@ class Worker:
             return str(error)
         return None
 
+    def count_steps(self) -> int:
+        """Steps so far, in all shards; called in another thread."""
+        return self._steps.num_steps
+
     def process(self, shard: Shard) -> ShardResult:
         """Process a shard, unless another worker has done so meanwhile."""
+        self._steps.add_step()
         try:
             return self._process(shard)
         except InputError as error:
@@ -75,7 +82,7 @@ class Worker:
         if has_changed(shard):
             raise InputError(f"{shard.location.name} has changed since the job began: give another --out")
         start = perf_counter()
-        with ShardOutput(job.folder, shard.name, max_errors=self._config.max_errors) as output:
+        with ShardOutput(job.folder, shard.name, max_errors=self._config.max_errors, steps=self._steps) as output:
             details: Mapping[str, Any] = self._processor.process(shard, output)
             job.check()
             report = Report(

@@ -76,6 +76,9 @@ class BulkOptions:
     ] = False
     max_errors: Annotated[int, _option(min=0, help="Bulk job: images that may fail; more of them fail the job.")] = 1000
     max_attempts: Annotated[int, _option(min=1, max=1000, help="Bulk job: attempts at a shard whose worker dies.")] = 5
+    stall_minutes: Annotated[
+        float, _option(min=0, help="Bulk job: time without progress after which a worker is killed; 0: any time.")
+    ] = 30.0
 
     @property
     def is_any_given(self) -> bool:
@@ -108,6 +111,7 @@ class BulkOptions:
             take=self.take,
             max_errors=self.max_errors,
             max_attempts=self.max_attempts,
+            stall_minutes=self.stall_minutes,
         )
 
     def list_shards(self, inputs: Sequence[str]) -> "tuple[Shard, ...]":
@@ -188,13 +192,18 @@ def run_bulk(task: "ShardTask", inputs: Sequence[str], out: str | None, bulk: Bu
 
 
 def print_run(result: "RunResult", what: str = "images") -> None:
-    """Print what a run did, and exit with 2 if a shard failed."""
-    for failure in result.failures:
-        print_message(f"shard {failure.shard} failed: {failure.reason}")
+    """Print what a run did, and exit with 2 if a shard failed.
+
+    A failed shard has a line, of which the last one ends with the summary.
+    """
     rate = f", {result.num_images / result.seconds:.1f} per second" if result.num_images and result.seconds else ""
-    print_message(
+    summary = (
         f"shards: {result.num_run:,} done, {result.num_found:,} found done, {len(result.failures):,} failed; "
         f"{what}: {result.num_images:,} done{rate}, {result.num_errors:,} failed in all"
     )
+    lines = [f"shard {failure.shard} failed: {failure.reason}" for failure in result.failures]
+    for line in lines[:-1]:
+        print_message(line)
+    print_message("; ".join([*lines[-1:], summary]))
     if result.failures:
         raise typer.Exit(2)
