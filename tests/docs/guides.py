@@ -63,6 +63,8 @@ def make_folder(folder: Path) -> None:
     annotation = {"id": 1, "image_id": 1, "caption": "A man with a camera."}
     coco = {"images": [{"id": 1, "file_name": "b.jpg", "width": 512, "height": 512}], "annotations": [annotation]}
     (folder / "captions_val2017.json").write_text(json.dumps(coco))
+    karpathy = {"filename": "b.jpg", "cocoid": 1, "split": "val", "sentences": [{"raw": annotation["caption"]}]}
+    (folder / "dataset_coco.json").write_text(json.dumps({"images": [karpathy]}))
     shutil.copytree(folder / "photos", folder / "val2017")
     (folder / "shards").mkdir()
     with tarfile.open(folder / "shards/0.tar", "w") as shard:

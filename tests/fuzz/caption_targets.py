@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from sct.cli.results_file import open_results
-from sct.evaluation.plain_captions import read_plain_captions
+from sct.evaluation.detected import read_plain_captions
 from sct.evaluation.predictions import Prediction, read_predictions
 from sct.evaluation.scoring import NounLexicon, score_predictions
 from sct.evaluation.shard_scores import ShardScores

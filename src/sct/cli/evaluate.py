@@ -1,4 +1,4 @@
-"""``sct evaluate``: caption a dataset under control and score the captions."""
+"""``sct evaluate``: caption a dataset, under control or not, and score the captions."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,8 @@ from sct.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sct.evaluation.detected import CaptionedImages
+
 
 def evaluate_command(
     bundle: Annotated[Path, typer.Argument(help='Bundle folder, or "default".')],
@@ -26,10 +28,10 @@ def evaluate_command(
         ),
     ],
     control: Annotated[
-        Literal["sequence", "set", "none"] | None,
+        Literal["sequence", "set", "none", "detected"] | None,
         typer.Option(
-            help="Region sets in order of mention, as a set that a sorter orders, or the whole image. Plain captions "
-            "have none."
+            help="Region sets in order of mention, as a set that a sorter orders, the whole image, or regions that are "
+            "detected as by sct caption, with all captions of an image as references; plain captions: detected."
         ),
     ] = None,
     split: Annotated[
@@ -73,14 +75,15 @@ def evaluate_command(
     """Caption a split by the paper's protocol and score the captions.
 
     A sample is an image with a control; its references are all captions that share both. Predictions are written before
-    they are scored. Of a grounded JSONL file only human-grounded captions are used if the bundle encodes images. For
-    plain captions, regions are detected and ordered as by sct caption, and NW and IoU are missing.
+    they are scored. Of a grounded JSONL file only human-grounded captions are used if the bundle encodes images. With
+    --control detected, and for plain captions, images are captioned as by sct caption and scored against all their
+    captions: NW and IoU are missing, and human boxes, if any, only score the grounding.
     """
     from sct.captioner.captioner import load  # noqa: PLC0415
     from sct.cli.score_table import parse_metrics, print_missing, print_result  # noqa: PLC0415
     from sct.evaluation.config import EvaluationConfig  # noqa: PLC0415
+    from sct.evaluation.detected import evaluate_detected  # noqa: PLC0415
     from sct.evaluation.evaluate import caption_and_score, check_sorter, load_data  # noqa: PLC0415
-    from sct.evaluation.plain_captions import evaluate_plain, read_plain_captions  # noqa: PLC0415
     from sct.evaluation.scoring import NounLexicon  # noqa: PLC0415
     from sct.sorting import load_sorter  # noqa: PLC0415
     from sct.storage.atomic import lock_folder  # noqa: PLC0415
@@ -89,12 +92,12 @@ def evaluate_command(
         _check_alone(control, oracle)
         _evaluate_fidelity(bundle, data, images or (), vectors, device=device, as_json=as_json)
         return
-    plain = None
-    if oracle is None and control in (None, "none"):
-        plain = read_plain_captions(data, split, images or ())
-    if control is None and oracle is None and plain is None:
-        raise InputError("got neither --control nor --oracle: give --control sequence, set or none")
-    _check_files(features or vectors, sorter, is_plain=plain is not None, control=control)
+    captioned = _read_detected(data, control, oracle, split, images or ())
+    if captioned is not None:
+        control = "detected"
+        _check_unused(features, vectors, has_boxes=captioned.has_boxes)
+    if sorter is not None and control != "set":
+        raise InputError("got --sorter without --control set, which it is for: add --control set, or leave it out")
     config = EvaluationConfig(
         split=split,
         control=control or "sequence",
@@ -106,18 +109,17 @@ def evaluate_command(
     captioner = load(bundle, device=device, allow_download=allow_download)
     chosen = captioner.sorter if sorter is None else load_sorter(sorter)
     check_sorter(config, chosen)
-    name = "plain" if plain is not None else control or "oracle"
-    folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{name}"
+    folder = out or Path("evaluation") / f"{bundle.name}-{split or data.stem}-{control or 'oracle'}"
+    nouns = NounLexicon.load(vectors)
     with lock_folder(folder):
-        if plain is not None:
-            title = "no control: regions are detected"
-            results = {title: evaluate_plain(captioner, plain, folder, config, progress=progress_bar)}
-            used_split = plain.split
+        if captioned is not None:
+            result = evaluate_detected(captioner, captioned, folder, config, nouns=nouns, progress=progress_bar)
+            results = {"no control: regions are detected": result}
+            used_split = captioned.split
         else:
             protocols = {} if control is None else {f"control: {control}": config}
             if oracle is not None:
                 protocols[f"{oracle} captions per image"] = replace(config, num_captions=oracle)
-            nouns = NounLexicon.load(vectors)
             loaded = load_data(
                 captioner,
                 data,
@@ -155,12 +157,30 @@ def _check_alone(control: str | None, oracle: int | None) -> None:
         raise InputError("got --fidelity with --control or --oracle: give one of them")
 
 
-def _check_files(vectors: Path | None, sorter: Path | None, *, is_plain: bool, control: str | None) -> None:
-    """Refuse files that the protocol does not use; ``vectors`` are word vectors or features."""
-    if is_plain and vectors is not None:
-        raise InputError("got --features or --vectors for plain captions, which need none: leave it out")
-    if sorter is not None and control != "set":
-        raise InputError("got --sorter without --control set, which it is for: add --control set, or leave it out")
+def _read_detected(
+    data: Path, control: str | None, oracle: int | None, split: str | None, images: "Sequence[Path]"
+) -> "CaptionedImages | None":
+    """Read captions of images whose regions are to be detected; None for evaluation under control."""
+    from sct.evaluation.detected import read_captions, read_plain_captions  # noqa: PLC0415
+
+    if control == "detected":
+        if oracle is not None:
+            raise InputError("got --oracle with --control detected, but it orders human boxes: give one of them")
+        return read_captions(data, split, images)
+    if oracle is not None or control not in (None, "none"):
+        return None
+    plain = read_plain_captions(data, split, images)
+    if plain is None and control is None:
+        raise InputError("got neither --control nor --oracle: give --control sequence, set, none or detected")
+    return plain
+
+
+def _check_unused(features: Path | None, vectors: Path | None, *, has_boxes: bool) -> None:
+    """Refuse files that captions of detected regions do not use; word vectors are for the nouns of human boxes."""
+    if features is not None:
+        raise InputError("got --features, but regions are detected in images: leave it out")
+    if vectors is not None and not has_boxes:
+        raise InputError("got --vectors for plain captions, which need none: leave it out")
 
 
 def _evaluate_fidelity(

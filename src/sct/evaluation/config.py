@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from sct.captioner.captioner import Captioner
 from sct.captioner.requests import CaptionOptions
@@ -15,7 +16,9 @@ from sct.metrics.report import TABLE_METRICS, check_metrics
 DEFAULT_SPLIT = "val"
 BATCH_SIZE = 200
 PLAIN_SEARCH = CaptionOptions(no_repeat_ngram_size=0, whole_chunks=False)
-"""Search of evaluations: without constraints, so that models are measured as they are."""
+"""Search of evaluations under control: without constraints, so that models are measured as they are."""
+EvaluationControl = ControlKind | Literal["detected"]
+"""Controls of the dataset, or regions that are detected, selected and ordered as by ``sct caption``."""
 
 ProgressBar = Callable[[str], AbstractContextManager[ProgressCallback]]
 """Opens a progress display for a named stage."""
@@ -27,7 +30,7 @@ class EvaluationConfig:
 
     split: str | None = None
     """None: "val", or the first split of a JSONL file."""
-    control: ControlKind = "sequence"
+    control: EvaluationControl = "sequence"
     num_captions: int | None = None
     """Captions per image of the diversity protocol (section 4.4, Table 6), which ignores ``control``; None: one per
     image and control."""
@@ -51,8 +54,9 @@ class EvaluationConfig:
             check_integer("num_captions", self.num_captions, 1, MAX_SAMPLES)
 
     def options(self) -> CaptionOptions:
-        """Search options: the paper's search, without constraints."""
-        return replace(PLAIN_SEARCH, reference_search=self.reference, length_penalty=self.length_penalty)
+        """Search options: the paper's search, without constraints; for detected regions, that of ``sct caption``."""
+        search = CaptionOptions() if self.control == "detected" else PLAIN_SEARCH
+        return replace(search, reference_search=self.reference, length_penalty=self.length_penalty)
 
     def resolve(self, captioner: Captioner, split: str) -> "EvaluationConfig":
         """Fill in the defaults of the data and the captioner, for the record."""

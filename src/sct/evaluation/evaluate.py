@@ -20,6 +20,7 @@ from sct.data.prepare import PrepareConfig, ProgressCallback, prepare
 from sct.data.samples import RegionSets, Sample, make_samples, whole_image_samples
 from sct.errors import InputError
 from sct.evaluation.config import DEFAULT_SPLIT, EvaluationConfig, ProgressBar
+from sct.evaluation.detected import evaluate_detected, read_captions
 from sct.evaluation.from_images import EncodedDataset, encode_dataset
 from sct.evaluation.oracle import OracleCaption, make_image_samples, oracle_captions
 from sct.evaluation.predict import DatasetSorter, SampleSorter, predict, sort_samples
@@ -59,13 +60,20 @@ def evaluate(
     """Caption a split by the paper's protocol, write predictions to ``out``, score them and write the scores.
 
     ``captioner`` may be a bundle folder, and ``data`` a path for ``load_data``, with ``features``. ``sorter`` replaces
-    that of the bundle. Only one process at a time may write to ``out``.
+    that of the bundle. With the control "detected", ``data`` is a path for ``read_captions``. Only one process at a
+    time may write to ``out``.
     """
     config = config or EvaluationConfig()
     captioner = captioner if isinstance(captioner, Captioner) else load(captioner)
     sorter = sorter or captioner.sorter
     check_sorter(config, sorter)
     out = Path(out)
+    if config.num_captions is None and config.control == "detected":
+        if isinstance(data, EncodedDataset) or features is not None:
+            raise InputError("got region features for control 'detected', expected a file of captions with images")
+        captions = read_captions(Path(data), config.split)
+        with lock_folder(out):
+            return evaluate_detected(captioner, captions, out, config, nouns=nouns, progress=progress)
     with lock_folder(out):
         if not isinstance(data, EncodedDataset):
             with_proposals = config.num_captions is None and config.control == "none"
@@ -180,6 +188,8 @@ class Evaluator:
 
     def samples(self) -> list[Sample]:
         """Samples of the split, with set controls in the order of the sorter."""
+        if self.config.control == "detected":
+            raise InputError("got control 'detected' for region features: use sct.evaluation.detected, from images")
         samples = make_samples(self.dataset.table, self._split, self.config.control)
         if not samples:
             raise InputError(

@@ -4,7 +4,7 @@ Only human-grounded captions are kept. The regions of the dataset have human cla
 against; the sorter sees the class names that the vision encoder detects, as it would for a user's boxes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from sct.evaluation.scoring import NounLexicon
 from sct.language.noun_chunks import NounChunker
 from sct.language.noun_table import NounTable
 from sct.language.word_vectors import load_vectors
-from sct.regions.image_source import open_images_beside
+from sct.regions.image_source import ImageSource, open_images_beside
 from sct.regions.images import LoadedImage
 from sct.regions.records import Box
 from sct.vision.interface import VisionEncoder
@@ -83,34 +83,50 @@ def encode_dataset(
             image_features.append(encoded.image_feature)
         if progress is not None:
             progress(len(detected), len(annotated))
-    table, vocabulary = merge_tables([build_table(_name_regions(human))])
+    dataset = build_human_dataset(human, source, nouns or NounLexicon())
+    return EncodedDataset(
+        dataset,
+        merge_tables([build_table(detected)])[0],
+        CachedFeatures.from_regions([image.regions for image in detected], image_features),
+        dataset.table.splits[0],
+    )
+
+
+def build_human_dataset(images: Sequence[AnnotatedImage], source: ImageSource, nouns: NounLexicon) -> Dataset:
+    """Build a dataset of human-grounded captions in memory; regions are named by the nouns of the captions."""
+    table, vocabulary = merge_tables([build_table(_name_regions(images))])
     manifest = Manifest(
         source="grounded JSONL",
         mode="paper",
         settings={},
         images=[str(each.resolve()) for each in source.paths],
-        num_images=len(annotated),
+        num_images=len(images),
         num_captions=len(table.columns["auto_grounded"]),
     )
     rows = {image_id: row for row, image_id in enumerate(table.image_ids)}
-    return EncodedDataset(
-        Dataset(manifest, table, vocabulary, _find_nouns(table, nouns or NounLexicon()), None, rows),
-        merge_tables([build_table(detected)])[0],
-        CachedFeatures.from_regions([image.regions for image in detected], image_features),
-        table.splits[0],
-    )
+    return Dataset(manifest, table, vocabulary, _find_nouns(table, nouns), None, rows)
 
 
 def read_human_grounded(path: Path) -> list[AnnotatedImage]:
     """Read the images with a human-grounded caption, and only such captions."""
-    stem = path.stem if path.stem in SPLITS else "train"
-    images = read_grounded_jsonl({stem: path}, ReadErrors(can_skip=False))
-    grounded = [replace(image, captions=tuple(each for each in image.captions if each.chunks)) for image in images]
-    if not any(image.captions for image in grounded):
+    grounded = keep_human_grounded(read_all_captions(path))
+    if not grounded:
         raise InputError(
             f"{path} has no caption with mentions, expected human-grounded captions: leave --control out, or give "
-            "--control none, to evaluate plain captions"
+            "--control detected, to evaluate plain captions"
         )
+    return grounded
+
+
+def read_all_captions(path: Path) -> list[AnnotatedImage]:
+    """Read the images of a grounded JSONL file with all captions, human-grounded or not."""
+    stem = path.stem if path.stem in SPLITS else "train"
+    return list(read_grounded_jsonl({stem: path}, ReadErrors(can_skip=False)))
+
+
+def keep_human_grounded(images: Iterable[AnnotatedImage]) -> list[AnnotatedImage]:
+    """Keep human-grounded captions, and the images that have one."""
+    grounded = (replace(image, captions=tuple(each for each in image.captions if each.chunks)) for image in images)
     return [image for image in grounded if image.captions]
 
 

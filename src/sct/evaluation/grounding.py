@@ -23,7 +23,9 @@ from sct.metrics.grounding import (
 )
 from sct.metrics.interface import MetricUnavailable
 
-GROUNDING_METRICS = ("class_match", "human_noun_match", "human_noun_similarity", "F1_all", "F1_loc")
+F1_METRICS = ("F1_all", "F1_loc")
+"""Need no control of the dataset: boxes are compared by IoU."""
+GROUNDING_METRICS = ("class_match", "human_noun_match", "human_noun_similarity", *F1_METRICS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +36,39 @@ class GroundingScores:
     unavailable: Mapping[str, str]
 
 
-def score_grounding(dataset: Dataset, predictions: Sequence[Prediction]) -> GroundingScores:
-    """Score the noun chunks of predictions against the dataset that their controls come from.
+def score_grounding(
+    dataset: Dataset, predictions: Sequence[Prediction], metrics: Sequence[str] = GROUNDING_METRICS
+) -> GroundingScores:
+    """Score the noun chunks of predictions against the human-grounded captions of a dataset.
 
     Human phrases for a region set are the chunks of the image's captions with the same regions. Objects of F1 are the
-    chunks, predicted or human, that name a class; their boxes are those of their regions.
+    chunks, predicted or human, that name a class; their boxes are those of their regions. Only ``F1_METRICS`` are
+    defined for regions that are not the dataset's. All images must be in the dataset.
     """
     if dataset.nouns is None:
         reason = (
             "the dataset has no noun table: prepare it again with sct prepare --overwrite; from images, install "
             "'show-control-and-tell[prepare]' or give a noun table with --vectors"
         )
-        return GroundingScores(dict.fromkeys(GROUNDING_METRICS), dict.fromkeys(GROUNDING_METRICS, reason))
+        return GroundingScores(dict.fromkeys(metrics), dict.fromkeys(metrics, reason))
     class_of_name = {name.lower(): name for name in dataset.table.classes}
     class_of_name |= {noun: name for name, nouns in coco_synonyms(dataset.table.classes).items() for noun in nouns}
     annotations = [_ImageAnnotations(dataset[line.image], class_of_name, dataset.nouns) for line in predictions]
-    agreement = chunk_agreement(
-        [image.predicted_chunks(line) for image, line in zip(annotations, predictions, strict=True)],
-        class_of_name,
-        dataset.nouns,
-    )
-    scores: dict[str, float | None] = {
-        name: None if score is None else score.corpus
-        for name, score in (
-            ("class_match", agreement.class_match),
-            ("human_noun_match", agreement.human_noun_match),
-            ("human_noun_similarity", agreement.human_noun_similarity),
+    scores: dict[str, float | None] = {}
+    if set(metrics) - set(F1_METRICS):
+        agreement = chunk_agreement(
+            [image.predicted_chunks(line) for image, line in zip(annotations, predictions, strict=True)],
+            class_of_name,
+            dataset.nouns,
         )
-    }
+        scores = {
+            name: None if score is None else score.corpus
+            for name, score in (
+                ("class_match", agreement.class_match),
+                ("human_noun_match", agreement.human_noun_match),
+                ("human_noun_similarity", agreement.human_noun_similarity),
+            )
+        }
     unavailable = {name: "no chunk has the annotation it needs" for name, score in scores.items() if score is None}
     try:
         f1 = grounding_f1([image.grounded_pair(line) for image, line in zip(annotations, predictions, strict=True)])
@@ -69,7 +76,9 @@ def score_grounding(dataset: Dataset, predictions: Sequence[Prediction]) -> Grou
     except MetricUnavailable as reason:
         scores |= {"F1_all": None, "F1_loc": None}
         unavailable |= {"F1_all": str(reason), "F1_loc": str(reason)}
-    return GroundingScores(scores, unavailable)
+    return GroundingScores(
+        {name: scores[name] for name in metrics}, {name: why for name, why in unavailable.items() if name in metrics}
+    )
 
 
 class _ImageAnnotations:
@@ -103,22 +112,28 @@ class _ImageAnnotations:
 
     def grounded_pair(self, line: Prediction) -> GroundedPair:
         """Objects of the predicted caption, and those of the image's captions."""
-        predicted = [(tuple(chunk.text.split()), self._regions(line, chunk.region_set)) for chunk in line.chunks]
+        control = line.control or ()
+        predicted = [(tuple(chunk.text.split()), control[chunk.region_set] if control else ()) for chunk in line.chunks]
         references = []
         for caption in self._image.captions:
             if caption.chunks is not None:
-                objects = self._objects(_grounded_chunks(caption))
+                boxes = [region.box for region in self._image.regions]
+                objects = self._objects(
+                    [(words, tuple(boxes[region] for region in found)) for words, found in _grounded_chunks(caption)]
+                )
                 words = frozenset(form for word in caption.words for form in base_forms(word))
                 references.append(GroundedReference(objects, words))
         return GroundedPair(self._objects(predicted), tuple(references))
 
-    def _objects(self, chunks: Sequence[tuple[tuple[str, ...], tuple[int, ...]]]) -> tuple[GroundedObject, ...]:
+    def _objects(
+        self, chunks: Sequence[tuple[tuple[str, ...], Sequence[Sequence[float]]]]
+    ) -> tuple[GroundedObject, ...]:
+        """Objects among chunks, which are words with the boxes of their regions."""
         objects = []
-        for words, regions in chunks:
+        for words, boxes in chunks:
             name = find_class(words, self._class_of_name, self._nouns)
-            if name is not None and regions:
-                boxes = np.array([self._image.regions[region].box for region in regions], dtype=np.float64)
-                objects.append(GroundedObject(name, boxes))
+            if name is not None and boxes:
+                objects.append(GroundedObject(name, np.array(boxes, dtype=np.float64)))
         return tuple(objects)
 
     def _regions(self, line: Prediction, region_set: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from sct.data.dataset import Dataset
 from sct.data.prepare import ProgressCallback
 from sct.evaluation.config import EvaluationConfig
 from sct.evaluation.diversity import score_diversity
-from sct.evaluation.grounding import score_grounding
+from sct.evaluation.grounding import F1_METRICS, GROUNDING_METRICS, score_grounding
 from sct.evaluation.predictions import Prediction, merge_lines, write_predictions
 from sct.language.noun_table import NounTable
 from sct.language.word_vectors import WordVectors, load_vectors
@@ -97,6 +97,7 @@ def score_predictions(
     metrics: Sequence[str] = TABLE_METRICS,
     *,
     dataset: Dataset | None = None,
+    grounding_metrics: Sequence[str] = GROUNDING_METRICS,
     nouns: NounLexicon | None = None,
     frequencies: DocumentFrequencies | None = None,
     reference: bool = False,
@@ -105,8 +106,9 @@ def score_predictions(
 ) -> EvaluationResult:
     """Score the first caption of each line; lines with several captions also for diversity and the best of them.
 
-    ``dataset``, where the controls come from, adds grounding scores. ``diversity`` merges lines of one image and
-    control into one line with several captions. For the others see ``sct.metrics.score``.
+    ``dataset``, where the controls come from, adds ``grounding_metrics`` of the images that it has. ``diversity``
+    merges lines of one image and control into one line with several captions. For the others see
+    ``sct.metrics.score``.
     """
     if diversity:
         predictions = merge_lines(predictions)
@@ -135,7 +137,9 @@ def score_predictions(
         parts |= {"oracle": several.oracle, "diversity": {**several.diversity, **counts}}
         unavailable |= several.unavailable
     if dataset is not None and any(line.chunks for line in predictions):
-        grounding = score_grounding(dataset, predictions)
+        known = set(dataset.table.image_ids)
+        annotated = [line for line in predictions if line.image in known]
+        grounding = score_grounding(dataset, annotated, grounding_metrics)
         parts["grounding"] = grounding.scores
         unavailable |= grounding.unavailable
     return EvaluationResult(
@@ -172,7 +176,13 @@ def score_and_save(
     absent = absent or {}
     metrics = [name for name in config.metrics if name not in absent]
     result = score_predictions(
-        predictions, metrics, dataset=dataset, nouns=nouns, reference=config.reference, progress=progress
+        predictions,
+        metrics,
+        dataset=dataset,
+        grounding_metrics=F1_METRICS if config.control == "detected" else GROUNDING_METRICS,
+        nouns=nouns,
+        reference=config.reference,
+        progress=progress,
     )
     if absent:
         result = replace(

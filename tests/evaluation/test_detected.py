@@ -1,14 +1,19 @@
-"""Evaluation against captions without mentions: JSONL, COCO's and Karpathy's files."""
+"""Evaluation of captions of detected regions, against JSONL, COCO's and Karpathy's files."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sct.captioner.captioner import load
 from sct.cli.main import run
 from sct.errors import InputError
-from sct.evaluation.config import PLAIN_SEARCH
-from sct.evaluation.plain_captions import read_plain_captions
+from sct.evaluation.config import EvaluationConfig
+from sct.evaluation.detected import read_captions, read_plain_captions
+from sct.evaluation.evaluate import evaluate
+from sct.evaluation.scoring import NounLexicon
+from sct.language.noun_table import NounTable
 from sct.storage.atomic import lock_folder
 from tests.color_vision import ColorVision
 from tests.factories import make_bundle, make_image_files
@@ -63,7 +68,9 @@ def write_karpathy(folder):
 
 
 @pytest.mark.parametrize("write", [write_jsonl, write_simple_jsonl, write_coco, write_karpathy])
-@pytest.mark.parametrize("control", [[], ["--control", "none"]], ids=["no option", "none"])
+@pytest.mark.parametrize(
+    "control", [[], ["--control", "none"], ["--control", "detected"]], ids=["no option", "none", "detected"]
+)
 def test_captions_are_those_of_sct_caption(bundle, write, control, tmp_path, capsys):
     images = make_image_files(tmp_path / "images")
     arguments = ["evaluate", str(bundle), str(write(tmp_path)), *control, "--out", str(tmp_path / "out"), "--json"]
@@ -73,17 +80,21 @@ def test_captions_are_those_of_sct_caption(bundle, write, control, tmp_path, cap
     assert (found["NW"], found["IoU"], found["groups"]) == (None, None, 2)
     assert found["R"] >= 0
     assert "NW is missing: it compares captions of one control" in err
+    assert "F1_all is missing: it compares boxes with those of human captions" in err
+    assert "grounding" not in found
     lines = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
-    assert [(line["image"], line["references"], line["control"]) for line in lines] == [
-        ("a.png", CAPTIONS["a.png"], None),
-        ("b.png", CAPTIONS["b.png"], None),
+    assert [(line["image"], line["references"]) for line in lines] == [
+        ("a.png", CAPTIONS["a.png"]),
+        ("b.png", CAPTIONS["b.png"]),
     ]
     captioner = load(bundle)
-    assert [line["prediction"] for line in lines] == [
-        captioner.caption(images / name, options=PLAIN_SEARCH).text for name in ("a.png", "b.png")
+    captions = [captioner.caption(images / name) for name in ("a.png", "b.png")]
+    assert [line["prediction"] for line in lines] == [caption.text for caption in captions]
+    assert [line["control"] for line in lines] == [
+        [[list(region.box) for region in each.regions] for each in caption.control.region_sets] for caption in captions
     ]
     saved = json.loads((tmp_path / "out" / "scores.json").read_text())
-    assert (saved["config"]["split"], saved["config"]["control"], saved["NW"]) == ("val", "none", None)
+    assert (saved["config"]["split"], saved["config"]["control"], saved["NW"]) == ("val", "detected", None)
     assert "one control" in saved["unavailable"]["NW"]
 
 
@@ -105,7 +116,7 @@ def test_table_and_default_folder(bundle, tmp_path, capsys, monkeypatch):
     assert run(command) == 0
     out = capsys.readouterr().out
     assert "bundle on captions_val2017.json, val, no control: regions are detected" in out
-    assert (tmp_path / "evaluation" / "bundle-captions_val2017-plain" / "scores.json").exists()
+    assert (tmp_path / "evaluation" / "bundle-captions_val2017-detected" / "scores.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -114,6 +125,10 @@ def test_table_and_default_folder(bundle, tmp_path, capsys, monkeypatch):
         pytest.param(["--metrics", "NW,IoU"], "expected one that needs no control, such as C", id="only NW and IoU"),
         pytest.param(["--control", "sequence"], "has no caption with mentions", id="sequence"),
         pytest.param(["--images", "nowhere"], "nowhere does not exist", id="no images"),
+        pytest.param(["--control", "detected", "--oracle", "5"], "it orders human boxes", id="oracle"),
+        pytest.param(["--control", "detected", "--features", "x"], "regions are detected in images", id="features"),
+        pytest.param(["--control", "detected", "--vectors", "x"], "for plain captions, which need none", id="vectors"),
+        pytest.param(["--control", "detected", "--split", "test"], "has 'val' only", id="split"),
     ],
 )
 def test_refusals_leave_nothing(bundle, arguments, message, tmp_path, capsys):
@@ -124,6 +139,73 @@ def test_refusals_leave_nothing(bundle, arguments, message, tmp_path, capsys):
     assert message in err
     assert err.count("\n") == 1
     assert {path.name for path in tmp_path.iterdir()} == {"images", "val.jsonl"}
+
+
+def write_grounded(folder, boxes, *, scale=1):
+    """A file whose first caption is grounded, and the second is not."""
+    mention = {"phrase": "a dog", "span": [0, 2], "boxes": [[scale * side for side in box] for box in boxes]}
+    captions = [{"text": "a dog runs", "mentions": [mention]}, {"text": "the man", "mentions": None}]
+    line = {"image": "a.png", "width": 40 * scale, "height": 20 * scale, "captions": captions}
+    (folder / "val.jsonl").write_text(json.dumps(line))
+    return folder / "val.jsonl"
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_grounded_captions_are_references_and_their_boxes_score_the_grounding(bundle, scale, tmp_path, monkeypatch):
+    images = make_image_files(tmp_path / "images")
+    captioner = load(bundle)
+    expected = captioner.caption(images / "a.png")
+    chunk = expected.chunks[0]
+    [region] = expected.control.region_sets[chunk.region_set].regions
+    noun = chunk.text.split()[-1]
+    monkeypatch.setattr("sct.evaluation.from_images._name_regions", lambda images: name_regions(images, noun))
+    nouns = NounLexicon(table=NounTable.from_vectors([noun], np.ones((1, 1)), "toy"))
+    scores = {}
+    for name, box in (("same", tuple(region.box)), ("other", (0, 19, 40, 20))):
+        file = write_grounded(tmp_path, [box], scale=scale)
+        result = evaluate(
+            captioner,
+            file,
+            tmp_path / name,
+            EvaluationConfig(control="detected", metrics=("R", "C")),
+            nouns=nouns,
+        )
+        [line] = result.predictions
+        assert (line.prediction, line.references) == (expected.text, ("a dog runs", "the man"))
+        scores[name] = result.grounding
+    assert set(scores["same"]) == {"F1_all", "F1_loc"}
+    assert scores["same"]["F1_loc"] > scores["other"]["F1_loc"] == 0
+
+
+def name_regions(images, noun):
+    return [
+        replace(image, regions=tuple(replace(region, class_name=noun) for region in image.regions)) for image in images
+    ]
+
+
+def test_bundle_without_vision_encoder(tmp_path, capsys):
+    make_image_files(tmp_path / "images")
+    file, blind = write_jsonl(tmp_path), make_bundle(tmp_path / "blind", vision=None)
+    out = tmp_path / "new" / "out"
+    assert run(["evaluate", str(blind), str(file), "--control", "detected", "--out", str(out)]) == 2
+    err = capsys.readouterr().err
+    assert "vision encoder" in err
+    assert err.count("\n") == 1
+    assert not out.parent.exists()
+
+
+def test_missing_image_is_named(bundle, tmp_path, capsys):
+    (make_image_files(tmp_path / "images") / "b.png").unlink()
+    assert run(["evaluate", str(bundle), str(write_coco(tmp_path)), "--out", str(tmp_path / "out")]) == 2
+    err = capsys.readouterr().err
+    assert "b.png" in err
+    assert err.count("\n") == 1
+
+
+def test_other_data_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "val.parquet"):
+        with pytest.raises(InputError, match="expected a file of captions"):
+            read_captions(path)
 
 
 def test_grounded_files_and_folders_are_not_plain(tmp_path):
