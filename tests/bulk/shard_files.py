@@ -19,11 +19,11 @@ def make_worker_bundle(folder: Path) -> Path:
     return make_bundle(folder, seed=12, vision=make_vision_encoder(), feature_size=16, sorter=None)
 
 
-def make_png(seed: int) -> bytes:
-    """Random image of 32 x 24 pixels."""
+def make_png(seed: int, scale: int = 1) -> bytes:
+    """Random image of 32 x 24 pixels; a ``scale`` makes each a square of this size, which takes time to decode."""
     pixels = np.random.default_rng(seed).integers(0, 256, (24, 32, 3), dtype=np.uint8)
     content = io.BytesIO()
-    Image.fromarray(pixels).save(content, "PNG")
+    Image.fromarray(pixels.repeat(scale, axis=0).repeat(scale, axis=1)).save(content, "PNG", compress_level=1)
     return content.getvalue()
 
 
@@ -38,11 +38,11 @@ def write_tar(path: Path, members: Sequence[tuple[str, bytes]]) -> Path:
     return path
 
 
-def make_tar_shards(folder: Path, num_shards: int, images_per_shard: int) -> Path:
+def make_tar_shards(folder: Path, num_shards: int, images_per_shard: int, scale: int = 1) -> Path:
     """Folder of tar shards whose keys are numbers; in all, from 0."""
     for shard in range(num_shards):
         numbers = range(shard * images_per_shard, (shard + 1) * images_per_shard)
-        write_tar(folder / f"{shard:05}.tar", [(f"{number:06}.png", make_png(number)) for number in numbers])
+        write_tar(folder / f"{shard:05}.tar", [(f"{number:06}.png", make_png(number, scale)) for number in numbers])
     return folder
 
 
