@@ -10,20 +10,12 @@ from sct.models.config import CaptionerConfig, Variant
 GateInput = Literal["word", "state"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TransformerConfig(CaptionerConfig):
-    """Sizes of the transformer; ``hidden_size`` is its width, ``attention_size`` that of all heads together."""
+@dataclass(frozen=True, kw_only=True)  # without slots: a class has at most one base with slots
+class TransformerOptions:
+    """What a transformer has beyond other captioners: sizes and ablation switches."""
 
-    word_size: int = 384
-    """Size of a word embedding; one that differs from ``hidden_size`` is projected."""
-    hidden_size: int = 384
-    """Width of encoder and decoder."""
-    attention_size: int = 384
-    """Size of attention keys and queries, all heads together."""
-    variant: Variant = "transformer"
-    """Model."""
     num_heads: int = 8
-    """Attention heads."""
+    """Attention heads, of ``attention_size`` together."""
     feedforward_size: int = 1536
     """Hidden size of the feed-forward layers."""
     encoder_depth: int = 3
@@ -44,6 +36,20 @@ class TransformerConfig(CaptionerConfig):
     """Whether the gate sees the word that it decides after, or the decoder's state only."""
     dropout: float = 0.1
     """Dropout on ground-truth captions in training; sampled captions have none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransformerConfig(TransformerOptions, CaptionerConfig):
+    """Sizes of the transformer; ``hidden_size`` is its width, ``attention_size`` that of all heads together."""
+
+    word_size: int = 384
+    """Size of a word embedding; one that differs from ``hidden_size`` is projected."""
+    hidden_size: int = 384
+    """Width of encoder and decoder."""
+    attention_size: int = 384
+    """Size of attention keys and queries, all heads together."""
+    variant: Variant = "transformer"
+    """Model."""
 
     def __post_init__(self) -> None:
         """Check sizes and combinations."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sct.limits import MAX_LAYER_SIZE, check_integer
 from sct.models.config import Mode, Variant
-from sct.models.transformer.config import GateInput
+from sct.models.transformer.config import TransformerOptions
 from sct.training.config import Config, check_at_least, check_types
 
 
@@ -44,31 +44,8 @@ class ModelConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TransformerSettings(Config):
-    """Further sizes and ablation switches of ``model.variant = "transformer"``."""
-
-    num_heads: int = 8
-    """Attention heads, of ``model.attention_size`` together."""
-    feedforward_size: int = 1536
-    """Hidden size of the feed-forward layers."""
-    encoder_depth: int = 3
-    """Encoder layers; 0 leaves regions as they are projected."""
-    decoder_depth: int = 4
-    """Decoder layers."""
-    gate_size: int = 64
-    """Size of the word embeddings of the gate."""
-    max_distance: int = 8
-    """Distance from the pointer, in region sets, from which on all have the same bias."""
-    max_slots: int = 16
-    """Region sets with a slot embedding of their own."""
-    pointer_bias: bool = True
-    """Bias cross-attention by distance from the pointer."""
-    null_token: bool = True
-    """Give each region set a null token, in the role of the visual sentinel."""
-    gate_input: GateInput = "word"
-    """Whether the gate sees the word that it decides after, or the decoder's state only."""
-    dropout: float = 0.1
-    """Dropout in the cross-entropy stage."""
+class TransformerSettings(TransformerOptions, Config):
+    """Recipe table ``[transformer]``, for ``model.variant = "transformer"``."""
 
     def __post_init__(self) -> None:
         """Check the types; ``TransformerConfig`` checks the values."""
