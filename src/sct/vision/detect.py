@@ -56,7 +56,7 @@ def propose_batch(network: RegionEncoder, maps: FeatureMaps, limit: int) -> Batc
     """Return the proposals of ``sct.vision.encoder.propose`` for all images at once."""
     suppress = nms_batch if maps.cls.is_cuda else nms_each
     rpn = network.rpn(maps)
-    best = rpn.objectness.topk(min(MAX_ANCHORS, rpn.objectness.shape[1]))
+    best = network.local_maxima(rpn.objectness).topk(min(MAX_ANCHORS, rpn.objectness.shape[1]))
     boxes = decode_boxes(network.anchors[best.indices], _take(rpn.deltas, best.indices))
     is_box = torch.ones_like(best.values, dtype=torch.bool)
     candidates = suppress(boxes, best.values, is_box, RPN_IOU_THRESHOLD, MAX_CANDIDATES)

@@ -38,8 +38,8 @@ from sct.vision.region_network import FeatureMaps, RegionEncoder, RegionEncoderC
 from sct.vision.vit import ViTConfig
 
 FORMAT = ArtifactFormat("sct region encoder", 'train it again with task = "vision", or copy it again')
-MAX_ANCHORS, MAX_CANDIDATES = 1200, 120
-RPN_IOU_THRESHOLD, IOU_THRESHOLD = 0.75, 0.6
+MAX_ANCHORS, MAX_CANDIDATES = 1000, 120
+RPN_IOU_THRESHOLD, IOU_THRESHOLD = 0.65, 0.6
 MIN_BOX_SIZE = 1e-3
 """Relative to the image; thinner proposals are dropped."""
 _WHOLE_IMAGE = (0.0, 0.0, 1.0, 1.0)
@@ -61,7 +61,7 @@ def propose(network: RegionEncoder, maps: FeatureMaps, limit: int) -> list[Propo
     """Return at most ``limit`` proposals per image: RPN, NMS, RoI objectness and box refinement, NMS."""
     rpn = network.rpn(maps)
     proposals = []
-    for image, (objectness, deltas) in enumerate(zip(rpn.objectness, rpn.deltas, strict=True)):
+    for image, (objectness, deltas) in enumerate(zip(network.local_maxima(rpn.objectness), rpn.deltas, strict=True)):
         best = objectness.topk(min(MAX_ANCHORS, len(objectness)))
         boxes = decode_boxes(network.anchors[best.indices], deltas[best.indices])
         candidates = nms(boxes, best.values, RPN_IOU_THRESHOLD, MAX_CANDIDATES)

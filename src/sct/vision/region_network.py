@@ -18,6 +18,8 @@ _COARSE_ROI_SIZE = 2
 """RoIAlign output size on the patch map."""
 _GEOMETRY_SIZE = 6 * (1 + 2 * NUM_FREQUENCIES)
 _RPN_CHANNELS = 256
+_NO_MAXIMUM = -20.0
+"""Objectness logit of anchors beside a better one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,16 @@ class RegionEncoder(RegionFeatureExtractor):
         out = F.pixel_shuffle(self.rpn_head(F.gelu(self.rpn_conv(maps.patches))), self.config.map_scale)
         cells = out.permute(0, 2, 3, 1).reshape(len(out), -1, 5).float()
         return RPNOutput(cells[..., 0], cells[..., 1:])
+
+    def local_maxima(self, objectness: Float[Tensor, "images anchors"]) -> Float[Tensor, "images anchors"]:
+        """Keep logits that no anchor of the same shape in a neighbouring cell exceeds; others become very low.
+
+        The best anchors are otherwise those around a few objects, which NMS removes again.
+        """
+        grid = self.config.image_size // self.config.vit.patch_size * self.config.map_scale
+        cells = objectness.view(-1, grid, grid, NUM_ANCHORS).permute(0, 3, 1, 2)
+        is_maximum = cells >= F.max_pool2d(cells, 3, stride=1, padding=1)
+        return torch.where(is_maximum, cells, _NO_MAXIMUM).permute(0, 2, 3, 1).reshape(objectness.shape)
 
 
 def _geometry(boxes: Float[Tensor, "images boxes 4"]) -> Float[Tensor, "images boxes geometry"]:

@@ -43,7 +43,7 @@ def _terms(network: RegionEncoder, targets: RegionTargets) -> dict[str, float]:
     torch.manual_seed(1)
     pixels = torch.randint(0, 255, (1, 3, 84, 84), dtype=torch.uint8)
     batch = no_augmentation(pixels, torch.tensor([[[0.2, 0.2, 0.6, 0.7]]]), torch.ones(1, 1, dtype=torch.bool))
-    loss = vision_loss(network, batch, targets)
+    loss = vision_loss(network, batch, targets, unsure_negative_weight=0.3)
     network.zero_grad()
     loss.total.backward()
     return {name: float(value) for name, value in loss.terms.items()}

@@ -74,6 +74,8 @@ class VisionRecipe(Recipe):
     """Compile the transformer (``torch.compile``); on a GPU only."""
     human_oversampling: int = 1
     """Repetitions of images with human-grounded captions within an epoch."""
+    unsure_negative_weight: float = 0.3
+    """Weight of background in images where people drew boxes for some classes only."""
     min_class_count: int = 8
     """Minimum count of a class among annotated boxes, and of a head noun among human-grounded chunks."""
     min_noun_count: int = 100
@@ -90,7 +92,8 @@ class VisionRecipe(Recipe):
         Recipe.__post_init__(self)
         for name in ("min_class_count", "min_noun_count", "min_word_count", "validate_every", "human_oversampling"):
             check_at_least(name, getattr(self, name), 1)
-        check_at_least("weight_decay", self.weight_decay, 0)
+        for name in ("weight_decay", "unsure_negative_weight"):
+            check_at_least(name, getattr(self, name), 0)
         for name, minimum, maximum in (
             ("seed", 0, MAX_SEED),
             ("image_size", MIN_IMAGE_SIZE, MAX_IMAGE_SIDE),

@@ -9,7 +9,7 @@ from torch import Tensor
 from sct.training.vision.augment import no_augmentation
 from sct.training.vision.losses import RegionTargets
 from sct.vision.box_ops import box_iou
-from sct.vision.encoder import propose
+from sct.vision.detect import propose_batch
 from sct.vision.region_network import RegionEncoder
 
 NUM_PROPOSALS = (10, 20, 30)
@@ -52,11 +52,10 @@ def score_vision(
         is_name = expected.region_class_weights > 0
         num_correct += int(((expected.region_classes == predicted) & is_name).any(-1).sum())
         num_classified += int(is_name.any(-1).sum())
-        for proposals, human, is_human in zip(
-            propose(network, maps, NUM_PROPOSALS[-1]), batch.boxes, batch.visible, strict=True
-        ):
-            iou = box_iou(human[is_human], proposals.boxes)
-            for index, count in enumerate(NUM_PROPOSALS):
-                num_recalled[index] += int((iou[:, :count] >= _IOU_THRESHOLD).any(1).sum())
+        proposals = propose_batch(network, maps, NUM_PROPOSALS[-1])
+        is_hit = (box_iou(batch.boxes, proposals.boxes) >= _IOU_THRESHOLD) & proposals.is_proposal[:, None]
+        is_hit &= batch.visible[..., None]
+        for index, count in enumerate(NUM_PROPOSALS):
+            num_recalled[index] += int(is_hit[..., :count].any(-1).sum())
     num_regions = max(int(is_region.sum()), 1)
     return VisionScores(num_correct / max(num_classified, 1), tuple(count / num_regions for count in num_recalled))

@@ -1,7 +1,7 @@
 """Losses of the vision encoder's proposals: objectness and boxes of anchors (RPN) and of the proposals made from them.
 
 Objectness means that people would mention the box. In images where people only drew boxes for objects of some classes,
-other boxes may be worth a mention too, so negatives count less there.
+other boxes may be worth a mention too, so background counts less there.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,6 @@ _POSITIVE_IOU, _NEGATIVE_IOU = 0.5, 0.4
 _TOP_ANCHORS, _SAMPLED_PROPOSALS = 256, 32
 _PROPOSAL_JITTER = 0.15
 _MIN_BOX_SIZE = 0.005
-_UNSURE_NEGATIVE_WEIGHT = 0.3
-"""Weight of negatives in images without boxes for everything that is mentioned."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,9 +35,12 @@ class ProposedBoxes:
 
 
 def rpn_loss(
-    network: RegionEncoder, maps: FeatureMaps, batch: AugmentedBatch, human_grounded: Bool[Tensor, " images"]
+    network: RegionEncoder, maps: FeatureMaps, batch: AugmentedBatch, negative_weights: Float[Tensor, "images 1"]
 ) -> tuple[Loss, ProposedBoxes]:
-    """Objectness and box regression of anchors, and a sample of the proposals made from them."""
+    """Objectness and box regression of anchors, and a sample of the proposals made from them.
+
+    ``negative_weights`` are those of background: below 1 where not everything that is worth a mention has a box.
+    """
     anchors = network.anchors
     rpn = network.rpn(maps)
     iou = box_iou(anchors.expand(len(batch.boxes), -1, -1), batch.boxes) * batch.visible[:, None]
@@ -48,7 +49,7 @@ def rpn_loss(
     is_best = (iou == iou.amax(1, keepdim=True).clamp(min=0.1)) & batch.visible[:, None]
     matched = torch.where(is_best.any(-1), is_best.int().argmax(-1), matched)
     positive = (best_iou >= _POSITIVE_IOU) | is_best.any(-1)
-    weights = torch.where(positive, 1.0, _negative_weights(human_grounded) * (best_iou < _NEGATIVE_IOU))
+    weights = torch.where(positive, 1.0, negative_weights * (best_iou < _NEGATIVE_IOU))
     target = torch.gather(batch.boxes, 1, matched[..., None].expand(-1, -1, 4))
     objectness_loss = _focal_loss(rpn.objectness, positive, weights)
     safe_target = torch.where(positive[..., None], target, anchors.expand_as(target))
@@ -64,12 +65,12 @@ def roi_loss(
     features: Float[Tensor, "images proposals features"],
     proposed: ProposedBoxes,
     batch: AugmentedBatch,
-    human_grounded: Bool[Tensor, " images"],
+    negative_weights: Float[Tensor, "images 1"],
 ) -> Loss:
     """Objectness, with the IoU as its target, and box refinement of proposals."""
     target_iou = torch.where(proposed.iou >= _POSITIVE_IOU, proposed.iou, 0.0)
     logits = network.objectness(features).squeeze(-1).float()
-    weights = torch.where(target_iou > 0, 1.0, _negative_weights(human_grounded)) * proposed.is_box
+    weights = torch.where(target_iou > 0, 1.0, negative_weights) * proposed.is_box
     losses = F.binary_cross_entropy_with_logits(logits, target_iou, reduction="none")
     objectness_loss = (losses * weights).sum() / weights.sum().clamp(min=1)
     target = torch.gather(batch.boxes, 1, proposed.matched[..., None].expand(-1, -1, 4))
@@ -83,10 +84,6 @@ def roi_loss(
     )
     terms = {"roi_objectness": objectness_loss.detach(), "roi_boxes": box_loss.detach()}
     return Loss(objectness_loss + box_loss, terms)
-
-
-def _negative_weights(human_grounded: Bool[Tensor, " images"]) -> Float[Tensor, "images 1"]:
-    return torch.where(human_grounded, 1.0, _UNSURE_NEGATIVE_WEIGHT)[:, None]
 
 
 def _focal_loss(

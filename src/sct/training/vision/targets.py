@@ -21,8 +21,6 @@ _MAX_NAMES = np.iinfo(np.int16).max
 MAX_REGIONS = 24
 """Regions per image, the largest ones; few images have more."""
 _MAX_REGION_NOUNS, _MAX_REGION_WORDS, _MAX_IMAGE_NOUNS, _MAX_IMAGE_WORDS = 4, 8, 24, 40
-_CLASS_SHARE = 0.5
-"""Share of the annotated class in a region's distribution of class names; the nouns of captions have the rest."""
 _ADJECTIVE = "A"
 _NON_VISUAL_WORDS = frozenset((
     "a", "an", "the", "and", "or", "of", "in", "on", "at", "to", "with", "by", "from", "for",
@@ -46,8 +44,9 @@ class VisionTargets:
     is_region: Bool[np.ndarray, "images regions"]
     region_classes: Int16[np.ndarray, "images regions names"]
     region_class_weights: Float[np.ndarray, "images regions names"]
-    """Distribution over ``region_classes``; zeros if no class name is known."""
+    """Of human-grounded images, the distribution over ``region_classes``; of others, 1 for each possible name."""
     region_words: Int16[np.ndarray, "images regions words"]
+    """In images that are not human-grounded, only of chunks with a single region."""
     image_classes: Int16[np.ndarray, "images nouns"]
     """Class names in the captions of an image."""
     is_boxed: Bool[np.ndarray, "images nouns"]
@@ -64,6 +63,8 @@ class _Chunks(NamedTuple):
     lemma: Int[np.ndarray, " chunks"]
     is_training: Bool[np.ndarray, " chunks"]
     is_grounded: Bool[np.ndarray, " chunks"]
+    is_certain: Bool[np.ndarray, " chunks"]
+    """Grounded by people, or on one region only: "a man" may be on all regions of the class person."""
     of_member: Int[np.ndarray, " members"]
 
 
@@ -75,9 +76,9 @@ def build_targets(dataset: Dataset, *, min_class_count: int, min_noun_count: int
     """
     table, columns = dataset.table, dataset.table.columns
     num_images, num_regions = len(table.image_ids), int(columns["region_offsets"][-1])
-    chunks = _find_chunks(table)
-    image_of_region = np.repeat(np.arange(num_images), np.diff(columns["region_offsets"]))
     human_grounded = _human_grounded(table)
+    chunks = _find_chunks(table, human_grounded)
+    image_of_region = np.repeat(np.arange(num_images), np.diff(columns["region_offsets"]))
     in_training = columns["image_split"] == split_index(table, TRAINING_SPLIT)
     annotated = columns["region_class"][in_training[image_of_region] & ~human_grounded[image_of_region]]
     mentioned = chunks.lemma[chunks.is_training & chunks.is_grounded & human_grounded[chunks.image]]
@@ -118,16 +119,23 @@ def build_targets(dataset: Dataset, *, min_class_count: int, min_noun_count: int
         member_region[describes], member_noun[describes], (num_regions, _MAX_REGION_NOUNS), len(class_names)
     )
     annotated_class = np.where(human_grounded[image_of_region], NONE, class_of_region)
+    nouns.values[nouns.values == annotated_class[:, None]] = NONE
     region_classes = np.concatenate([nouns.values, annotated_class[:, None]], axis=1).astype(np.int16)
-    weights = np.concatenate([nouns.shares, (annotated_class >= 0)[:, None]], axis=1).astype(np.float32)
-    weights[:, :-1] *= np.where(annotated_class >= 0, 1 - _CLASS_SHARE, 1)[:, None]
-    weights[:, -1] -= weights[:, :-1].sum(1) * (annotated_class >= 0)
+    weights = np.where(
+        human_grounded[image_of_region, None], np.pad(nouns.shares, ((0, 0), (0, 1))), region_classes >= 0
+    ).astype(np.float32)
 
     word = _indices(table.words, words)[columns["word_id"]]
     in_chunk = columns["word_chunk"] != NO_CHUNK
     chunk_of_word = columns["chunk_offsets"][caption[in_chunk]].astype(np.int64) + columns["word_chunk"][in_chunk]
+    is_certain = chunks.is_certain[chunk_of_word]
     region_words = _most_frequent(
-        *_words_of_regions(chunk_of_word, word[in_chunk], member_region, columns["member_offsets"].astype(np.int64)),
+        *_words_of_regions(
+            chunk_of_word[is_certain],
+            word[in_chunk][is_certain],
+            member_region,
+            columns["member_offsets"].astype(np.int64),
+        ),
         (num_regions, _MAX_REGION_WORDS),
         len(words),
     )
@@ -154,7 +162,7 @@ def build_targets(dataset: Dataset, *, min_class_count: int, min_noun_count: int
     )
 
 
-def _find_chunks(table: Table) -> _Chunks:
+def _find_chunks(table: Table, human_grounded: Bool[np.ndarray, " images"]) -> _Chunks:
     columns = table.columns
     image = np.repeat(image_of_caption(table), np.diff(columns["chunk_offsets"]))
     lengths = np.diff(columns["member_offsets"])
@@ -163,6 +171,7 @@ def _find_chunks(table: Table) -> _Chunks:
         columns["chunk_lemma"].astype(np.int64),
         (columns["image_split"] == split_index(table, TRAINING_SPLIT))[image],
         lengths > 0,
+        human_grounded[image] | (lengths == 1),
         np.repeat(np.arange(len(lengths)), lengths),
     )
 
