@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from sct.vision.box_ops import NUM_ANCHORS
 from sct.vision.region_network import RegionEncoder
 from tests.factories import CLASS_NAMES, make_region_network
 
@@ -51,3 +52,15 @@ def test_class_embeddings_are_appended_to_unchanged_box_features() -> None:
     probabilities = plain.class_head(box_features).softmax(-1)
     assert probabilities.shape[-1] == len(CLASS_NAMES)
     torch.testing.assert_close(features[..., 16:], probabilities[..., :2] * torch.tensor([1.0, 2.0]))
+
+
+@torch.no_grad()
+def test_local_maxima_are_compared_with_anchors_of_the_same_shape_in_neighbouring_cells() -> None:
+    network = make_region_network()
+    grid = 84 // network.config.vit.patch_size * network.config.map_scale
+    objectness = torch.zeros(1, grid, grid, NUM_ANCHORS)
+    objectness[0, 2, 3, 4], objectness[0, 3, 3, 4], objectness[0, 2, 3, 5], objectness[0, 4, 3, 4] = 2.0, 1.0, 1.0, 0.5
+    kept = network.local_maxima(objectness.flatten(1)).view_as(objectness)
+    assert kept[0, 2, 3, 4] == 2 and kept[0, 2, 3, 5] == 1  # of another shape
+    assert kept[0, 3, 3, 4] == -torch.inf and kept[0, 4, 3, 4] == -torch.inf  # beside a better one
+    assert kept[0, 0, 0, 0] == 0

@@ -152,13 +152,7 @@ class Captioner:
 
     def detect_images(self, images: Sequence[ImageInput], limit: int = 30) -> list[tuple[Region, ...]]:
         """Return the proposals of several images."""
-        if limit < 1:
-            raise InputError(f"limit is {limit}, expected at least 1")
-        vision, proposals = self._require_vision(), []
-        for start in range(0, len(images), IMAGE_BATCH_SIZE):
-            encoded = vision.encode([as_image(image) for image in images[start : start + IMAGE_BATCH_SIZE]])
-            proposals += [image.proposals[:limit] for image in encoded]
-        return proposals
+        return detect_regions(self._require_vision(), images, limit)
 
     def caption_regions(
         self,
@@ -359,6 +353,19 @@ class Captioner:
         if len(self._graph_searches) > _MAX_GRAPH_SEARCHES:
             del self._graph_searches[next(iter(self._graph_searches))]
         return search
+
+
+def detect_regions(
+    vision: VisionEncoder, images: Sequence[ImageInput], limit: int
+) -> list[tuple[Region, ...]]:
+    """Return the proposals of several images by a vision encoder."""
+    if limit < 1:
+        raise InputError(f"limit is {limit}, expected at least 1")
+    proposals: list[tuple[Region, ...]] = []
+    for start in range(0, len(images), IMAGE_BATCH_SIZE):
+        encoded = vision.encode([as_image(image) for image in images[start : start + IMAGE_BATCH_SIZE]])
+        proposals += [tuple(image.proposals[:limit]) for image in encoded]
+    return proposals
 
 
 def load(

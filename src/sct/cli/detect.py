@@ -48,7 +48,10 @@ def detect_command(
     ] = None,
     as_json: JsonLinesOption = False,
     vision: Annotated[
-        Path | None, typer.Option(help="Vision encoder file for FILE.safetensors, instead of that of --model.")
+        Path | None,
+        typer.Option(
+            help='Vision encoder instead of that of --model: a file, or "coco_flickr8k", which ships with the package.'
+        ),
     ] = None,
     batch_size: Annotated[
         int | None,
@@ -115,22 +118,28 @@ def detect_command(
         )
         run_bulk(task, images, out, bulk, task.compute)
         return
-    if vision is not None or batch_size is not None or max_file_mb is not None:
-        raise InputError(
-            "got --vision, --batch-size or --max-file-mb without a file of detections: add --out FILE.safetensors"
-        )
-    from sct.captioner.bundle import bundle_sha256  # noqa: PLC0415
-    from sct.captioner.captioner import load  # noqa: PLC0415
+    if batch_size is not None or max_file_mb is not None:
+        raise InputError("got --batch-size or --max-file-mb without a file of detections: add --out FILE.safetensors")
+    from sct.captioner.bundle import bundle_sha256, vision_file  # noqa: PLC0415
+    from sct.captioner.captioner import detect_regions, load  # noqa: PLC0415
     from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
+    from sct.storage.artifacts import sha256_file  # noqa: PLC0415
+    from sct.vision.encoder import load_vision  # noqa: PLC0415
 
     errors = ErrorReporter()
     files = list_image_files(fetch_images(map(Path, images), fetch, errors.report), errors, recursive=recursive)
     if not files:
         raise typer.Exit(2)
-    captioner = load(model, device=device, allow_download=allow_download)
-    settings = {"command": "detect", "model": bundle_sha256(model), "limit": limit}
+    settings = {"command": "detect", "limit": limit}
+    if vision is None:
+        detect = load(model, device=device, allow_download=allow_download).detect_images
+        settings["model"] = bundle_sha256(model)
+    else:
+        file = vision_file(vision)
+        detect = partial(detect_regions, load_vision(file, allow_download=allow_download).to(device))
+        settings["vision"] = sha256_file(file)
     with open_run(files, errors, out=None if out is None else Path(out), settings=settings, as_json=as_json) as run:
-        for result in run.process(lambda jobs: captioner.detect_images([job.image for job in jobs], limit)):
+        for result in run.process(lambda jobs: detect([job.image for job in jobs], limit)):
             run.write(_record(result.job, result.value), partial(_print_regions, result.job, result.value))
 
 
@@ -148,6 +157,7 @@ def _write_file(
     """Write the detections of all images of image sources."""
     import torch  # noqa: PLC0415
 
+    from sct.captioner.bundle import vision_file  # noqa: PLC0415
     from sct.cli.image_batches import ErrorReporter  # noqa: PLC0415
     from sct.cli.progress import progress_bar  # noqa: PLC0415
     from sct.regions.detections import DetectionVocabulary  # noqa: PLC0415
@@ -161,10 +171,7 @@ def _write_file(
     check_output(out)
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError(f"got device {device!r}, expected cpu, or cuda on a machine with a GPU")
-    if vision is None:
-        from sct.captioner.bundle import vision_file  # noqa: PLC0415  not needed with a file of its own
-
-        vision = vision_file(model)
+    vision = vision_file(vision or model)
     encoder = check_region_encoder(load_vision(vision))
     source = ImageSource.open(*images)
     # Of each source by itself: together, an image of an earlier one hides those of the same name.

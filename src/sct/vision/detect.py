@@ -30,7 +30,7 @@ from sct.vision.region_network import FeatureMaps, RegionEncoder
 NUM_CLASSES, NUM_WORDS = 5, 8
 """Classes and words that are kept of a region."""
 _NMS_IMAGES = 64
-"""Images whose overlaps of all pairs of boxes are in memory at once: 0.4 GB for each of a few matrices."""
+"""Images whose overlaps of all pairs of boxes are in memory at once: 0.3 GB for each of a few matrices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +58,7 @@ def propose_batch(network: RegionEncoder, maps: FeatureMaps, limit: int) -> Batc
     rpn = network.rpn(maps)
     best = network.local_maxima(rpn.objectness).topk(min(MAX_ANCHORS, rpn.objectness.shape[1]))
     boxes = decode_boxes(network.anchors[best.indices], _take(rpn.deltas, best.indices))
-    is_box = torch.ones_like(best.values, dtype=torch.bool)
-    candidates = suppress(boxes, best.values, is_box, RPN_IOU_THRESHOLD, MAX_CANDIDATES)
+    candidates = suppress(boxes, best.values, best.values.isfinite(), RPN_IOU_THRESHOLD, MAX_CANDIDATES)
     boxes = _take(boxes, candidates.indices)
     features = network.box_features(maps, boxes)
     rpn_scores = best.values.gather(1, candidates.indices).sigmoid()

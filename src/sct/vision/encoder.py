@@ -62,7 +62,7 @@ def propose(network: RegionEncoder, maps: FeatureMaps, limit: int) -> list[Propo
     rpn = network.rpn(maps)
     proposals = []
     for image, (objectness, deltas) in enumerate(zip(network.local_maxima(rpn.objectness), rpn.deltas, strict=True)):
-        best = objectness.topk(min(MAX_ANCHORS, len(objectness)))
+        best = objectness.topk(min(MAX_ANCHORS, int(objectness.isfinite().sum())))
         boxes = decode_boxes(network.anchors[best.indices], deltas[best.indices])
         candidates = nms(boxes, best.values, RPN_IOU_THRESHOLD, MAX_CANDIDATES)
         features = network.box_features(maps.select(image), boxes[None, candidates])[0]

@@ -18,8 +18,6 @@ _COARSE_ROI_SIZE = 2
 """RoIAlign output size on the patch map."""
 _GEOMETRY_SIZE = 6 * (1 + 2 * NUM_FREQUENCIES)
 _RPN_CHANNELS = 256
-_NO_MAXIMUM = -20.0
-"""Objectness logit of anchors beside a better one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,14 +160,14 @@ class RegionEncoder(RegionFeatureExtractor):
         return RPNOutput(cells[..., 0], cells[..., 1:])
 
     def local_maxima(self, objectness: Float[Tensor, "images anchors"]) -> Float[Tensor, "images anchors"]:
-        """Keep logits that no anchor of the same shape in a neighbouring cell exceeds; others become very low.
+        """Keep logits that no anchor of the same shape in a neighbouring cell exceeds; others become -inf.
 
-        The best anchors are otherwise those around a few objects, which NMS removes again.
+        The best anchors would otherwise surround a few objects, and NMS would remove nearly all of them.
         """
         grid = self.config.image_size // self.config.vit.patch_size * self.config.map_scale
         cells = objectness.view(-1, grid, grid, NUM_ANCHORS).permute(0, 3, 1, 2)
         is_maximum = cells >= F.max_pool2d(cells, 3, stride=1, padding=1)
-        return torch.where(is_maximum, cells, _NO_MAXIMUM).permute(0, 2, 3, 1).reshape(objectness.shape)
+        return torch.where(is_maximum, cells, -torch.inf).permute(0, 2, 3, 1).reshape(objectness.shape)
 
 
 def _geometry(boxes: Float[Tensor, "images boxes 4"]) -> Float[Tensor, "images boxes geometry"]:

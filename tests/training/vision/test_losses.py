@@ -1,6 +1,9 @@
+import math
+
 import pytest
 import torch
 
+from sct.training.vision import losses
 from sct.training.vision.augment import no_augmentation
 from sct.training.vision.losses import RegionTargets, vision_loss
 from sct.vision.region_network import RegionEncoder, RegionEncoderConfig
@@ -71,3 +74,47 @@ def test_negatives_count_less_where_not_everything_has_a_box() -> None:
     sure, unsure = (_terms(network, _targets(human_grounded=human_grounded)) for human_grounded in (True, False))
     assert unsure["rpn_objectness"] < sure["rpn_objectness"]
     assert unsure["classes"] == pytest.approx(sure["classes"])
+
+
+@pytest.mark.parametrize(
+    ("human_grounded", "expected"),
+    [
+        pytest.param(True, -(math.log(0.5) + math.log(0.2)) / 2, id="a distribution of names that people gave"),
+        pytest.param(False, -math.log(0.5 + 0.2), id="one of the names, not known which"),
+    ],
+)
+def test_loss_of_names(human_grounded: bool, expected: float) -> None:
+    log_probabilities = torch.tensor([[[0.5, 0.2, 0.2, 0.1]]]).log()
+    classes = torch.tensor([[[0, 1, -1]]], dtype=torch.int16)
+    weights = torch.tensor([[[0.5, 0.5, 0.0] if human_grounded else [1.0, 1.0, 0.0]]])
+    loss = losses._name_loss(log_probabilities, classes, weights, torch.tensor([human_grounded]))
+    assert loss.item() == pytest.approx(0.9 * expected - 0.1 * log_probabilities.mean().item())
+
+
+@pytest.mark.parametrize(
+    ("is_candidate", "is_learned", "expected"),
+    [
+        pytest.param([True, True], True, -math.log(0.1 + 0.6), id="some box has the name"),
+        pytest.param([True, False], True, -math.log(0.1), id="only boxes that may have it"),
+        pytest.param([False, False], True, 0.0, id="no box may have it"),
+        pytest.param([True, True], False, 0.0, id="learned elsewhere"),
+    ],
+)
+def test_loss_of_multiple_instances(is_candidate: list[bool], is_learned: bool, expected: float) -> None:
+    probabilities = torch.tensor([[[0.9, 0.1], [0.4, 0.6]]], requires_grad=True)
+    loss = losses._mil_loss(
+        probabilities.log(),
+        torch.tensor(is_candidate)[None, :, None],
+        torch.tensor([[1]], dtype=torch.int16),
+        torch.tensor([[is_learned]]),
+    )
+    assert loss.item() == pytest.approx(expected)
+    loss.backward()
+    assert probabilities.grad is not None and probabilities.grad.isfinite().all()
+
+
+def test_a_noun_of_a_class_is_learned_from_one_of_its_boxes() -> None:
+    """Only where nobody told which box it is."""
+    network = _network()
+    for human_grounded in (True, False):
+        assert (_terms(network, _targets(human_grounded=human_grounded))["boxed_mil"] > 0) == (not human_grounded)
