@@ -355,9 +355,7 @@ class Captioner:
         return search
 
 
-def detect_regions(
-    vision: VisionEncoder, images: Sequence[ImageInput], limit: int
-) -> list[tuple[Region, ...]]:
+def detect_regions(vision: VisionEncoder, images: Sequence[ImageInput], limit: int) -> list[tuple[Region, ...]]:
     """Return the proposals of several images by a vision encoder."""
     if limit < 1:
         raise InputError(f"limit is {limit}, expected at least 1")

@@ -8,7 +8,7 @@ from sct.data.coco_classes import COCO_NAMES
 from sct.data.dataset import Dataset
 from sct.data.grounding.config import GrounderConfig
 from sct.data.grounding.fit import fit_weights, format_parameters
-from sct.data.grounding.region_score import FEATURES, RegionEvidence, RegionScorer, ScoreParameters
+from sct.data.grounding.region_score import FEATURES, RegionEvidence, RegionScorer, ScoreParameters, boxed_shares
 from sct.data.prepare import PrepareConfig, prepare
 from sct.data.readers.errors import ReadErrors
 from sct.data.records import AnnotatedImage, Caption, Chunk
@@ -195,6 +195,20 @@ def test_a_noun_that_is_no_class_is_scored_by_similar_names(tmp_path):
     assert by_class[1] > by_class[0]
     assert by_word[1] > by_word[0]
     assert scorer.class_name(girl) is None
+
+
+def test_nouns_that_people_seldom_box_are_less_probable(tmp_path):
+    """A living room and a street have no box of their own."""
+    assert boxed_shares()["room"] < 0.3
+    assert all(0 <= share < 1 for share in boxed_shares().values())
+    detections = make_detections(tmp_path, ("room", ["room"]), ("dog", ["dog"]))
+    scorer = RegionScorer(detections.vocabulary, load_vectors(), PARAMETERS)
+    evidence = RegionEvidence.of(detections.get("1"), detections.vocabulary)
+    room, dog = (
+        scorer.probabilities(NounChunk(0, 4, noun, noun, ("a",), is_plural=False), evidence)[row]
+        for row, noun in enumerate(("room", "dog"))
+    )
+    assert room == pytest.approx(dog * boxed_shares()["room"])
 
 
 def test_fit_recovers_the_weights_and_the_file_is_read_back(tmp_path, monkeypatch):

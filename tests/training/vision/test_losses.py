@@ -110,7 +110,8 @@ def test_loss_of_multiple_instances(is_candidate: list[bool], is_learned: bool, 
     )
     assert loss.item() == pytest.approx(expected)
     loss.backward()
-    assert probabilities.grad is not None and probabilities.grad.isfinite().all()
+    assert probabilities.grad is not None
+    assert probabilities.grad.isfinite().all()
 
 
 def test_a_noun_of_a_class_is_learned_from_one_of_its_boxes() -> None:

@@ -1,8 +1,13 @@
-"""Probability that a noun chunk describes a region: logistic regression on the vision encoder's predictions."""
+"""Probability that a noun chunk describes a region: logistic regression on the vision encoder's predictions.
+
+The regression is fitted on chunks that people boxed; for nouns that they often do not box ("room"), the result is
+multiplied by the share of uses that they box.
+"""
 
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -20,7 +25,7 @@ MIN_SIMILARITY = 0.7
 _FLOOR = 0.004
 """Added to probabilities: a detection lists only the most probable classes and words."""
 _MODIFIER_FLOOR = 0.01
-_PARAMETERS = "learned.toml"
+_PARAMETERS, _BOXED_NOUNS = "learned.toml", "boxed_nouns.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,12 @@ class ScoreParameters:
             threshold=content["threshold"],
             encoder_sha256=content["provenance"]["encoder_sha256"],
         )
+
+
+@cache
+def boxed_shares() -> Mapping[str, float]:
+    """Share of its uses in which people box a noun, where it is low (``benchmarks/release/boxed_nouns.py``)."""
+    return tomllib.loads((files(__package__) / _BOXED_NOUNS).read_text("utf-8"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +156,8 @@ class RegionScorer:
         """Probability of each region that the chunk describes it; 0 where the encoder does not list its noun."""
         features = self.features(chunk, evidence)
         logits = features @ np.array(self.parameters.weights) + self.parameters.bias
-        return np.where(is_listed(features), 1 / (1 + np.exp(-logits)), 0.0)
+        boxed_share = boxed_shares().get(chunk.noun, boxed_shares().get(chunk.lemma, 1.0))
+        return np.where(is_listed(features), boxed_share / (1 + np.exp(-logits)), 0.0)
 
     def features(self, chunk: NounChunk, evidence: RegionEvidence) -> Float[np.ndarray, "regions features"]:
         """Return the features of a chunk and each region."""

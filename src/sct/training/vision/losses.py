@@ -1,9 +1,9 @@
 """Loss of the vision encoder: class names and words of regions and images, and its terms for proposals.
 
-Boxes that people drew teach names and words directly. Where people annotated classes and captions were grounded on
-them automatically, a box has one of several names: "a man and a woman" on two boxes of the class person. Then the summed
-probability of the possible names is maximised, and each noun is learned by multiple-instance learning (Fang et al. 2015):
-some box has the name. Nouns of captions that have no box are learned from proposals in the same way.
+Boxes that people drew teach names and words directly. Where people annotated classes and captions were grounded on them
+automatically, a box has one of several names: "a man and a woman" on two boxes of the class person. Then the summed
+probability of the possible names is maximised, and each noun is learned by multiple-instance learning (Fang et al.
+2015): some box has the name. Nouns of captions that have no box are learned from proposals in the same way.
 """
 
 from dataclasses import dataclass, fields

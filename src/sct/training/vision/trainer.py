@@ -155,9 +155,7 @@ class _VisionTrainer:
         num_fields = len(fields(AugmentedBatch))
         batch, targets = AugmentedBatch(*inputs[:num_fields]), RegionTargets(*inputs[num_fields:])
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
-            return vision_loss(
-                network, batch, targets, unsure_negative_weight=self._recipe.unsure_negative_weight
-            )
+            return vision_loss(network, batch, targets, unsure_negative_weight=self._recipe.unsure_negative_weight)
 
     def _validate(self, network: RegionEncoder, step: int) -> dict[str, float] | None:
         """Score images with human-grounded captions and others apart: what their boxes cover differs."""
@@ -191,7 +189,9 @@ class _VisionTrainer:
                 epoch=epoch,
                 throughput=self._throughput.examples_per_second,
                 unit="images",
-                losses={name: terms[name] for name in ("classes", "boxed_mil", "mil", "region_words", "roi_objectness")},
+                losses={
+                    name: terms[name] for name in ("classes", "boxed_mil", "mil", "region_words", "roi_objectness")
+                },
                 learning_rate=self._recipe.learning_rate * lr_scale(step - 1, self._last_step),
                 seconds_left=self._throughput.seconds_for(self._last_step - step),
             )

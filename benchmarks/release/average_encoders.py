@@ -1,0 +1,43 @@
+"""Average the weights of several vision encoders into one (model soup).
+
+    python benchmarks/release/average_encoders.py runs/a/vision.safetensors runs/b/vision.safetensors mean.safetensors
+
+All must have started ``from`` one encoder: the mean of encoders with different initial weights is not an encoder.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from sct.errors import InputError
+from sct.vision.detect import check_region_encoder
+from sct.vision.encoder import load_vision
+
+
+def average(sources: Sequence[Path], out: Path) -> None:
+    """Write the mean of encoders with the same names and sizes."""
+    encoders = [check_region_encoder(load_vision(source)) for source in sources]
+    first = encoders[0]
+    for source, encoder in zip(sources, encoders, strict=True):
+        if encoder.network.config != first.network.config or (encoder.class_names, encoder.words) != (
+            first.class_names,
+            first.words,
+        ):
+            raise InputError(f"{source} and {sources[0]} differ in sizes or names: average encoders of one run")
+    weights = [encoder.network.state_dict() for encoder in encoders]
+    first.network.load_state_dict({name: sum(each[name] for each in weights) / len(weights) for name in weights[0]})
+    first.save(out)
+
+
+def main() -> None:
+    """Average encoders."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sources", type=Path, nargs="+")
+    parser.add_argument("out", type=Path)
+    options = parser.parse_args()
+    average(options.sources, options.out)
+    print(f"{options.out}: mean of {len(options.sources)} encoders")
+
+
+if __name__ == "__main__":
+    main()
