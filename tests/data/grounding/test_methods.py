@@ -197,18 +197,17 @@ def test_a_noun_that_is_no_class_is_scored_by_similar_names(tmp_path):
     assert scorer.class_name(girl) is None
 
 
-def test_nouns_that_people_seldom_box_are_less_probable(tmp_path):
+def test_nouns_that_people_seldom_box_are_less_probable(tmp_path, monkeypatch):
     """A living room and a street have no box of their own."""
     assert boxed_shares()["room"] < 0.3
     assert all(0 <= share < 1 for share in boxed_shares().values())
-    detections = make_detections(tmp_path, ("room", ["room"]), ("dog", ["dog"]))
+    detections = make_detections(tmp_path, ("dog", ["dog"]))
     scorer = RegionScorer(detections.vocabulary, load_vectors(), PARAMETERS)
     evidence = RegionEvidence.of(detections.get("1"), detections.vocabulary)
-    room, dog = (
-        scorer.probabilities(NounChunk(0, 4, noun, noun, ("a",), is_plural=False), evidence)[row]
-        for row, noun in enumerate(("room", "dog"))
-    )
-    assert room == pytest.approx(dog * boxed_shares()["room"])
+    dogs = NounChunk(0, 4, "dogs", "dog", ("the",), is_plural=True)
+    often = scorer.probabilities(dogs, evidence)
+    monkeypatch.setattr("sct.data.grounding.region_score.boxed_shares", lambda: {"dog": 0.25})
+    assert scorer.probabilities(dogs, evidence) == pytest.approx(often * 0.25)
 
 
 def test_fit_recovers_the_weights_and_the_file_is_read_back(tmp_path, monkeypatch):
