@@ -130,13 +130,14 @@ def random_actions(seed: int, num_rows: int, num_steps: int = 5) -> tuple[torch.
 CLASS_NAMES = ("dog", "man", "ball")
 
 
-def make_region_network(seed: int = 1, *, class_embedding_size: int = 0) -> RegionEncoder:
+def make_region_network(seed: int = 1, *, class_embedding_size: int = 0, map_scale: int = 1) -> RegionEncoder:
     """Network for images of 84 pixels a side and three classes."""
     torch.manual_seed(seed)
     config = RegionEncoderConfig(
         num_classes=len(CLASS_NAMES),
         image_size=84,
         reduced_channels=8,
+        map_scale=map_scale,
         feature_size=16,
         class_embedding_size=class_embedding_size,
         vit=ViTConfig(width=24, num_heads=2, depth=2, grid_size=5),

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from sct.cli.detect import _print_regions, _record
@@ -66,7 +68,7 @@ def test_image_files(folder, tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        pytest.param(["--vision", "v.safetensors"], "add --out FILE.safetensors", id="vision without a file"),
+        pytest.param(["--batch-size", "2"], "add --out FILE.safetensors", id="batch size without a file"),
         pytest.param(["--out", "x.safetensors", "--device", "tpu"], "got device 'tpu', expected cpu", id="device"),
         pytest.param(["--out", "x.safetensors", "--json"], "got --json, --recursive or --fetch", id="two outputs"),
     ],
@@ -74,6 +76,26 @@ def test_image_files(folder, tmp_path):
 def test_clashing_options(options, reason, capsys):
     assert run(["detect", "images", *options]) == 2
     assert reason in capsys.readouterr().err
+
+
+def test_regions_of_a_vision_encoder_are_printed(folder, capsys):
+    command = ["detect", f"{folder}/images/a.png", "--vision", f"{folder}/vision.safetensors", "--limit", "2", "--json"]
+    assert run(command) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    regions = json.loads(line)["regions"]
+    assert len(regions) == 2
+    assert {region["class"] for region in regions} <= set(CLASS_NAMES)
+
+
+def test_the_shipped_encoder_is_found_by_its_name(capsys):
+    assert run(["detect", "examples/gallery/fig.jpg", "--vision", "coco_flickr8k", "--limit", "4", "--json"]) == 0
+    names = {region["class"] for region in json.loads(capsys.readouterr().out)["regions"]}
+    assert {"orange", "bowl"} <= names
+
+
+def test_an_encoder_that_does_not_exist(folder, capsys):
+    assert run(["detect", f"{folder}/images/a.png", "--vision", "coco_flickr9k"]) == 2
+    assert "coco_flickr9k does not exist" in capsys.readouterr().err
 
 
 def test_attributes_of_regions(tmp_path, capsys):

@@ -17,9 +17,9 @@ from tests.factories import CLASS_NAMES, make_image_files, make_region_network, 
 CPU = torch.device("cpu")
 
 
-def _network_with_varied_boxes(seed):
+def _network_with_varied_boxes(seed, map_scale=1):
     """Random weights that are large enough for boxes and scores to differ between images."""
-    network = make_region_network(seed).eval()
+    network = make_region_network(seed, map_scale=map_scale).eval()
     for layer in (network.rpn_head, network.box_head, network.objectness):
         torch.nn.init.normal_(layer.weight, std=0.2)
     return network
@@ -27,9 +27,10 @@ def _network_with_varied_boxes(seed):
 
 @pytest.mark.parametrize("suppress", [nms_each, nms_batch])
 @pytest.mark.parametrize("limit", [1, 20, 500])
-def test_batched_proposals_equal_those_of_single_images(limit, suppress, monkeypatch):
+@pytest.mark.parametrize("map_scale", [1, 2])
+def test_batched_proposals_equal_those_of_single_images(map_scale, limit, suppress, monkeypatch):
     monkeypatch.setattr("sct.vision.detect.nms_each", suppress)  # what a GPU uses too
-    network = _network_with_varied_boxes(3)
+    network = _network_with_varied_boxes(3, map_scale)
     pixels = torch.randint(0, 256, (5, 3, 84, 84), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         maps = network.encode_pixels(normalize(pixels))

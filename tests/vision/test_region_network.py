@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from sct.vision.box_ops import NUM_ANCHORS
-from sct.vision.region_network import RegionEncoder
+from sct.vision.region_network import RegionEncoder, RPNOutput
 from tests.factories import CLASS_NAMES, make_region_network
 
 BOXES = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [0.1, 0.2, 0.6, 0.5]]] * 2)
@@ -55,12 +55,14 @@ def test_class_embeddings_are_appended_to_unchanged_box_features() -> None:
 
 
 @torch.no_grad()
-def test_local_maxima_are_compared_with_anchors_of_the_same_shape_in_neighbouring_cells() -> None:
-    network = make_region_network()
-    grid = 84 // network.config.vit.patch_size * network.config.map_scale
-    objectness = torch.zeros(1, grid, grid, NUM_ANCHORS)
+def test_proposals_are_made_from_local_maxima_of_fine_maps() -> None:
+    """Anchors of the same shape in neighbouring cells compete."""
+    network = make_region_network(map_scale=2)
+    objectness = torch.zeros(1, 12, 12, NUM_ANCHORS)
     objectness[0, 2, 3, 4], objectness[0, 3, 3, 4], objectness[0, 2, 3, 5], objectness[0, 4, 3, 4] = 2.0, 1.0, 1.0, 0.5
-    kept = network.local_maxima(objectness.flatten(1)).view_as(objectness)
+    rpn = RPNOutput(objectness.flatten(1), torch.zeros(1, objectness[0].numel(), 4))
+    kept = network.anchor_scores(rpn).view_as(objectness)
     assert kept[0, 2, 3, 4:6].tolist() == [2.0, 1.0], "anchors of two shapes"
     assert kept[0, 3:5, 3, 4].tolist() == [-torch.inf, -torch.inf], "each is beside a better one"
     assert kept[0, 0, 0, 0] == 0
+    assert torch.equal(make_region_network().anchor_scores(rpn), rpn.objectness), "one cell per patch: all anchors"

@@ -17,10 +17,9 @@ from sct.regions.image_source import ImageSource
 from sct.vision.box_ops import decode_boxes, nms
 from sct.vision.encoder import (
     IOU_THRESHOLD,
-    MAX_ANCHORS,
     MAX_CANDIDATES,
     MIN_BOX_SIZE,
-    RPN_IOU_THRESHOLD,
+    AnchorSelection,
     RegionVisionEncoder,
 )
 from sct.vision.image_loader import PixelBatch, load_batches
@@ -55,10 +54,10 @@ class KeptBoxes:
 def propose_batch(network: RegionEncoder, maps: FeatureMaps, limit: int) -> BatchProposals:
     """Return the proposals of ``sct.vision.encoder.propose`` for all images at once."""
     suppress = nms_batch if maps.cls.is_cuda else nms_each
-    rpn = network.rpn(maps)
-    best = network.local_maxima(rpn.objectness).topk(min(MAX_ANCHORS, rpn.objectness.shape[1]))
+    rpn, selection = network.rpn(maps), AnchorSelection.of(network.config)
+    best = network.anchor_scores(rpn).topk(min(selection.max_anchors, rpn.objectness.shape[1]))
     boxes = decode_boxes(network.anchors[best.indices], _take(rpn.deltas, best.indices))
-    candidates = suppress(boxes, best.values, best.values.isfinite(), RPN_IOU_THRESHOLD, MAX_CANDIDATES)
+    candidates = suppress(boxes, best.values, best.values.isfinite(), selection.rpn_iou_threshold, MAX_CANDIDATES)
     boxes = _take(boxes, candidates.indices)
     features = network.box_features(maps, boxes)
     rpn_scores = best.values.gather(1, candidates.indices).sigmoid()

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -38,12 +38,23 @@ from sct.vision.region_network import FeatureMaps, RegionEncoder, RegionEncoderC
 from sct.vision.vit import ViTConfig
 
 FORMAT = ArtifactFormat("sct region encoder", 'train it again with task = "vision", or copy it again')
-MAX_ANCHORS, MAX_CANDIDATES = 1000, 120
-RPN_IOU_THRESHOLD, IOU_THRESHOLD = 0.65, 0.6
+MAX_CANDIDATES, IOU_THRESHOLD = 120, 0.6
 MIN_BOX_SIZE = 1e-3
 """Relative to the image; thinner proposals are dropped."""
 _WHOLE_IMAGE = (0.0, 0.0, 1.0, 1.0)
 _MIN_ATTRIBUTE_PROBABILITY, _MAX_ATTRIBUTES = 0.3, 3
+
+
+class AnchorSelection(NamedTuple):
+    """Which anchors become candidates of proposals, by their objectness (``RegionEncoder.anchor_scores``)."""
+
+    max_anchors: int
+    rpn_iou_threshold: float
+
+    @classmethod
+    def of(cls, config: RegionEncoderConfig) -> "AnchorSelection":
+        """The selection that was measured for maps with one cell per patch, or with more."""
+        return cls(1200, 0.75) if config.map_scale == 1 else cls(1000, 0.65)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,12 +70,12 @@ class Proposals:
 @torch.no_grad()
 def propose(network: RegionEncoder, maps: FeatureMaps, limit: int) -> list[Proposals]:
     """Return at most ``limit`` proposals per image: RPN, NMS, RoI objectness and box refinement, NMS."""
-    rpn = network.rpn(maps)
+    rpn, selection = network.rpn(maps), AnchorSelection.of(network.config)
     proposals = []
-    for image, (objectness, deltas) in enumerate(zip(network.local_maxima(rpn.objectness), rpn.deltas, strict=True)):
-        best = objectness.topk(min(MAX_ANCHORS, int(objectness.isfinite().sum())))
+    for image, (objectness, deltas) in enumerate(zip(network.anchor_scores(rpn), rpn.deltas, strict=True)):
+        best = objectness.topk(min(selection.max_anchors, int(objectness.isfinite().sum())))
         boxes = decode_boxes(network.anchors[best.indices], deltas[best.indices])
-        candidates = nms(boxes, best.values, RPN_IOU_THRESHOLD, MAX_CANDIDATES)
+        candidates = nms(boxes, best.values, selection.rpn_iou_threshold, MAX_CANDIDATES)
         features = network.box_features(maps.select(image), boxes[None, candidates])[0]
         # The RoI head is trained on the best anchors only, so the RPN's score still counts.
         rpn_scores, roi_scores = (

@@ -159,15 +159,18 @@ class RegionEncoder(RegionFeatureExtractor):
         cells = out.permute(0, 2, 3, 1).reshape(len(out), -1, 5).float()
         return RPNOutput(cells[..., 0], cells[..., 1:])
 
-    def local_maxima(self, objectness: Float[Tensor, "images anchors"]) -> Float[Tensor, "images anchors"]:
-        """Keep logits that no anchor of the same shape in a neighbouring cell exceeds; others become -inf.
+    def anchor_scores(self, rpn: RPNOutput) -> Float[Tensor, "images anchors"]:
+        """Objectness logits from which proposals are made; -inf for anchors that make none.
 
-        The best anchors would otherwise surround a few objects, and NMS would remove nearly all of them.
+        On maps finer than patches only local maxima do: anchors that none of the same shape in a neighbouring cell
+        exceeds. The best anchors would surround a few objects there, and NMS would remove nearly all of them.
         """
+        if self.config.map_scale == 1:
+            return rpn.objectness
         grid = self.config.image_size // self.config.vit.patch_size * self.config.map_scale
-        cells = objectness.view(-1, grid, grid, NUM_ANCHORS).permute(0, 3, 1, 2)
+        cells = rpn.objectness.view(-1, grid, grid, NUM_ANCHORS).permute(0, 3, 1, 2)
         is_maximum = cells >= F.max_pool2d(cells, 3, stride=1, padding=1)
-        return torch.where(is_maximum, cells, -torch.inf).permute(0, 2, 3, 1).reshape(objectness.shape)
+        return torch.where(is_maximum, cells, -torch.inf).permute(0, 2, 3, 1).reshape(rpn.objectness.shape)
 
 
 def _geometry(boxes: Float[Tensor, "images boxes 4"]) -> Float[Tensor, "images boxes geometry"]:
