@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -75,9 +76,7 @@ def draw(sample: Sample, number: int, images: ImageSource | None) -> Image.Image
             canvas.rectangle((x1, y1, x2, y2), outline=color, width=3)
             place = (x1 + 3, y1 + 2 + 13 * (chunk % 3))
             canvas.text(place, sample.phrase(chunk), fill=color, font=font, stroke_width=2, stroke_fill="white")
-    text = f"{number}: {sample.caption.text.strip()}"
-    for line in range(2):
-        part = text[line * _LINE_CHARACTERS : (line + 1) * _LINE_CHARACTERS]
+    for line, part in enumerate(wrap(f"{number}: {sample.caption.text.strip()}", _LINE_CHARACTERS)[:2]):
         canvas.text((2, _HEIGHT + 2 + 16 * line), part, fill="black", font=font)
     return tile
 
@@ -104,6 +103,8 @@ def main() -> None:
             tiles.append(draw(sample, number, images))
             phrases = " | ".join(map(sample.phrase, sample.chunks))
             print(f"{number}\t{sample.image.image_id}\t{sample.caption.text.strip()}\t{phrases}")
+    if not tiles:
+        parser.error("no caption of the validation split has such a chunk")
     width, height = tiles[0].size
     sheet = Image.new("RGB", (width * _COLUMNS, height * -(-len(tiles) // _COLUMNS)), "white")
     for number, tile in enumerate(tiles):

@@ -245,7 +245,10 @@ def main() -> None:
     if timed is None:
         parser.error("no image: give --flickr8k or --coco")
     device = torch.device(options.device)
-    files = [*((name, vision_file(Path(name))) for name in options.bundle), *((p.name, p) for p in options.vision)]
+    files = [
+        *((name, vision_file(Path(name))) for name in options.bundle),
+        *((p.name, vision_file(p)) for p in options.vision),
+    ]
     encoders: list[Encoder] = [TrainedEncoder(file, name, device, options.batch_size) for name, file in files]
     if options.efficientdet:
         encoders.append(DetectorEncoder(options.efficientdet, torch.get_num_threads()))

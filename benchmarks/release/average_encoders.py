@@ -19,11 +19,14 @@ def average(sources: Sequence[Path], out: Path) -> None:
     encoders = [check_region_encoder(load_vision(source)) for source in sources]
     first = encoders[0]
     for source, encoder in zip(sources, encoders, strict=True):
-        if encoder.network.config != first.network.config or (encoder.class_names, encoder.words) != (
+        if (encoder.network.config, encoder.class_names, encoder.words) != (
+            first.network.config,
             first.class_names,
             first.words,
         ):
-            raise InputError(f"{source} and {sources[0]} differ in sizes or names: average encoders of one run")
+            raise InputError(
+                f"{source} and {sources[0]} differ in sizes or names: average encoders that started from one"
+            )
     weights = [encoder.network.state_dict() for encoder in encoders]
     first.network.load_state_dict({name: sum(each[name] for each in weights) / len(weights) for name in weights[0]})
     first.save(out)

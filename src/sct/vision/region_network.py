@@ -160,7 +160,7 @@ class RegionEncoder(RegionFeatureExtractor):
         return RPNOutput(cells[..., 0], cells[..., 1:])
 
     def anchor_scores(self, rpn: RPNOutput) -> Float[Tensor, "images anchors"]:
-        """Objectness logits from which proposals are made; -inf for anchors that make none.
+        """Return the objectness logits of anchors that may become proposals, -inf for others.
 
         On maps finer than patches only local maxima do: anchors that none of the same shape in a neighbouring cell
         exceeds. The best anchors would surround a few objects there, and NMS would remove nearly all of them.
