@@ -69,7 +69,6 @@ def test_image_files(folder, tmp_path):
     ("options", "reason"),
     [
         pytest.param(["--batch-size", "2"], "add --out FILE.safetensors", id="batch size without a file"),
-        pytest.param(["--vision", "coco_flickr8k", "--device", "tpu"], "got device 'tpu'", id="device of an encoder"),
         pytest.param(["--out", "x.safetensors", "--device", "tpu"], "got device 'tpu', expected cpu", id="device"),
         pytest.param(["--out", "x.safetensors", "--json"], "got --json, --recursive or --fetch", id="two outputs"),
     ],
@@ -92,6 +91,18 @@ def test_the_shipped_encoder_is_found_by_its_name(capsys):
     assert run(["detect", "examples/gallery/fig.jpg", "--vision", "coco_flickr8k", "--limit", "4", "--json"]) == 0
     names = {region["class"] for region in json.loads(capsys.readouterr().out)["regions"]}
     assert {"orange", "bowl"} <= names
+
+
+@pytest.mark.parametrize("device", ["tpu", "mps"])
+def test_an_encoder_on_a_device_that_is_not_there(folder, device, capsys):
+    command = ["detect", f"{folder}/images/a.png", "--vision", f"{folder}/vision.safetensors", "--device", device]
+    assert run(command) == 2
+    assert f"'{device}'" in capsys.readouterr().err
+
+
+def test_bulk_jobs_have_no_encoder_of_their_own(tmp_path, capsys):
+    assert run(["detect", f"{tmp_path}/a.tar", "--vision", "coco_flickr8k", "--out", f"{tmp_path}/out"]) == 2
+    assert "got --vision in a bulk job, which detects with the encoder of --model" in capsys.readouterr().err
 
 
 def test_an_encoder_that_does_not_exist(folder, capsys):
