@@ -413,8 +413,9 @@ def make_recipe(
     from dataclasses import fields
 
     from sct.training.captioner import config
+    from sct.training.captioner.objective_config import ObjectiveConfig
 
-    names = {field.name for field in fields(config.ObjectiveConfig)}
+    names = {field.name for field in fields(ObjectiveConfig)}
     objective = {name: changes.pop(name) for name in names & changes.keys()}
     settings = {"max_steps": 6, "batch_size": 4, "validate_every": 1.0, "patience": 0} | changes
     return config.CaptionerRecipe(
@@ -424,7 +425,7 @@ def make_recipe(
         model=config.ModelConfig(word_size=8, hidden_size=8, attention_size=6, feature_size=8, min_count=1),
         examples=config.ExamplesConfig(max_length=8),
         optimizer=settings.pop("optimizer", config.OptimizerConfig(learning_rate=0.01, decay_every=0)),
-        objective=config.ObjectiveConfig(**objective),
+        objective=ObjectiveConfig(**objective),
         device=config.DeviceConfig(
             accelerator="cpu", devices=devices, strategy="auto" if devices == 1 else "ddp", precision="32-true"
         ),

@@ -25,9 +25,11 @@ from sct.data.examples import Examples
 from sct.language.vocabulary import BOS, EOS, PAD
 from sct.models.config import Variant
 from sct.models.registry import build_model, model_spec
-from sct.training.captioner.config import ObjectiveConfig
 from sct.training.captioner.dataloader import DeviceDataLoader, RegionTable
+from sct.training.captioner.noun_rewards import NounReferences, NounRewards
+from sct.training.captioner.objective_config import ObjectiveConfig
 from sct.training.captioner.objectives import CrossEntropyObjective, SelfCriticalObjective
+from sct.training.captioner.permuted_controls import num_draws
 from sct.training.cuda_graph_step import LossModule, OptimizerStep, make_adam
 from sct.training.rewards import AlignmentReward, CiderReward, InverseDocumentFrequencies, TokenSequences
 
@@ -90,13 +92,17 @@ def measure(
             torch.from_numpy(examples.words[:, 1:-1].astype(np.int64)), torch.from_numpy(examples.num_words).long()
         )
         documents = torch.from_numpy(examples.image).long()
-        nouns = torch.arange(10, WORDS, 3)
+        nouns, objective_config = torch.arange(10, WORDS, 3), ObjectiveConfig(stage="cider_and_nw")
+        alignment = AlignmentReward.from_vectors(nouns, torch.randn(len(nouns), 50), WORDS).to(device)
+        on_device = TokenSequences(references.words.to(device), references.lengths.to(device))
+        slots = torch.from_numpy(examples.slots).long().to(device)
+        prepared = NounReferences.prepare(alignment, on_device, slots, loader.max_slots, documents.to(device))
         objective = SelfCriticalObjective(
             loader,
-            ObjectiveConfig(stage="cider_and_nw"),
+            objective_config,
             cider=CiderReward(InverseDocumentFrequencies.from_captions(references, documents)).to(device),
-            alignment=AlignmentReward.from_vectors(nouns, torch.randn(len(nouns), 50), WORDS).to(device),
-            references=TokenSequences(references.words.to(device), references.lengths.to(device)),
+            nouns=NounRewards(alignment, prepared, objective_config),
+            references=on_device,
         )
     fabric = Fabric(accelerator=device.type, devices=1, precision=precision)
     module = LossModule(network, objective)
@@ -111,7 +117,8 @@ def measure(
         start = time.perf_counter()
         for _ in range(rounds):
             rows = torch.randint(len(loader), (batch,), device=device)
-            noise = [] if stage == "cross_entropy" else [torch.rand(batch, 1, STEPS, 2, device=device)]
+            shapes = [] if stage == "cross_entropy" else [(batch, 1, STEPS, 2), (batch, num_draws(loader.max_slots))]
+            noise = [torch.rand(shape, device=device) for shape in shapes]
             step([rows, *noise], [5e-5])
         if device.type == "cuda":
             torch.cuda.synchronize()

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from sct.errors import InputError
-from sct.training.captioner.config import CaptionerRecipe, DeviceConfig, ObjectiveConfig
+from sct.training.captioner.config import CaptionerRecipe, DeviceConfig
+from sct.training.captioner.objective_config import ObjectiveConfig
 from sct.training.checkpoint import TrainState, load_checkpoint
 from sct.training.metric_logger import read_metrics
 from sct.training.run_dir import BEST, BUNDLES, CHECKPOINT, LAST, LOCK, RECIPE, RunDir, RunStatus

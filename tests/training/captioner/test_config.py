@@ -223,6 +223,29 @@ def test_rejects_unreadable_files(tmp_path, path, message):
         pytest.param(
             ["objective.num_samples=2"], "the stage 'cross_entropy' does not sample", id="samples without sampling"
         ),
+        *(
+            pytest.param(
+                ["objective.stage=cider", "from=x", f"objective.{name}=0.5"],
+                f"objective.{name} is 0.5, but the stage 'cider' does not reward nouns",
+                id=f"{name} without rewards of nouns",
+            )
+            for name in ("permuted_share", "named_set_weight", "unsupported_noun_penalty")
+        ),
+        pytest.param(
+            ["objective.stage=cider_and_nw", "from=x", "objective.permuted_share=2"],
+            "objective.permuted_share is 2.0: expected a number from 0 to 1",
+            id="share above 1",
+        ),
+        pytest.param(
+            [
+                "objective.stage=cider_and_nw",
+                "from=x",
+                "objective.permuted_share=0.5",
+                "objective.baseline=epoch_greedy",
+            ],
+            "objective.permuted_share is 0.5: expected another baseline",
+            id="permuted controls with captions of the order of mention as baseline",
+        ),
         pytest.param(
             ["objective.stage=cider", "from=x", "objective.teachers=a"],
             "the stage 'cider' does not distil",
@@ -326,7 +349,7 @@ def test_toml_contains_every_setting():
     text = CaptionerRecipe(data="d", out="o", start="x").to_toml()
     assert 'from = "x"\n' in text
     assert "\n[device]\n" in text
-    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 13 + 10 + 11 + 14 + 7 + 14 + 6
+    assert len(re.findall(r"^\w+ = ", text, flags=re.MULTILINE)) == 13 + 10 + 11 + 14 + 7 + 18 + 6
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import torch
 
 from sct.captioner.bundle import save_bundle
 from sct.language.vocabulary import EOS, PAD
-from sct.training.captioner import objectives, setup
+from sct.training.captioner import objective_setup, objectives
+from sct.training.captioner.permuted_controls import ControlOrder, num_draws
 from sct.training.captioner.setup import TrainingComponents, build_training
 from sct.training.loss import Loss
 from tests.factories import make_noun_dataset, make_recipe
@@ -27,27 +28,42 @@ def ground_truth(parts: TrainingComponents) -> torch.Tensor:
     return torch.from_numpy(parts.examples.words[:, 1:].astype("int64"))
 
 
+def rewards(parts: TrainingComponents, words: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Rewards of one caption of each example, in the order of mention."""
+    rows = torch.arange(len(words))
+    slots = torch.from_numpy(parts.examples.slots.astype("int64"))
+    slots = torch.nn.functional.pad(slots, (0, max(0, words.shape[1] - slots.shape[1])))[:, : words.shape[1]]
+    order = ControlOrder.of_mention(parts.loader.num_slots(rows), parts.loader.max_slots)
+    return parts.objective.rewards(words, slots, rows, order)
+
+
 def test_rewards_are_computed_on_the_device_of_the_samples(tmp_path, monkeypatch):
     """With tables on the host and captions on another device, here "meta"."""
     parts = build_self_critical(tmp_path, "cider_and_nw")
     devices = []
-    monkeypatch.setattr(parts.objective, "rewards", lambda _, rows: devices.append(rows.device.type))
+    monkeypatch.setattr(
+        parts.objective, "rewards", lambda *inputs: devices.extend(each.device.type for each in inputs[:3])
+    )
 
     def loss_on_meta(model, controls, noise, reward_function, **_) -> Loss:
-        words, example = (torch.zeros(shape, dtype=torch.long, device="meta") for shape in ((2, 3), (2,)))
-        reward_function(words, example)
+        words, slots, example = (
+            torch.zeros(shape, dtype=torch.long, device="meta") for shape in ((2, 3), (2, 3), (2,))
+        )
+        reward_function(words, slots, example)
         return Loss(torch.zeros(()))
 
     monkeypatch.setattr(objectives, "self_critical_loss", loss_on_meta)
-    parts.objective(parts.bundle.model, torch.tensor([0, 1]), torch.rand(2, 1, 8, 2, device="meta"))
-    assert devices == ["meta"]
+    draws = num_draws(parts.loader.max_slots)
+    noise = torch.rand(2, 1, 8, 2, device="meta")
+    parts.objective(parts.bundle.model, torch.tensor([0, 1]), noise, torch.rand(2, draws))
+    assert devices == ["meta"] * 3
 
 
 @pytest.mark.parametrize("stage", ["cider", "cider_and_nw"])
 def test_greedy_rewards_are_below_those_of_the_references(tmp_path, stage):
     parts = build_self_critical(tmp_path, stage)
     greedy = parts.objective.greedy_rewards(parts.bundle.model, 8)
-    perfect = parts.objective.rewards(ground_truth(parts), torch.arange(18))
+    perfect = rewards(parts, ground_truth(parts))
     assert greedy.shape == (18,)
     assert (sum(perfect.values()) > greedy).all()
     assert set(perfect) == ({"cider"} if stage == "cider" else {"cider", "nw"})
@@ -66,9 +82,8 @@ def test_baseline_is_updated_in_place(tmp_path):
 def test_reward_eos_penalises_truncated_captions(tmp_path, reward_eos):
     parts = build_self_critical(tmp_path, reward_eos=reward_eos)
     words = ground_truth(parts)
-    rows = torch.arange(len(words))
     truncated = words.masked_fill(words == EOS, PAD)
-    complete, cut = (parts.objective.rewards(captions, rows)["cider"] for captions in (words, truncated))
+    complete, cut = (rewards(parts, captions)["cider"] for captions in (words, truncated))
     assert bool((complete > cut).all()) == reward_eos
     assert reward_eos or torch.equal(complete, cut)
     torch.testing.assert_close(complete, torch.full_like(complete, 10.0))  # equal to the reference in both cases
@@ -77,32 +92,30 @@ def test_reward_eos_penalises_truncated_captions(tmp_path, reward_eos):
 def test_repeated_bigram_penalty_counts_excess_over_the_reference(tmp_path):
     parts = build_self_critical(tmp_path, repeated_bigram_penalty=0.5)
     words = ground_truth(parts)
-    rows = torch.arange(len(words))
-    assert parts.objective.rewards(words, rows)["repeated_bigrams"].tolist() == [0.0] * len(words)
+    assert rewards(parts, words)["repeated_bigrams"].tolist() == [0.0] * len(words)
     repeated = torch.cat([words[:, :2], words[:, :2], words], dim=1)
-    assert (parts.objective.rewards(repeated, rows)["repeated_bigrams"] <= -0.5).all()
+    assert (rewards(parts, repeated)["repeated_bigrams"] <= -0.5).all()
 
 
 @pytest.mark.parametrize("noun_weight", [4.0, 2.0])
 def test_the_noun_reward_is_its_weight_times_nw_mapped_to_0_and_1(tmp_path, noun_weight):
     parts = build_self_critical(tmp_path, "cider_and_nw", noun_weight=noun_weight)
     words = ground_truth(parts)
-    rows = torch.arange(len(words))
     said = {"perfect": words, "nothing": torch.full_like(words, EOS)}
-    found = {name: parts.objective.rewards(captions, rows)["nw"] for name, captions in said.items()}
+    found = {name: rewards(parts, captions)["nw"] for name, captions in said.items()}
     assert found["perfect"].tolist() == [noun_weight] * len(words), "NW is 1"
     assert found["nothing"].tolist() == [0.0] * len(words), "NW is -1"
 
 
 @pytest.mark.parametrize("documents", ["image", "caption"])
 def test_documents_of_the_cider_reward_are_images_or_captions(tmp_path, documents, monkeypatch):
-    given, from_captions = [], setup.InverseDocumentFrequencies.from_captions
+    given, from_captions = [], objective_setup.InverseDocumentFrequencies.from_captions
 
     def record(captions, documents):
         given.append(documents)
         return from_captions(captions, documents)
 
-    monkeypatch.setattr(setup.InverseDocumentFrequencies, "from_captions", record)
+    monkeypatch.setattr(objective_setup.InverseDocumentFrequencies, "from_captions", record)
     parts = build_self_critical(tmp_path, cider_documents=documents)
     assert [each if each is None else each.tolist() for each in given] == [
         parts.examples.image.tolist() if documents == "image" else None

@@ -18,10 +18,10 @@ WORDS, TIME = 6, 2
 VALUES = torch.tensor([0.5, -1.0, 0.3, 0.9, 2.0, -0.7])
 
 
-def rewards(words: Tensor, example: Tensor) -> dict[str, Tensor]:
-    """Sum of the values of the words up to EOS."""
+def rewards(words: Tensor, slots: Tensor, example: Tensor) -> dict[str, Tensor]:
+    """Sum of the values of the words up to EOS, which rise from slot to slot."""
     after_end = (words == EOS).cumsum(1) - (words == EOS).long() > 0
-    return {"value": (VALUES[words] * ~after_end).sum(1) * (1 + example)}
+    return {"value": ((VALUES[words] + 0.2 * slots) * ~after_end).sum(1) * (1 + example)}
 
 
 def captioner(seed: int = 1, *, end_slot: bool = False):
@@ -53,18 +53,17 @@ def expected_reward(network, inputs, reward=rewards) -> Tensor:
             if (moved.bool() & (is_end | (is_end.cumsum(1) > 0))).any():
                 continue
             tokens = torch.cat([torch.full((1, 1), BOS), sampled], dim=1)
-            output = network.teacher_force(
-                inputs, tokens, pointer_positions(moved, inputs.num_slots + network.config.end_slot)
-            )
+            slots = pointer_positions(moved, inputs.num_slots + network.config.end_slot)
+            output = network.teacher_force(inputs, tokens, slots)
             token_mask = is_end.cumsum(1) - is_end.long() == 0
             chosen = output.shift_log_probs.gather(2, moved[..., None]).squeeze(2).masked_fill(is_end, 0.0)
             log_prob = ((output.word_log_probs + chosen) * token_mask).sum()
-            total = total + log_prob.exp() * reward(sampled, torch.zeros(1, dtype=torch.long))["value"][0]
+            total = total + log_prob.exp() * reward(sampled, slots, torch.zeros(1, dtype=torch.long))["value"][0]
     return total
 
 
 def test_probabilities_of_all_captions_sum_to_one():
-    one = expected_reward(captioner(), controls(), lambda words, _: {"value": torch.ones(len(words))})
+    one = expected_reward(captioner(), controls(), lambda words, *_: {"value": torch.ones(len(words))})
     assert one.item() == pytest.approx(1.0, abs=1e-5)
 
 
@@ -89,8 +88,8 @@ def test_mean_gradient_equals_that_of_the_expected_reward(baseline, samples, cen
     one = controls()
     inputs = collate_controls(one.regions, one.image.expand(num_examples, -1), [sets] * num_examples)
 
-    def example_rewards(words: Tensor, example: Tensor) -> dict[str, Tensor]:
-        return rewards(words, torch.zeros_like(example))
+    def example_rewards(words: Tensor, slots: Tensor, example: Tensor) -> dict[str, Tensor]:
+        return rewards(words, slots, torch.zeros_like(example))
 
     loss = self_critical_loss(network, inputs, noise, example_rewards, baseline=baseline, center_advantage=center)
     sampled = sample_captions(network, inputs, noise, with_greedy=False, max_length=TIME)
@@ -135,7 +134,7 @@ def test_the_loss_weighs_log_probs_by_the_reward_minus_the_baseline(baseline, sa
     noise = torch.rand(2, samples, TIME, 2)
     loss = self_critical_loss(network, inputs, noise, rewards, baseline=baseline, center_advantage=False)
     found = sample_captions(network, inputs, noise, with_greedy=True, max_length=TIME)
-    reward = torch.stack([rewards(found.words[row], torch.tensor(row))["value"] for row in range(2)])
+    reward = torch.stack([rewards(found.words[row], found.slots[row], torch.tensor(row))["value"] for row in range(2)])
     sampled, others = reward[:, 1:], (reward[:, 1:].sum(1, keepdim=True) - reward[:, 1:]) / max(samples - 1, 1)
     advantage = sampled - (reward[:, :1] if baseline == "greedy" else others)
     words, shifts, mask = (each[:, 1:].flatten(0, 1) for each in (found.words, found.shifts, found.token_mask))

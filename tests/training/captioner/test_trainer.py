@@ -20,7 +20,9 @@ from sct.language.word_vectors import WordVectors
 from sct.sorting.baselines import ClassOrder
 from sct.sorting.sorter import ControlSorter
 from sct.training.captioner.config import CaptionerRecipe, OptimizerConfig
-from sct.training.captioner.dataloader import step_noise
+from sct.training.captioner.dataloader import control_noise, step_noise
+from sct.training.captioner.objectives import REWARDS
+from sct.training.captioner.permuted_controls import num_draws
 from sct.training.captioner.setup import build_training
 from sct.training.captioner.trainer import train_captioner
 from sct.training.checkpoint import load_checkpoint
@@ -28,6 +30,14 @@ from sct.training.metric_logger import read_metrics
 from tests.factories import make_noun_dataset, make_recipe
 
 STAGES = ["cross_entropy", "cider", "cider_and_nw"]
+PERMUTED = {
+    "stage": "cider_and_nw",
+    "permuted_share": 0.5,
+    "named_set_weight": 2.0,
+    "unsupported_noun_penalty": 0.3,
+    "num_samples": 3,
+    "baseline": "leave_one_out",
+}
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +79,9 @@ def mean_reward(recipe: CaptionerRecipe, start: Path) -> float:
     recipe = replace(recipe, start=str(start), objective=replace(recipe.objective, baseline="greedy", num_samples=20))
     parts = build_training(recipe, torch.device("cpu"), torch.float32)
     noise = step_noise(1, (len(parts.examples), 20, recipe.examples.max_length, 2), seed=1)
-    terms = parts.objective(parts.bundle.model, torch.arange(len(parts.examples)), noise).terms
-    return sum(float(terms[name]) for name in ("cider", "nw") if name in terms)
+    orders = control_noise(1, (len(parts.examples), num_draws(parts.loader.max_slots)), seed=1)
+    terms = parts.objective(parts.bundle.model, torch.arange(len(parts.examples)), noise, orders).terms
+    return sum(float(terms[name]) for name in REWARDS if name in terms)
 
 
 def test_cross_entropy_training_learns(data, tmp_path):
@@ -94,6 +105,7 @@ def test_cross_entropy_training_learns(data, tmp_path):
         pytest.param({"stage": "cider_and_nw"}, id="cider and nw"),
         pytest.param({"stage": "cider", "num_samples": 3, "baseline": "leave_one_out"}, id="leave one out"),
         pytest.param({"stage": "cider", "baseline": "epoch_greedy"}, id="epoch greedy"),
+        pytest.param(PERMUTED, id="permuted controls"),
     ],
 )
 def test_self_critical_training_raises_the_reward(data, pretrained, tmp_path, changes):
@@ -107,8 +119,8 @@ def test_self_critical_training_raises_the_reward(data, pretrained, tmp_path, ch
 
 @pytest.mark.parametrize(
     "changes",
-    [*({"stage": stage} for stage in STAGES), {"stage": "cider", "baseline": "epoch_greedy"}],
-    ids=[*STAGES, "epoch greedy"],
+    [*({"stage": stage} for stage in STAGES), {"stage": "cider", "baseline": "epoch_greedy"}, PERMUTED],
+    ids=[*STAGES, "epoch greedy", "permuted controls"],
 )
 def test_resumed_run_equals_an_uninterrupted_one(data, pretrained, tmp_path, changes):
     start = None if changes["stage"] == "cross_entropy" else pretrained

@@ -23,9 +23,9 @@ from sct.limits import (
     check_integer,
 )
 from sct.training.captioner.model_config import ModelConfig, TransformerSettings
-from sct.training.config import Config, Recipe, check_at_least, check_positive, check_types, split_list
+from sct.training.captioner.objective_config import ObjectiveConfig
+from sct.training.config import Config, Recipe, check_at_least, check_positive, check_types
 
-TrainingStage = Literal["cross_entropy", "cider", "cider_and_nw"]
 _MIN_DECAY_EVERY = 1e-3
 
 
@@ -119,84 +119,6 @@ class OptimizerConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectiveConfig(Config):
-    """Loss or reward of the stage, and the weights of its terms."""
-
-    stage: TrainingStage = "cross_entropy"
-    """Cross-entropy, or self-critical training with a CIDEr-D or CIDEr-D + NW reward."""
-    shift_weight: float = 4.0
-    """Weight of the gate loss relative to the word loss (0.8 to 0.2 in the paper); cross-entropy stage only."""
-    teachers: str = ""
-    """Comma-separated bundles of trained captioners to distil from; cross-entropy stage only."""
-    teacher_weight: float = 0.5
-    """Weight of the distillation loss; the ground truth has ``1 - teacher_weight``."""
-    noun_weight: float = 4.0
-    """Weight of the NW reward relative to CIDEr-D; stage ``cider_and_nw`` only."""
-    baseline: Literal["greedy", "leave_one_out", "epoch_greedy"] = "greedy"
-    """Reward baseline: the greedy caption, the mean of the other samples of the same example (no greedy pass needed),
-    or, as in the authors' code, greedy captions decoded once per epoch."""
-    center_advantage: bool = True
-    """Subtract the batch mean from the advantages; without it Adam drifts towards rare words."""
-    num_samples: int = 1
-    """Captions sampled per example."""
-    count_padding: bool = False
-    """Include the steps after EOS in the mean loss, as in the authors' code."""
-    shuffle: bool = True
-    """Shuffle the captions in each epoch; the authors' code does not in the self-critical stages."""
-    cider_documents: Literal["image", "caption"] = "image"
-    """Documents of CIDEr's document frequencies: all captions of an image together, or each caption."""
-    collapse_repeats: bool = False
-    """Collapse consecutive repeats of a word before computing rewards, as in the authors' code.
-
-    Repeating a word is then free, and the captioner learns to repeat words."""
-    reward_eos: bool = True
-    """Count EOS as a word in the CIDEr reward (Rennie et al. 2017); without it, as in the authors' code, a truncated
-    caption ("in front of a") is not penalised."""
-    repeated_bigram_penalty: float = 0.0
-    """Reward subtracted per repeated bigram, beyond those of the reference."""
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        check_types(self, "objective")
-        check_at_least("objective.shift_weight", self.shift_weight, 0)
-        check_at_least("objective.noun_weight", self.noun_weight, 0)
-        check_at_least("objective.repeated_bigram_penalty", self.repeated_bigram_penalty, 0)
-        check_integer("objective.num_samples", self.num_samples, 1, MAX_SAMPLES)
-        if self.baseline == "leave_one_out" and self.num_samples < 2:
-            raise InputError(
-                "objective.baseline is 'leave_one_out' and objective.num_samples is 1: "
-                "expected objective.num_samples=2 or more"
-            )
-        if not 0 <= self.teacher_weight <= 1:
-            raise InputError(f"objective.teacher_weight is {self.teacher_weight}: expected a number from 0 to 1")
-        if self.teachers and self.stage != "cross_entropy":
-            raise InputError(
-                f"objective.teachers is {self.teachers!r}, but the stage {self.stage!r} does not distil: "
-                "leave it out, or set objective.stage=cross_entropy"
-            )
-        if self.teachers and not all(self.teacher_folders):
-            raise InputError(
-                f"objective.teachers is {self.teachers!r}, which has an empty name: expected bundles separated by "
-                "commas, such as runs/a/best,runs/b/best"
-            )
-        if self.stage == "cross_entropy" and self.num_samples > 1:
-            raise InputError(
-                f"objective.num_samples is {self.num_samples}, but the stage 'cross_entropy' does not sample: "
-                "leave it out, or set objective.stage=cider"
-            )
-
-    @property
-    def teacher_folders(self) -> tuple[str, ...]:
-        """Bundles of the teachers."""
-        return split_list(self.teachers)
-
-    @property
-    def is_self_critical(self) -> bool:
-        """Whether the stage learns from rewards of sampled captions."""
-        return self.stage != "cross_entropy"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceConfig(Config):
     """Devices and precision, in the terms of Lightning Fabric."""
 
@@ -269,7 +191,7 @@ class CaptionerRecipe(Recipe):
     """Training examples and features."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """Optimizer and learning-rate schedule."""
-    objective: ObjectiveConfig = ObjectiveConfig()
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     """Loss or reward."""
     device: DeviceConfig = DeviceConfig()
     """Devices and precision."""

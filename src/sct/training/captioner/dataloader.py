@@ -13,6 +13,10 @@ from torch import Tensor
 
 from sct.data.examples import Examples
 from sct.models.inputs import ControlBatch
+from sct.training.captioner.permuted_controls import ControlOrder
+
+_CONTROLS, _EPOCHS, _CAPTIONS, _DROPOUT = -1, 0, 1, 2
+"""Streams of random numbers; each rank has a dropout stream, from the last on."""
 
 
 class EpochSampler:
@@ -62,19 +66,24 @@ class EpochSampler:
         if epoch not in self._cache:
             rows = self._rows
             if self._shuffle:
-                rows = rows[torch.randperm(self._epoch_size, generator=_generator(self._seed, 0, epoch))]
+                rows = rows[torch.randperm(self._epoch_size, generator=_generator(self._seed, _EPOCHS, epoch))]
             self._cache = {key: kept for key, kept in self._cache.items() if key == epoch - 1} | {epoch: rows}
         return self._cache[epoch]
 
 
 def step_noise(step: int, shape: tuple[int, ...], seed: int) -> Float[Tensor, "..."]:
-    """Uniform random numbers in [0, 1) of a step, the same on every machine."""
-    return torch.rand(shape, generator=_generator(seed, 1, step))
+    """Uniform random numbers in [0, 1) by which a step samples captions, the same on every machine."""
+    return torch.rand(shape, generator=_generator(seed, _CAPTIONS, step))
+
+
+def control_noise(step: int, shape: tuple[int, ...], seed: int) -> Float[Tensor, "..."]:
+    """Uniform random numbers in [0, 1) by which a step permutes controls."""
+    return torch.rand(shape, generator=_generator(seed, _CONTROLS, step))
 
 
 def dropout_seed(step: int, rank: int, seed: int) -> int:
     """Seed of the random numbers that a model draws itself in a step."""
-    return _mix_seed(seed, 2 + rank, step)
+    return _mix_seed(seed, _DROPOUT + rank, step)
 
 
 def _generator(seed: int, stream: int, index: int) -> torch.Generator:
@@ -130,7 +139,7 @@ class DeviceDataLoader:
         }
         self._members = torch.arange(int(examples.set_sizes.max(initial=1)), device=self.storage_device)
         self._steps = torch.arange(examples.slots.shape[1], device=self.storage_device)
-        self._num_slots = int(examples.num_slots.max(initial=1))
+        self.max_slots = int(examples.num_slots.max(initial=1))
 
     def _to_storage(self, column: Shaped[np.ndarray, "..."]) -> Tensor:
         # torch supports few operations on uint16.
@@ -151,17 +160,25 @@ class DeviceDataLoader:
         words, slots, shifts = (self._columns[name][rows].long() for name in ("words", "slots", "shifts"))
         num_words = self._columns["num_words"][rows].long()[:, None]
         token_mask, word_mask = self._steps <= num_words, self._steps < num_words
-        return Batch(self._gather_controls(rows), words, slots, shifts, token_mask, word_mask).to(self._device)
+        return Batch(self.controls(rows), words, slots, shifts, token_mask, word_mask).to(self._device)
 
-    def controls(self, rows: Int[Tensor, " batch"]) -> ControlBatch:
-        """Controls of some examples, without their captions."""
-        return self._gather_controls(rows.to(self.storage_device)).to(self._device)
+    def num_slots(self, rows: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """Region sets of some examples, where the tables are stored."""
+        return self._columns["num_slots"][rows.to(self.storage_device)].long()
 
-    def _gather_controls(self, rows: Int[Tensor, " batch"]) -> ControlBatch:
-        """Gather controls; each region set has its own rows, so that shapes are the same for all batches."""
+    def controls(self, rows: Int[Tensor, " batch"], order: ControlOrder | None = None) -> ControlBatch:
+        """Controls of some examples, without their captions; ``order`` is where the tables are, default: of mention.
+
+        Each region set has its own rows of features, so that shapes are the same for all batches.
+        """
+        rows = rows.to(self.storage_device)
         image = self._columns["image"][rows].long()
-        starts = self._columns["set_starts"][rows, : self._num_slots].long()
-        sizes = self._columns["set_sizes"][rows, : self._num_slots].long()
+        starts, sizes = (self._columns[name][rows, : self.max_slots].long() for name in ("set_starts", "set_sizes"))
+        num_slots = self.num_slots(rows)
+        if order is not None:
+            num_slots = order.num_slots
+            is_slot = torch.arange(self.max_slots, device=self.storage_device) < num_slots[:, None]
+            starts, sizes = starts.gather(1, order.sets), sizes.gather(1, order.sets).masked_fill(~is_slot, 0)
         mask = self._members < sizes[..., None]
         positions = torch.where(mask, starts[..., None] + self._members, 0)
         regions = self._columns["members"][positions.flatten()].long()
@@ -170,5 +187,5 @@ class DeviceDataLoader:
             self._table.images[image],
             torch.arange(mask.numel(), device=self.storage_device).view(mask.shape),
             mask,
-            self._columns["num_slots"][rows].long(),
-        )
+            num_slots,
+        ).to(self._device)

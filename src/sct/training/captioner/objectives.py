@@ -11,14 +11,15 @@ from torch import Tensor
 from sct.language.vocabulary import EOS
 from sct.models.interface import CaptionModel
 from sct.models.show_control_tell import ShowControlTell
-from sct.training.captioner.config import ObjectiveConfig
 from sct.training.captioner.dataloader import DeviceDataLoader
 from sct.training.captioner.distillation import mean_soft_targets
 from sct.training.captioner.losses import cross_entropy_loss
+from sct.training.captioner.noun_rewards import NounRewards
+from sct.training.captioner.objective_config import ObjectiveConfig
+from sct.training.captioner.permuted_controls import ControlOrder, draw_orders
 from sct.training.captioner.self_critical import sample_captions, self_critical_loss
 from sct.training.loss import Loss, MaskedMean, masked_mean
 from sct.training.rewards import (
-    AlignmentReward,
     CiderReward,
     TokenSequences,
     append_eos,
@@ -26,6 +27,8 @@ from sct.training.rewards import (
     strip_special_tokens,
 )
 
+REWARDS = ("cider", "nw", "repeated_bigrams", "named_sets", "unsupported_nouns")
+"""Names of the rewards whose sum is maximised."""
 MAX_REFERENCE_LENGTH = 32
 """Words of a reference that rewards read; one COCO caption in 2,000 is longer."""
 _DECODING_BATCH_SIZE = 500
@@ -86,7 +89,7 @@ class CrossEntropyObjective(Objective):
 
 
 class SelfCriticalObjective(Objective):
-    """Self-critical loss with a CIDEr-D reward, optionally plus NW and a penalty for repeated bigrams."""
+    """Self-critical loss with a CIDEr-D reward, optionally plus rewards of nouns and a penalty for repeated bigrams."""
 
     def __init__(
         self,
@@ -94,30 +97,38 @@ class SelfCriticalObjective(Objective):
         config: ObjectiveConfig,
         *,
         cider: CiderReward,
-        alignment: AlignmentReward | None,
+        nouns: NounRewards | None,
         references: TokenSequences,
         mean: MaskedMean = masked_mean,
     ) -> None:
         self._loader, self._config, self._mean = loader, config, mean
         self._cider, self._cider_references = cider, cider.prepare(cider_references(references, config))
         self._reference_repeats = repeated_bigrams(references) if config.repeated_bigram_penalty else None
-        self._alignment = alignment
-        self._alignment_references = None if alignment is None else alignment.prepare(references)
+        self._nouns = nouns
         self.baseline_rewards: Float[Tensor, " examples"] | None = None
         """Rewards of greedy captions, decoded once per epoch (``baseline = "epoch_greedy"``)."""
 
     def __call__(
-        self, model: CaptionModel, rows: Int[Tensor, " batch"], noise: Float[Tensor, "batch samples time 2"]
+        self,
+        model: CaptionModel,
+        rows: Int[Tensor, " batch"],
+        noise: Float[Tensor, "batch samples time 2"],
+        control_noise: Float[Tensor, "batch draws"],
     ) -> Loss:
-        """Loss on some examples, with captions sampled by ``noise``."""
+        """Loss on some examples, with controls permuted by ``control_noise`` and captions sampled by ``noise``.
+
+        ``rows`` and ``control_noise`` are where the loader's tables are, maybe on the host; rewards and baseline are
+        where ``noise`` is.
+        """
         with torch.no_grad():
-            controls = self._loader.controls(rows)
-        rows = rows.to(noise.device)  # the loader's tables may be on the host; rewards and baseline are not
+            order = draw_orders(self._loader.num_slots(rows), control_noise, self._config.permuted_share)
+            controls = self._loader.controls(rows, order)
+        rows, order = rows.to(noise.device), order.to(noise.device)
         return self_critical_loss(
             model,
             controls,
             noise,
-            lambda words, example: self.rewards(words, rows[example]),
+            lambda words, slots, example: self.rewards(words, slots, rows[example], order.select(example)),
             baseline="leave_one_out" if self._config.baseline == "leave_one_out" else "greedy",
             baseline_rewards=None if self.baseline_rewards is None else self.baseline_rewards[rows],
             center_advantage=self._config.center_advantage,
@@ -157,19 +168,24 @@ class SelfCriticalObjective(Objective):
             controls = self._loader.controls(rows)
             no_samples = controls.image.new_zeros(len(rows), 0, max_length, 2, dtype=torch.float32)
             greedy = sample_captions(model, controls, no_samples, with_greedy=True, max_length=max_length)
-            totals.append(torch.stack(list(self.rewards(greedy.words[:, 0], rows).values())).sum(0))
+            order = ControlOrder.of_mention(self._loader.num_slots(rows), self._loader.max_slots).to(rows.device)
+            rewards = self.rewards(greedy.words[:, 0], greedy.slots[:, 0], rows, order)
+            totals.append(torch.stack(list(rewards.values())).sum(0))
         return torch.cat(totals)
 
-    def rewards(self, words: Int[Tensor, "captions time"], rows: Int[Tensor, " captions"]) -> dict[str, Tensor]:
-        """Rewards of sampled captions of some examples, by name."""
+    def rewards(
+        self,
+        words: Int[Tensor, "captions time"],
+        slots: Int[Tensor, "captions time"],
+        rows: Int[Tensor, " captions"],
+        order: ControlOrder,
+    ) -> dict[str, Float[Tensor, " captions"]]:
+        """Rewards by name of captions of some examples, said with the pointer on ``slots`` of controls in ``order``."""
         captions = strip_special_tokens(words, collapse=self._config.collapse_repeats)
-        references = rows[:, None]
         has_eos = (words == EOS).any(-1) & self._config.reward_eos
-        rewards = {"cider": self._cider(append_eos(captions, has_eos), self._cider_references, references)}
+        cider = self._cider(append_eos(captions, has_eos), self._cider_references, rows[:, None])
+        rewards = {"cider": torch.where(order.is_permuted, self._config.permuted_cider_weight, 1.0) * cider}
         if self._reference_repeats is not None:
             excess = (repeated_bigrams(captions) - self._reference_repeats[rows]).clamp(min=0)
             rewards["repeated_bigrams"] = -self._config.repeated_bigram_penalty * excess
-        if self._alignment is not None and self._alignment_references is not None:
-            alignment = self._alignment(captions, self._alignment_references, references, from_zero=True)
-            rewards["nw"] = self._config.noun_weight * alignment
-        return rewards
+        return rewards if self._nouns is None else rewards | self._nouns(words, slots, rows, order)

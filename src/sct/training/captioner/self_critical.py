@@ -20,8 +20,10 @@ from sct.models.interface import CaptionModel
 from sct.training.captioner.losses import pointer_positions, policy_loss
 from sct.training.loss import Loss, MaskedMean, masked_mean
 
-RewardFunction = Callable[[Int[Tensor, "captions time"], Int[Tensor, " captions"]], dict[str, Tensor]]
-"""From sampled word ids and the example of each caption to named rewards per caption."""
+RewardFunction = Callable[
+    [Int[Tensor, "captions time"], Int[Tensor, "captions time"], Int[Tensor, " captions"]], dict[str, Tensor]
+]
+"""From sampled word ids, pointer positions and the example of each caption to named rewards per caption."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +32,8 @@ class SampledCaptions:
 
     words: Int[Tensor, "examples captions time"]
     shifts: Int[Tensor, "examples captions time"]
+    slots: Int[Tensor, "examples captions time"]
+    """Pointer position at each step."""
     token_mask: Bool[Tensor, "examples captions time"]
     """Up to and including EOS."""
 
@@ -55,7 +59,9 @@ def sample_captions(
         decoder = model.for_inference(dtype=torch.float16 if on_gpu else torch.float32)
         selector = ActionSelector(sampler.select_words, sampler.select_shifts)
         output = rollout(decoder, decoder.init_state(controls), search, selector, None, sampler.num_captions)
-    return SampledCaptions(output.words, output.shifts, output.token_mask)
+    num_slots = controls.with_end_slot(model.config).num_slots.repeat_interleave(sampler.num_captions)
+    slots = pointer_positions(output.shifts.flatten(0, 1), num_slots).view_as(output.shifts)
+    return SampledCaptions(output.words, output.shifts, slots, output.token_mask)
 
 
 def self_critical_loss(
@@ -79,12 +85,14 @@ def self_critical_loss(
     than the greedy caption; if nearly all advantages are negative, each step slightly raises all words that were not
     sampled. Adam normalises these small pushes, and thousands of rare words rise until captions degenerate.
     """
-    num_examples, num_samples, time = noise.shape[:3]
+    num_examples, _, time = noise.shape[:3]
     with_greedy = baseline == "greedy" and baseline_rewards is None
     sampled = sample_captions(model, controls, noise, with_greedy=with_greedy, max_length=time)
     num_captions = sampled.words.shape[1]
     example = torch.arange(num_examples, device=noise.device)
-    rewards = reward_function(sampled.words.flatten(0, 1), example.repeat_interleave(num_captions))
+    rewards = reward_function(
+        sampled.words.flatten(0, 1), sampled.slots.flatten(0, 1), example.repeat_interleave(num_captions)
+    )
     rewards = {name: reward.view(num_examples, num_captions) for name, reward in rewards.items()}
     reward = torch.stack(list(rewards.values())).sum(0)
     if baseline_rewards is not None:
@@ -97,12 +105,11 @@ def self_critical_loss(
         advantage = advantage - mean(advantage, torch.ones_like(advantage, dtype=torch.bool))
 
     first = int(with_greedy)
-    words, shifts, token_mask = (
-        values[:, first:].flatten(0, 1) for values in (sampled.words, sampled.shifts, sampled.token_mask)
+    words, shifts, slots, token_mask = (
+        values[:, first:].flatten(0, 1) for values in (sampled.words, sampled.shifts, sampled.slots, sampled.token_mask)
     )
     bos = torch.full_like(words[:, :1], BOS)
-    num_slots = controls.with_end_slot(model.config).num_slots.repeat_interleave(num_samples)
-    output = model.teacher_force(controls, torch.cat([bos, words], dim=1), pointer_positions(shifts, num_slots))
+    output = model.teacher_force(controls, torch.cat([bos, words], dim=1), slots)
     if count_padding:
         token_mask = torch.ones_like(token_mask)
     log_probs = output.word_log_probs

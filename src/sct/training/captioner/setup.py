@@ -1,7 +1,6 @@
 """Builds the components of a captioner's training run from its recipe: data, model, features, objective, validation."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,27 +24,18 @@ from sct.data.holdout import held_out_images
 from sct.data.samples import make_samples
 from sct.data.table import TRAINING_SPLIT, VALIDATION_SPLIT, Table
 from sct.errors import InputError
-from sct.language.vocabulary import PAD, Vocabulary
 from sct.models.config import CaptionerConfig
-from sct.models.show_control_tell import ShowControlTell
 from sct.regions.sharded_store import AnyRegionStore, open_store
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.captioner.dataloader import DeviceDataLoader, EpochSampler, RegionTable
 from sct.training.captioner.distillation import load_teacher
 from sct.training.captioner.image_features import AugmentedFeatures, ImageFeatureExtractor
 from sct.training.captioner.model_init import fit_region_classifiers, load_language_weights, new_model
-from sct.training.captioner.objectives import (
-    MAX_REFERENCE_LENGTH,
-    CrossEntropyObjective,
-    Objective,
-    SelfCriticalObjective,
-    cider_references,
-)
+from sct.training.captioner.objective_setup import build_objective
+from sct.training.captioner.objectives import Objective
 from sct.training.captioner.validation import Validation, make_validation
 from sct.training.config import split_list
 from sct.training.loss import MaskedMean, masked_mean
-from sct.training.rewards import AlignmentReward, CiderReward, InverseDocumentFrequencies, TokenSequences
-from sct.training.rewards.ngrams import check_vocabulary_size
 from sct.vision.encoder import load_vision
 from sct.vision.layout import LayoutEncoder
 
@@ -106,7 +96,7 @@ def build_training(
             shuffle=recipe.objective.shuffle,
             repeats=_oversampling(recipe, dataset.table, examples),
         ),
-        objective=_objective(recipe, dataset, bundle, teachers, examples, loader, device, mean),
+        objective=build_objective(recipe, dataset, bundle, teachers, examples, loader, device, mean),
         validation=_validation(recipe, dataset.table, bundle, held_out, regions, device),
         augmented_features=_augmented_features(recipe, extractor, regions, dataset.table, examples),
     )
@@ -224,61 +214,6 @@ def _oversampling(recipe: CaptionerRecipe, table: Table, examples: Examples) -> 
         return None
     auto_grounded = torch.from_numpy(table.columns["auto_grounded"][examples.caption])
     return torch.where(auto_grounded, 1, recipe.examples.human_oversampling)
-
-
-def _objective(
-    recipe: CaptionerRecipe,
-    dataset: Dataset,
-    bundle: Bundle,
-    teachers: Sequence[ShowControlTell],
-    examples: Examples,
-    loader: DeviceDataLoader,
-    device: torch.device,
-    mean: MaskedMean,
-) -> Objective:
-    config = recipe.objective
-    if not config.is_self_critical:
-        return CrossEntropyObjective(
-            loader, config, label_smoothing=recipe.optimizer.label_smoothing, teachers=teachers, mean=mean
-        )
-    vocabulary = _full_vocabulary(bundle.vocabulary, dataset.table)
-    check_vocabulary_size(len(vocabulary))
-    references = _references(dataset.table, examples, vocabulary)
-    documents = torch.from_numpy(examples.image).long() if config.cider_documents == "image" else None
-    cider = CiderReward(InverseDocumentFrequencies.from_captions(cider_references(references, config), documents))
-    alignment = None
-    if config.stage == "cider_and_nw":
-        nouns = bundle.nouns
-        if nouns is None:
-            raise InputError(
-                f"neither {recipe.start} nor {recipe.data} has a noun table, which the NW reward needs: prepare the "
-                "dataset again"
-            )
-        is_reference = bundle.model.config.mode == "reference"
-        alignment = AlignmentReward.from_noun_table(nouns.with_vectors() if is_reference else nouns, vocabulary).to(
-            device
-        )
-    on_device = TokenSequences(references.words.to(device), references.lengths.to(device))
-    return SelfCriticalObjective(
-        loader, config, cider=cider.to(device), alignment=alignment, references=on_device, mean=mean
-    )
-
-
-def _full_vocabulary(vocabulary: Vocabulary, table: Table) -> Vocabulary:
-    """The model's words followed by all other words of the dataset, which occur in references only."""
-    others = tuple(word for word in table.words if word not in vocabulary.ids)
-    return Vocabulary(vocabulary.words + others, vocabulary.counts + (0,) * len(others))
-
-
-def _references(table: Table, examples: Examples, vocabulary: Vocabulary) -> TokenSequences:
-    """Reference caption of each example."""
-    offsets = table.columns["word_offsets"].astype(np.int64)
-    lengths = np.minimum(np.diff(offsets)[examples.caption], MAX_REFERENCE_LENGTH)
-    positions = np.arange(lengths.max(initial=0))
-    is_word = positions < lengths[:, None]
-    rows = np.where(is_word, offsets[examples.caption][:, None] + positions, 0)
-    ids = np.array(vocabulary.encode(table.words))[table.columns["word_id"][rows]]
-    return TokenSequences(torch.from_numpy(np.where(is_word, ids, PAD)), torch.from_numpy(lengths))
 
 
 def _validation(

@@ -15,8 +15,9 @@ from sct.errors import InputError
 from sct.models.interface import CaptionModel
 from sct.storage.toml import TomlValue
 from sct.training.captioner.config import CaptionerRecipe, OptimizerConfig
-from sct.training.captioner.dataloader import dropout_seed, step_noise
-from sct.training.captioner.objectives import Objective
+from sct.training.captioner.dataloader import control_noise, dropout_seed, step_noise
+from sct.training.captioner.objectives import REWARDS, Objective
+from sct.training.captioner.permuted_controls import num_draws
 from sct.training.captioner.setup import build_training
 from sct.training.checkpoint import Checkpoint
 from sct.training.cuda_graph_step import LossModule, OptimizerStep, make_adam
@@ -204,10 +205,15 @@ class _CaptionerTrainer:
         share = recipe.batch_size // fabric.world_size
         local = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
         rows = self._sampler.rows(step)[local]
-        inputs = [rows.to(self._parts.loader.storage_device, non_blocking=True)]
+        storage_device = self._parts.loader.storage_device
+        inputs = [rows.to(storage_device, non_blocking=True)]
         if recipe.objective.is_self_critical:
             shape = (recipe.batch_size, recipe.objective.num_samples, recipe.examples.max_length, 2)
-            inputs.append(step_noise(step, shape, recipe.seed)[local].to(fabric.device, non_blocking=True))
+            draws = (recipe.batch_size, num_draws(self._parts.loader.max_slots))
+            inputs += [
+                step_noise(step, shape, recipe.seed)[local].to(fabric.device, non_blocking=True),
+                control_noise(step, draws, recipe.seed)[local].to(storage_device, non_blocking=True),
+            ]
         if self._model.has_dropout:  # so that a resumed run draws the same numbers
             torch.manual_seed(dropout_seed(step, fabric.global_rank, recipe.seed))
         try:
@@ -226,7 +232,7 @@ class _CaptionerTrainer:
         captions_per_second = self._throughput.examples_per_second
         values = {"learning_rate": learning_rate, "epoch": epoch, "captions_per_second": captions_per_second}
         self._metrics.log("train", step, {**means, **values})
-        rewards = [value for name, value in means.items() if name in ("cider", "nw", "repeated_bigrams")]
+        rewards = [value for name, value in means.items() if name in REWARDS]
         self._on_progress(
             TrainingProgress(
                 step=step,

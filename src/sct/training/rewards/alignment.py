@@ -79,7 +79,7 @@ class AlignmentReward:
     def prepare(self, references: TokenSequences) -> AlignmentReferences:
         """Prepare references once for all steps, on their device."""
         check_word_ids(references, len(self.noun_of_word))
-        nouns = self._noun_ids(references)
+        nouns = self.noun_ids(references)
         packed = compact(nouns, nouns != NO_NOUN)
         max_nouns = int(packed.lengths.max()) if len(packed.lengths) else 0
         return AlignmentReferences(packed.words[:, :max_nouns].int(), packed.lengths)
@@ -98,7 +98,7 @@ class AlignmentReward:
         ``present`` marks the references that exist, at least one per candidate. ``from_zero`` maps the score to 0..1,
         as the authors' code does for the reward.
         """
-        nouns = self._noun_ids(candidates)
+        nouns = self.noun_ids(candidates)
         reference_nouns = references.nouns[rows]
         best = _heaviest_path(self._gains(nouns, reference_nouns))
         counts = (nouns != NO_NOUN).sum(1)[:, None]
@@ -107,16 +107,20 @@ class AlignmentReward:
         score = mean_over_references((best - counts - reference_counts) / max_counts, present)
         return (1 + score) / 2 if from_zero else score
 
-    def _noun_ids(self, captions: TokenSequences) -> Int[Tensor, "captions time"]:
+    def noun_ids(self, captions: TokenSequences) -> Int[Tensor, "captions time"]:
+        """Noun of each word, ``NO_NOUN`` for other words and padding."""
         return self.noun_of_word[captions.words.masked_fill(~captions.mask(), UNK)]
+
+    def cosines(self, nouns: Int[Tensor, "*#pairs"], others: Int[Tensor, "*#pairs"]) -> Float[Tensor, "*#pairs"]:
+        """Cosine of two nouns, 1 of equal ones, 0 of ``NO_NOUN`` and a noun; shapes are broadcast."""
+        cosines = torch.einsum("...d,...d->...", self.vectors[nouns], self.vectors[others])
+        return cosines.float().masked_fill(nouns == others, 1.0)
 
     def _gains(
         self, nouns: Int[Tensor, "candidates time"], reference_nouns: Int[Tensor, "candidates references nouns"]
     ) -> Float[Tensor, "candidates references nouns time"]:
-        cosine = torch.einsum("crnd,ctd->crnt", self.vectors[reference_nouns], self.vectors[nouns])
         rows, columns = reference_nouns[..., :, None], nouns[:, None, None, :]
-        gains = (cosine.float() + 2).masked_fill(rows == columns, 3.0)
-        return gains * ((rows != NO_NOUN) & (columns != NO_NOUN))
+        return (self.cosines(rows, columns) + 2) * ((rows != NO_NOUN) & (columns != NO_NOUN))
 
 
 def _heaviest_path(gains: Float[Tensor, "*pairs rows columns"]) -> Float[Tensor, "*pairs"]:
