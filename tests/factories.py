@@ -1,7 +1,8 @@
 """Small seeded objects for tests: models, captioners, bundles, vision encoders, datasets and recipes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -290,13 +291,14 @@ def make_dataset(
     source: str = "a test",
     image_folder: Path | None = None,
     nouns: Sequence[str] | NounTable = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Prepared dataset of these images; ``nouns`` given as words get random vectors."""
     table, vocabulary = merge_tables([build_table(images)])
     manifest = Manifest(
         source=source,
         mode="paper",
-        settings={},
+        settings=dict(settings),
         images=[str(image_folder)] if image_folder else [],
         num_images=len(images),
         num_captions=sum(len(image.captions) for image in images),
@@ -331,6 +333,7 @@ def make_noun_dataset(
     has_val: bool = True,
     source: str = "COCO layout",
     image_folder: Path | None = None,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Twelve images with two captions each, "a dog near a ball" and its reverse; the first set has two regions.
 
@@ -358,7 +361,7 @@ def make_noun_dataset(
                 file=f"{number}.png" if image_folder else None,
             )
         )
-    return make_dataset(folder, images, source=source, image_folder=image_folder, nouns=NOUNS)
+    return make_dataset(folder, images, source=source, image_folder=image_folder, nouns=NOUNS, settings=settings)
 
 
 def make_painted_dataset(folder: Path, *, num_images: int = 40) -> Path:

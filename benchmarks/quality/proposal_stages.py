@@ -80,7 +80,8 @@ def measure(network: RegionEncoder, images: list[TruthImage], source: ImageSourc
     )
     for stage, counts in hits.items():
         print(f"| {stage} |", " | ".join(f"{100 * count / total:.1f}" for count in counts), "|")
-    print("\nmissed by 30 proposals, quartiles of the area:", np.quantile(missed, [0.25, 0.5, 0.75]).round(4).tolist())
+    quartiles = np.quantile(missed, [0.25, 0.5, 0.75]).round(4).tolist() if missed else "none is missed"
+    print("\nmissed by 30 proposals, quartiles of the area:", quartiles)
 
 
 def main() -> None:

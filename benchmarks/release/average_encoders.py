@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sct.errors import InputError
 from sct.vision.detect import check_region_encoder
-from sct.vision.encoder import load_vision
+from sct.vision.encoder import RegionVisionEncoder, load_vision
 
 
 def average(sources: Sequence[Path], out: Path) -> None:
@@ -19,17 +19,17 @@ def average(sources: Sequence[Path], out: Path) -> None:
     encoders = [check_region_encoder(load_vision(source)) for source in sources]
     first = encoders[0]
     for source, encoder in zip(sources, encoders, strict=True):
-        if (encoder.network.config, encoder.class_names, encoder.words) != (
-            first.network.config,
-            first.class_names,
-            first.words,
-        ):
+        if _layout(encoder) != _layout(first):
             raise InputError(
                 f"{source} and {sources[0]} differ in sizes or names: average encoders that started from one"
             )
     weights = [encoder.network.state_dict() for encoder in encoders]
     first.network.load_state_dict({name: sum(each[name] for each in weights) / len(weights) for name in weights[0]})
     first.save(out)
+
+
+def _layout(encoder: RegionVisionEncoder) -> tuple[object, ...]:
+    return encoder.network.config, encoder.class_names, encoder.words, encoder.attributes
 
 
 def main() -> None:

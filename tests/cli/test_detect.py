@@ -69,7 +69,7 @@ def test_image_files(folder, tmp_path):
     ("options", "reason"),
     [
         pytest.param(["--batch-size", "2"], "add --out FILE.safetensors", id="batch size without a file"),
-        pytest.param(["--out", "x.safetensors", "--device", "tpu"], "got device 'tpu', expected cpu", id="device"),
+        pytest.param(["--out", "x.safetensors", "--device", "tpu"], "device is 'tpu', expected cpu", id="device"),
         pytest.param(["--out", "x.safetensors", "--json"], "got --json, --recursive or --fetch", id="two outputs"),
     ],
 )

@@ -77,6 +77,15 @@ def test_two_datasets(flickr30k, tmp_path):
     assert "coco, val: classes -99.4 %: regions of this dataset have 5 classes" in "\n".join(made.differences)
 
 
+def test_classes_of_detections_are_nouns_that_the_encoder_names(flickr30k, tmp_path):
+    """Those of the regions are fewer: each has its most probable class only."""
+    coco = make_noun_dataset(tmp_path / "coco", source="COCO layout", settings={"detections_of_encoder": "0"})
+    made = reproduce(TABLES["table1"], make_config(tmp_path, flickr30k, coco), discard)
+    assert "classes -99.4 %: classes of human boxes, and nouns that the vision encoder names" in "\n".join(
+        made.differences
+    )
+
+
 def test_two_datasets_for_the_same_of_the_paper(flickr30k, tmp_path):
     with pytest.raises(InputError, match=r"both substitute for Flickr30k Entities: give one of them"):
         reproduce(TABLES["table1"], make_config(tmp_path, flickr30k, flickr30k), discard)

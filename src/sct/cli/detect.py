@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 @with_bulk_options("attention")
 def detect_command(
     images: ImagesArgument,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_DETECTIONS, help="Maximum number of regions per image.")] = 30,
+    limit: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=MAX_DETECTIONS,
+            help="Maximum number of regions per image; above 30 with --out FILE.safetensors only.",
+        ),
+    ] = 30,
     model: ModelOption = Path("default"),
     allow_download: AllowDownloadOption = False,
     device: DeviceOption = "cpu",
@@ -161,9 +168,8 @@ def _write_file(
     allow_download: bool,
 ) -> None:
     """Write the detections of all images of image sources."""
-    import torch  # noqa: PLC0415
-
     from sct.captioner.bundle import vision_file  # noqa: PLC0415
+    from sct.captioner.captioner import check_device  # noqa: PLC0415
     from sct.cli.image_batches import ErrorReporter  # noqa: PLC0415
     from sct.cli.progress import progress_bar  # noqa: PLC0415
     from sct.regions.detections import DetectionVocabulary  # noqa: PLC0415
@@ -175,8 +181,7 @@ def _write_file(
     from sct.vision.encoder import load_vision  # noqa: PLC0415
 
     check_output(out)
-    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise InputError(f"got device {device!r}, expected cpu, or cuda on a machine with a GPU")
+    torch_device = check_device(device)
     vision = vision_file(vision or model)
     encoder = check_region_encoder(load_vision(vision, allow_download=allow_download))
     source = ImageSource.open(*images)
@@ -203,8 +208,8 @@ def _write_file(
             source,
             source.names,
             limit=limit,
-            batch_size=batch_size or (256 if device == "cuda" else 8),
-            device=torch.device(device),
+            batch_size=batch_size or (256 if torch_device.type == "cuda" else 8),
+            device=torch_device,
             on_error=errors.report,
         )
         files = write_detections(out, vocabulary, count(batches), max_file_bytes=max_file_mb << 20)

@@ -125,4 +125,6 @@ def _class_source(data: SubstituteDataset) -> str:
         return "regions of this dataset have no classes"
     if data.kind == "flickr" and np.isnan(columns["region_score"]).all():
         return "head nouns of phrases; the paper's are classes of the detections that overlap the boxes most, of 1,600"
+    if "detections_of_encoder" in data.dataset.manifest.settings:
+        return "classes of human boxes, and nouns that the vision encoder names; the paper's detector has 1,600 classes"
     return f"regions of this dataset have {num_classes:,} classes, those of the paper's detector 1,600"

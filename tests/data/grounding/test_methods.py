@@ -242,7 +242,8 @@ def test_prepare_grounds_on_detections_by_default_by_the_learned_score(tmp_path)
         config = PrepareConfig(detections=detections.paths, grounding=mode, workers=1)
         prepare(source, tmp_path / str(mode), config)
         dataset = Dataset.open(tmp_path / str(mode))
-        assert ("score_weights" in dataset.manifest.settings) == (mode is None)
+        for setting in ("score_weights", "boxed_shares"):
+            assert (setting in dataset.manifest.settings) == (mode is None)
         found[dataset.manifest.settings["grounding"]] = dataset["1.jpg"].captions[0].chunks
     assert found == {"learned": (Chunk("dog", (0,), "dog"),), "paper": (Chunk("dog", (0,), "dog"),)}
     with pytest.raises(InputError, match="does not use detections: omit --detections"):

@@ -82,10 +82,22 @@ def test_rejects_a_directory_with_a_run(painted: Path, tmp_path: Path) -> None:
         ({"heads": 5}, "width is 48 and heads is 5"),
         ({"image_size": 28}, "got image_size 28, expected an integer from 42"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0"),
+        ({"unsure_negative_weight": -0.1}, "unsure_negative_weight is -0.1"),
         ({"min_class_count": 1000, "min_noun_count": 1000}, "lower min_class_count"),
         ({"backbone": "a.safetensors", "init_from": "b.safetensors"}, "got from and backbone, expected one"),
     ],
-    ids=["images", "backbone", "learning rate", "no heads", "heads", "image size", "decay", "no classes", "clash"],
+    ids=[
+        "images",
+        "backbone",
+        "learning rate",
+        "no heads",
+        "heads",
+        "image size",
+        "decay",
+        "unsure negatives",
+        "no classes",
+        "clash",
+    ],
 )
 def test_rejects_bad_settings(painted: Path, tmp_path: Path, changes: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):

@@ -9,7 +9,7 @@ from sct.data.coco_classes import CLASS_OF_NOUN, COCO_NAMES
 from sct.data.grounding.class_index import ClassIndex
 from sct.data.grounding.grounder import Grounder
 from sct.data.grounding.methods import ByClass, ByScore
-from sct.data.grounding.region_score import FEATURES, RegionScorer, ScoreParameters
+from sct.data.grounding.region_score import FEATURES, RegionScorer, ScoreParameters, boxed_shares_sha256
 from sct.data.grounding.transfer import TRANSFER_SIMILARITY, Transfer
 from sct.data.records import GroundingMode
 from sct.errors import InputError
@@ -82,6 +82,7 @@ class GrounderConfig:
             summary["min_probability"] = self._parameters.threshold
             weights = zip((*FEATURES, "bias"), (*self._parameters.weights, self._parameters.bias), strict=True)
             summary["score_weights"] = ", ".join(f"{name} {weight:.4g}" for name, weight in weights)
+            summary["boxed_shares"] = boxed_shares_sha256()
         return summary
 
     def build(self) -> Grounder:

@@ -4,6 +4,8 @@ The regression is fitted on chunks that people boxed; for nouns that they often 
 multiplied by the share of uses that they box.
 """
 
+import hashlib
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +59,11 @@ class ScoreParameters:
 def boxed_shares() -> Mapping[str, float]:
     """Share of its uses in which people box a noun, where it is low (``benchmarks/release/boxed_nouns.py``)."""
     return tomllib.loads((files(__package__) / _BOXED_NOUNS).read_text("utf-8"))
+
+
+def boxed_shares_sha256() -> str:
+    """Checksum of the shares, for manifests."""
+    return hashlib.sha256(json.dumps(sorted(boxed_shares().items())).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
