@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sct.language.vocabulary import EOS, PAD
 from sct.training.captioner.noun_rewards import NounReferences, NounRewards, last_nouns
 from sct.training.captioner.objective_config import ObjectiveConfig
-from sct.training.captioner.permuted_controls import ControlOrder
+from sct.training.captioner.permuted_controls import ControlOrder, draw_orders, num_draws
 from sct.training.rewards import AlignmentReward, TokenSequences
 
 A, DOG, PUPPY, BALL, LAKE, IN = range(4, 10)
@@ -97,6 +98,21 @@ def test_nouns_that_the_image_does_not_have_cost_one_minus_their_highest_cosine(
     for row, cosine in ((0, COSINE), (1, 0.0)):
         found = rewards(said, torch.zeros_like(said), torch.tensor([row]), order)
         assert found["unsupported_nouns"].item() == pytest.approx(-2.0 * ((1 - cosine) + 1))
+
+
+def test_rewards_do_not_synchronise_with_the_device():
+    """Or a step could not be captured as a CUDA graph."""
+    references = TokenSequences.from_lists([REFERENCE, [A, PUPPY]])
+    prepared = NounReferences.prepare(ALIGNMENT, references, torch.zeros(2, 8).long(), 3, torch.tensor([0, 0]))
+    config = ObjectiveConfig(stage="cider_and_nw", named_set_weight=1.0, unsupported_noun_penalty=1.0)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        noise = torch.rand(2, num_draws(3))
+        order = draw_orders(torch.tensor([2, 3]), noise, 0.5).select(torch.tensor([1, 0]))
+        said = torch.tensor([[A, DOG, EOS], [A, BALL, EOS]])
+        found = NounRewards(ALIGNMENT, prepared, config)(said, torch.zeros_like(said), torch.tensor([1, 0]), order)
+    assert {name: reward.shape for name, reward in found.items()} == dict.fromkeys(
+        ("nw", "named_sets", "unsupported_nouns"), (2,)
+    )
 
 
 def test_last_nouns_are_found_slot_by_slot():

@@ -124,7 +124,8 @@ def last_nouns(
     [[8, 0, 9]]
     """
     found = []
-    position, slot = torch.arange(1, nouns.shape[1] + 1, device=nouns.device), torch.arange(num_slots).to(nouns.device)
+    position = torch.arange(1, nouns.shape[1] + 1, device=nouns.device)
+    slot = torch.arange(num_slots, device=nouns.device)
     for some, of_slots in zip(nouns.split(CHUNK), slots.split(CHUNK), strict=True):
         is_at_slot = (of_slots[:, :, None] == slot) & (some != NO_NOUN)[:, :, None]
         last = (is_at_slot * position[:, None]).amax(1)
