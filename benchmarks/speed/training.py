@@ -26,7 +26,8 @@ from sct.language.vocabulary import BOS, EOS, PAD
 from sct.models.config import Variant
 from sct.models.registry import build_model, model_spec
 from sct.training.captioner.dataloader import DeviceDataLoader, RegionTable
-from sct.training.captioner.noun_rewards import NounReferences, NounRewards
+from sct.training.captioner.noun_references import NounReferences
+from sct.training.captioner.noun_rewards import NounRewards
 from sct.training.captioner.objective_config import ObjectiveConfig
 from sct.training.captioner.objectives import CrossEntropyObjective, SelfCriticalObjective
 from sct.training.captioner.permuted_controls import num_draws
@@ -95,13 +96,16 @@ def measure(
         nouns, objective_config = torch.arange(10, WORDS, 3), ObjectiveConfig(stage="cider_and_nw")
         alignment = AlignmentReward.from_vectors(nouns, torch.randn(len(nouns), 50), WORDS).to(device)
         on_device = TokenSequences(references.words.to(device), references.lengths.to(device))
-        slots = torch.from_numpy(examples.slots).long().to(device)
-        prepared = NounReferences.prepare(alignment, on_device, slots, loader.max_slots, documents.to(device))
+        prepared, names = alignment.prepare(on_device), torch.arange(len(nouns) + 1, device=device)
+        none = torch.zeros(len(examples), loader.max_slots, 1, dtype=torch.long, device=device)
+        noun_references = NounReferences(
+            prepared, torch.zeros_like(prepared.nouns), none, documents.to(device), none[:IMAGES, 0]
+        )
         objective = SelfCriticalObjective(
             loader,
             objective_config,
             cider=CiderReward(InverseDocumentFrequencies.from_captions(references, documents)).to(device),
-            nouns=NounRewards(alignment, prepared, objective_config),
+            nouns=NounRewards(alignment, names, noun_references, objective_config),
             references=on_device,
         )
     fabric = Fabric(accelerator=device.type, devices=1, precision=precision)

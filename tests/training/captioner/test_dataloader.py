@@ -7,6 +7,7 @@ from sct.captioner.collate import collate_samples
 from sct.data.features import LayoutFeatures
 from sct.data.samples import make_samples
 from sct.language.vocabulary import BOS, EOS, PAD
+from sct.training.captioner.permuted_controls import ControlOrder
 from sct.training.captioner.setup import TrainingComponents, build_training
 from tests.factories import make_noun_dataset, make_recipe
 
@@ -50,3 +51,28 @@ def test_controls_equal_those_of_evaluation(parts):
                 for inputs in (loaded, collated)
             )
             torch.testing.assert_close(first, second)
+
+
+def test_controls_in_another_order_have_the_features_of_their_region_sets(parts):
+    """Of two region sets: swapped, and the second one alone."""
+    rows = torch.tensor([0, 1])
+    order = ControlOrder(torch.tensor([[1, 0], [1, 0]]), torch.tensor([2, 1]), torch.tensor([True, True]))
+    plain, permuted = parts.loader.controls(rows), parts.loader.controls(rows, order)
+    assert permuted.num_slots.tolist() == [2, 1]
+    assert torch.equal(permuted.image, plain.image)
+    assert not permuted.set_mask[1, 1].any(), "beyond the control"
+    for example, slot, source in ((0, 0, 1), (0, 1, 0), (1, 0, 1)):
+        found, expected = (
+            inputs.regions[inputs.set_rows[example, index][inputs.set_mask[example, index]]]
+            for inputs, index in ((permuted, slot), (plain, source))
+        )
+        assert torch.equal(found, expected)
+    assert not torch.equal(permuted.regions[permuted.set_rows[0, 0, 0]], plain.regions[plain.set_rows[0, 0, 0]])
+
+
+def test_the_order_of_mention_changes_nothing(parts):
+    rows = torch.tensor([2, 0])
+    order = ControlOrder.of_mention(parts.loader.num_slots(rows), parts.loader.max_slots)
+    plain, ordered = parts.loader.controls(rows), parts.loader.controls(rows, order)
+    for name in ("regions", "image", "set_rows", "set_mask", "num_slots"):
+        assert torch.equal(getattr(plain, name), getattr(ordered, name)), name

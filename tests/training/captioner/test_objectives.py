@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from sct.captioner.bundle import save_bundle
+from sct.errors import InputError
 from sct.language.vocabulary import EOS, PAD
 from sct.training.captioner import objective_setup, objectives
 from sct.training.captioner.permuted_controls import ControlOrder, num_draws
@@ -105,6 +106,27 @@ def test_the_noun_reward_is_its_weight_times_nw_mapped_to_0_and_1(tmp_path, noun
     found = {name: rewards(parts, captions)["nw"] for name, captions in said.items()}
     assert found["perfect"].tolist() == [noun_weight] * len(words), "NW is 1"
     assert found["nothing"].tolist() == [0.0] * len(words), "NW is -1"
+
+
+def test_all_rewards_are_in_the_sum_that_progress_shows(tmp_path):
+    changes = {"repeated_bigram_penalty": 1.0, "named_set_weight": 2.0, "unsupported_noun_penalty": 1.0}
+    parts = build_self_critical(tmp_path, "cider_and_nw", **changes)
+    found = rewards(parts, ground_truth(parts))
+    assert set(found) == set(objectives.REWARDS)
+    assert found["named_sets"].tolist() == [2.0] * 18, "references name all their region sets"
+    assert found["unsupported_nouns"].tolist() == [0.0] * 18
+
+
+@pytest.mark.parametrize(("name", "value"), [("permuted_share", 0.5), ("named_set_weight", 2.0)])
+def test_captioners_without_a_pointer_cannot_follow_another_order(tmp_path, name, value):
+    data = make_noun_dataset(tmp_path / "data")
+    recipe = make_recipe(data, tmp_path / "run")
+    recipe = replace(recipe, model=replace(recipe.model, variant="controllable_up_down", end_slot=False))
+    bundle = build_training(recipe, CPU, torch.float32).bundle
+    save_bundle(tmp_path / "start", bundle.model, bundle.vocabulary, encoder=bundle.encoder, nouns=bundle.nouns)
+    recipe = make_recipe(data, tmp_path / "run", start=tmp_path / "start", stage="cider_and_nw", **{name: value})
+    with pytest.raises(InputError, match=f"objective.{name} is {value}, .* is 'controllable_up_down' in mode 'paper'"):
+        build_training(recipe, CPU, torch.float32)
 
 
 @pytest.mark.parametrize("documents", ["image", "caption"])

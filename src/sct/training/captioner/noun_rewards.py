@@ -8,58 +8,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sct.language.vocabulary import EOS
+from sct.training.captioner.noun_references import NounReferences
 from sct.training.captioner.objective_config import ObjectiveConfig
 from sct.training.captioner.permuted_controls import ControlOrder
-from sct.training.rewards import AlignmentReferences, AlignmentReward, TokenSequences, strip_special_tokens
+from sct.training.rewards import AlignmentReward, strip_special_tokens
 from sct.training.rewards.alignment import NO_NOUN
-from sct.training.rewards.ngrams import CHUNK
-from sct.training.rewards.token_sequences import compact
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NounReferences:
-    """Nouns of the reference of each example, with the region sets that they are about, and nouns of images."""
-
-    alignment: AlignmentReferences
-    sets: Int[Tensor, "examples nouns"]
-    """Region set that each noun is about; one that the example does not have for nouns after the last."""
-    set_nouns: Int[Tensor, "examples sets"]
-    """Last noun about each region set, which is the head of its chunk; ``NO_NOUN`` if there is none."""
-    image: Int[Tensor, " examples"]
-    image_nouns: Int[Tensor, "images distinct_nouns"]
-    """Distinct nouns of all references of an image, then ``NO_NOUN``."""
-
-    @classmethod
-    def prepare(
-        cls,
-        alignment: AlignmentReward,
-        references: TokenSequences,
-        slots: Int[Tensor, "examples steps"],
-        max_slots: int,
-        image: Int[Tensor, " examples"],
-    ) -> "NounReferences":
-        """Prepare once for all steps; ``slots`` are pointer positions at the words of the references.
-
-        Words beyond ``slots``, where examples are truncated, are about no region set.
-        """
-        nouns = alignment.noun_ids(references)
-        num_words = nouns.shape[1]
-        sets = F.pad(slots[:, :num_words], (0, max(0, num_words - slots.shape[1])), value=max_slots)
-        prepared = alignment.prepare(references)
-        packed = compact(sets, nouns != NO_NOUN).words[:, : prepared.nouns.shape[1]]
-        return cls(prepared, packed, last_nouns(nouns, sets, max_slots), image, _distinct_nouns(nouns, image))
-
-    def in_order(self, rows: Int[Tensor, " captions"], order: ControlOrder) -> AlignmentReferences:
-        """Nouns of references in the order of a control, without those of region sets that it leaves out.
-
-        Permuted controls do not ask for the nouns after the last region set either.
-        """
-        nouns, max_slots = self.alignment.nouns[rows], order.sets.shape[1]
-        slot = F.pad(order.slots_of_sets(), (0, 1), value=max_slots).gather(1, self.sets[rows])
-        slot = torch.where(order.is_permuted[:, None], slot, 0)
-        is_kept = (nouns != NO_NOUN) & (slot < max_slots)
-        by_slot = slot.masked_fill(~is_kept, max_slots).argsort(dim=1, stable=True)
-        return AlignmentReferences(nouns.masked_fill(~is_kept, NO_NOUN).gather(1, by_slot), is_kept.sum(1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,8 +20,14 @@ class NounRewards:
     """Rewards for the nouns of captions by name, weighted as in the recipe."""
 
     alignment: AlignmentReward
+    names: Int[Tensor, " nouns"]
+    """Of each noun id (``sct.training.captioner.noun_references.noun_names``)."""
     references: NounReferences
     config: ObjectiveConfig
+
+    def to(self, device: torch.device | str) -> "NounRewards":
+        """Copy to a device."""
+        return NounRewards(self.alignment.to(device), self.names.to(device), self.references.to(device), self.config)
 
     def __call__(
         self,
@@ -83,64 +42,37 @@ class NounRewards:
         one_each = torch.arange(len(rows), device=rows.device)[:, None]
         nw = self.alignment(captions, self.references.in_order(rows, order), one_each, from_zero=True)
         rewards = {"nw": config.noun_weight * nw}
-        said = self.alignment.noun_of_word[words].masked_fill((words == EOS).cumsum(1) > 0, NO_NOUN)
+        names = self.names[self.alignment.noun_of_word[words]].masked_fill((words == EOS).cumsum(1) > 0, NO_NOUN)
         if config.named_set_weight:
-            rewards["named_sets"] = config.named_set_weight * self._named_sets(said, slots, rows, order)
+            rewards["named_sets"] = config.named_set_weight * self._named_sets(names, slots, rows, order)
         if config.unsupported_noun_penalty:
-            rewards["unsupported_nouns"] = -config.unsupported_noun_penalty * self._unsupported_nouns(said, rows)
+            rewards["unsupported_nouns"] = -config.unsupported_noun_penalty * self._unsupported_nouns(names, rows)
         return rewards
 
     def _named_sets(
         self,
-        said: Int[Tensor, "captions time"],
+        names: Int[Tensor, "captions time"],
         slots: Int[Tensor, "captions time"],
         rows: Int[Tensor, " captions"],
         order: ControlOrder,
     ) -> Float[Tensor, " captions"]:
-        """Mean over region sets of the cosine of the last nouns about them in the caption and in the reference."""
-        expected = self.references.set_nouns[rows].gather(1, order.sets)
-        found = last_nouns(said, slots, order.sets.shape[1])
-        is_asked = (torch.arange(expected.shape[1], device=rows.device) < order.num_slots[:, None]) & (
-            expected != NO_NOUN
+        """Share of the region sets asked for that the caption names as people do while the pointer is on them."""
+        max_slots = order.sets.shape[1]
+        human_names = self.references.set_names[rows]
+        human_names = human_names.gather(1, order.sets[..., None].expand_as(human_names))
+        slot = torch.arange(max_slots, device=rows.device)
+        is_asked = (slot < order.num_slots[:, None]) & (human_names != NO_NOUN).any(2)
+        at_words = F.pad(human_names, (0, 0, 0, 1), value=NO_NOUN).gather(
+            1, slots.clamp(max=max_slots)[..., None].expand(-1, -1, human_names.shape[2])
         )
-        named = self.alignment.cosines(found, expected).clamp(min=0)
-        return (named * is_asked).sum(1) / is_asked.sum(1).clamp(min=1)
+        is_name = ((names[..., None] == at_words) & (names != NO_NOUN)[..., None]).any(2)
+        is_named = (is_name[..., None] & (slots[..., None] == slot)).any(1)
+        return (is_named & is_asked).sum(1) / is_asked.sum(1).clamp(min=1)
 
     def _unsupported_nouns(
-        self, said: Int[Tensor, "captions time"], rows: Int[Tensor, " captions"]
+        self, names: Int[Tensor, "captions time"], rows: Int[Tensor, " captions"]
     ) -> Float[Tensor, " captions"]:
-        """Sum over nouns of one minus the highest cosine with a noun of the image's references."""
-        supported = self.references.image_nouns[self.references.image[rows]]
-        best = self.alignment.cosines(said[:, :, None], supported[:, None]).amax(2).clamp(min=0)
-        return ((1 - best) * (said != NO_NOUN)).sum(1)
-
-
-def last_nouns(
-    nouns: Int[Tensor, "captions time"], slots: Int[Tensor, "captions time"], num_slots: int
-) -> Int[Tensor, "captions slots"]:
-    """Last noun at each slot, ``NO_NOUN`` where there is none.
-
-    >>> last_nouns(torch.tensor([[7, 0, 8, 9, 0]]), torch.tensor([[0, 0, 0, 2, 2]]), 3).tolist()
-    [[8, 0, 9]]
-    """
-    found = []
-    position = torch.arange(1, nouns.shape[1] + 1, device=nouns.device)
-    slot = torch.arange(num_slots, device=nouns.device)
-    for some, of_slots in zip(nouns.split(CHUNK), slots.split(CHUNK), strict=True):
-        is_at_slot = (of_slots[:, :, None] == slot) & (some != NO_NOUN)[:, :, None]
-        last = (is_at_slot * position[:, None]).amax(1)
-        found.append(F.pad(some, (1, 0), value=NO_NOUN).gather(1, last))
-    return torch.cat(found)
-
-
-def _distinct_nouns(
-    nouns: Int[Tensor, "examples time"], image: Int[Tensor, " examples"]
-) -> Int[Tensor, "images distinct_nouns"]:
-    """Distinct nouns of each image, then ``NO_NOUN``."""
-    example, time = (nouns != NO_NOUN).nonzero(as_tuple=True)
-    pairs = torch.stack([image[example], nouns[example, time]], dim=1).unique(dim=0)
-    counts = torch.bincount(pairs[:, 0], minlength=int(image.max()) + 1)
-    first = (counts.cumsum(0) - counts)[pairs[:, 0]]
-    table = nouns.new_full((len(counts), max(1, int(counts.max()))), NO_NOUN)
-    table[pairs[:, 0], torch.arange(len(pairs), device=nouns.device) - first] = pairs[:, 1]
-    return table
+        """Nouns that no reference of the image has."""
+        image_names = self.references.image_names[self.references.image[rows]]
+        is_supported = (names[:, :, None] == image_names[:, None]).any(2)
+        return ((names != NO_NOUN) & ~is_supported).sum(1).float()

@@ -47,16 +47,16 @@ class ObjectiveConfig(Config):
     repeated_bigram_penalty: float = 0.0
     """Reward subtracted per repeated bigram, beyond those of the reference."""
     permuted_share: float = 0.0
-    """Share of the examples of a step whose region sets come in a random order; half of those lack some region sets.
-    NW is that with the nouns of the reference in this order; stage ``cider_and_nw`` only."""
+    """Share of the examples of a step whose region sets are drawn in a random order, in half of them a random number of
+    them. Their NW compares with the reference's nouns for these region sets, in this order; stage ``cider_and_nw``
+    only."""
     permuted_cider_weight: float = 0.5
     """Weight of CIDEr-D for those examples, whose reference mentions things in another order."""
     named_set_weight: float = 0.0
-    """Weight of the reward for naming region sets: the cosine of the last noun said about a region set and that of the
-    reference, mean over region sets; stage ``cider_and_nw`` only."""
+    """Weight of the share of region sets that the caption names, with the pointer on them, as some caption of the image
+    does; stage ``cider_and_nw`` only."""
     unsupported_noun_penalty: float = 0.0
-    """Reward subtracted per noun that no caption of the image has, times one minus its highest cosine with a noun of
-    these; stage ``cider_and_nw`` only."""
+    """Reward subtracted per noun that no training caption of the image has; stage ``cider_and_nw`` only."""
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -15,7 +15,8 @@ from sct.models.config import GATED_VARIANTS
 from sct.models.show_control_tell import ShowControlTell
 from sct.training.captioner.config import CaptionerRecipe
 from sct.training.captioner.dataloader import DeviceDataLoader
-from sct.training.captioner.noun_rewards import NounReferences, NounRewards
+from sct.training.captioner.noun_references import noun_names, prepare_noun_references
+from sct.training.captioner.noun_rewards import NounRewards
 from sct.training.captioner.objectives import (
     MAX_REFERENCE_LENGTH,
     CrossEntropyObjective,
@@ -46,43 +47,51 @@ def build_objective(
         )
     vocabulary = _full_vocabulary(bundle.vocabulary, dataset.table)
     check_vocabulary_size(len(vocabulary))
-    references = _references(dataset.table, examples, vocabulary)
+    references = reference_captions(dataset.table, examples, vocabulary)
     documents = torch.from_numpy(examples.image).long() if config.cider_documents == "image" else None
     cider = CiderReward(InverseDocumentFrequencies.from_captions(cider_references(references, config), documents))
-    on_device = TokenSequences(references.words.to(device), references.lengths.to(device))
     nouns = None
     if config.stage == "cider_and_nw":
-        nouns = _noun_rewards(recipe, bundle, vocabulary, on_device, examples, loader)
+        nouns = _noun_rewards(recipe, dataset, bundle, vocabulary, references, examples, loader.max_slots).to(device)
+    on_device = TokenSequences(references.words.to(device), references.lengths.to(device))
     return SelfCriticalObjective(loader, config, cider=cider.to(device), nouns=nouns, references=on_device, mean=mean)
 
 
-def _noun_rewards(
-    recipe: CaptionerRecipe,
-    bundle: Bundle,
-    vocabulary: Vocabulary,
-    references: TokenSequences,
-    examples: Examples,
-    loader: DeviceDataLoader,
-) -> NounRewards:
-    """Rewards of nouns, on the device of the references."""
-    nouns, config, device = bundle.nouns, bundle.model.config, references.words.device
-    if nouns is None:
+def check_noun_rewards(recipe: CaptionerRecipe, bundle: Bundle) -> None:
+    """Raise if a captioner cannot be trained with the rewards of nouns of a recipe; before features are made."""
+    objective, config = recipe.objective, bundle.model.config
+    if objective.stage != "cider_and_nw":
+        return
+    if bundle.nouns is None:
         raise InputError(
             f"neither {recipe.start} nor {recipe.data} has a noun table, which the NW reward needs: prepare the "
             "dataset again"
         )
-    objective = recipe.objective
-    if (objective.permuted_share or objective.named_set_weight) and config.variant not in GATED_VARIANTS:
-        raise InputError(
-            f"objective.permuted_share or objective.named_set_weight is set, but {recipe.start} does not go through "
-            "region sets one after the other: leave them out"
-        )
-    alignment = AlignmentReward.from_noun_table(
-        nouns.with_vectors() if config.mode == "reference" else nouns, vocabulary
-    ).to(device)
-    slots, image = (torch.from_numpy(column).long().to(device) for column in (examples.slots, examples.image))
-    prepared = NounReferences.prepare(alignment, references, slots, loader.max_slots, image)
-    return NounRewards(alignment, prepared, objective)
+    for name in ("permuted_share", "named_set_weight"):
+        value = getattr(objective, name)
+        if value and (config.variant not in GATED_VARIANTS or config.mode != "paper"):
+            raise InputError(
+                f"objective.{name} is {value}, but the captioner of {recipe.start} is {config.variant!r} in mode "
+                f"{config.mode!r}: leave it out, or start from one with a pointer in mode 'paper'"
+            )
+
+
+def _noun_rewards(
+    recipe: CaptionerRecipe,
+    dataset: Dataset,
+    bundle: Bundle,
+    vocabulary: Vocabulary,
+    references: TokenSequences,
+    examples: Examples,
+    max_slots: int,
+) -> NounRewards:
+    nouns = bundle.nouns
+    assert nouns is not None  # check_noun_rewards
+    is_reference = bundle.model.config.mode == "reference"
+    alignment = AlignmentReward.from_noun_table(nouns.with_vectors() if is_reference else nouns, vocabulary)
+    names = noun_names(alignment, vocabulary)
+    prepared = prepare_noun_references(dataset.table, examples, references, alignment, names, max_slots)
+    return NounRewards(alignment, names, prepared, recipe.objective)
 
 
 def _full_vocabulary(vocabulary: Vocabulary, table: Table) -> Vocabulary:
@@ -91,7 +100,7 @@ def _full_vocabulary(vocabulary: Vocabulary, table: Table) -> Vocabulary:
     return Vocabulary(vocabulary.words + others, vocabulary.counts + (0,) * len(others))
 
 
-def _references(table: Table, examples: Examples, vocabulary: Vocabulary) -> TokenSequences:
+def reference_captions(table: Table, examples: Examples, vocabulary: Vocabulary) -> TokenSequences:
     """Reference caption of each example."""
     offsets = table.columns["word_offsets"].astype(np.int64)
     lengths = np.minimum(np.diff(offsets)[examples.caption], MAX_REFERENCE_LENGTH)

@@ -21,7 +21,7 @@ class ControlOrder:
     num_slots: Int[Tensor, " examples"]
     """Slots that take a region set; further ones are padding."""
     is_permuted: Bool[Tensor, " examples"]
-    """Drawn at random; the others have all region sets in the order of mention."""
+    """Whether it is not all region sets in the order of mention."""
 
     @classmethod
     def of_mention(cls, num_slots: Int[Tensor, " examples"], max_slots: int) -> "ControlOrder":
@@ -55,13 +55,15 @@ def draw_orders(
 ) -> ControlOrder:
     """Permute a share of the controls by uniform noise in [0, 1).
 
-    Half of these keep all region sets, the others a random number of them, at least one.
+    Half of these keep all region sets, the others a random number of them, from one on. Orders that turn out to be that
+    of mention are not permuted.
     """
     of_mention = ControlOrder.of_mention(num_slots, noise.shape[1] - _KEYS)
     is_permuted = noise[:, _IS_PERMUTED] < permuted_share
     is_set = of_mention.sets < num_slots[:, None]
     shuffled = noise[:, _KEYS:].masked_fill(~is_set, 1.0).argsort(dim=1, stable=True)
     kept = torch.minimum((2 * noise[:, _NUM_KEPT] * num_slots).long() + 1, num_slots)
+    is_permuted &= (kept < num_slots) | (shuffled != of_mention.sets).any(1)
     return ControlOrder(
         torch.where(is_permuted[:, None], shuffled, of_mention.sets),
         torch.where(is_permuted, kept, num_slots),

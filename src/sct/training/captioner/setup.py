@@ -31,7 +31,7 @@ from sct.training.captioner.dataloader import DeviceDataLoader, EpochSampler, Re
 from sct.training.captioner.distillation import load_teacher
 from sct.training.captioner.image_features import AugmentedFeatures, ImageFeatureExtractor
 from sct.training.captioner.model_init import fit_region_classifiers, load_language_weights, new_model
-from sct.training.captioner.objective_setup import build_objective
+from sct.training.captioner.objective_setup import build_objective, check_noun_rewards
 from sct.training.captioner.objectives import Objective
 from sct.training.captioner.validation import Validation, make_validation
 from sct.training.config import split_list
@@ -69,6 +69,7 @@ def build_training(
     store = open_store(recipe.examples.features) if recipe.examples.features else None
     bundle = _start_bundle(recipe, dataset, store)
     # Before features, whose extraction may take minutes.
+    check_noun_rewards(recipe, bundle)
     teachers = [load_teacher(Path(folder), bundle, device) for folder in recipe.objective.teacher_folders]
     extractor = _image_feature_extractor(recipe, dataset, bundle, store, device)
     config = bundle.model.config

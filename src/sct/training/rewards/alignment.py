@@ -111,16 +111,13 @@ class AlignmentReward:
         """Noun of each word, ``NO_NOUN`` for other words and padding."""
         return self.noun_of_word[captions.words.masked_fill(~captions.mask(), UNK)]
 
-    def cosines(self, nouns: Int[Tensor, "*#pairs"], others: Int[Tensor, "*#pairs"]) -> Float[Tensor, "*#pairs"]:
-        """Cosine of two nouns, 1 of equal ones, 0 of ``NO_NOUN`` and a noun; shapes are broadcast."""
-        cosines = torch.einsum("...d,...d->...", self.vectors[nouns], self.vectors[others])
-        return cosines.float().masked_fill(nouns == others, 1.0)
-
     def _gains(
         self, nouns: Int[Tensor, "candidates time"], reference_nouns: Int[Tensor, "candidates references nouns"]
     ) -> Float[Tensor, "candidates references nouns time"]:
+        cosine = torch.einsum("crnd,ctd->crnt", self.vectors[reference_nouns], self.vectors[nouns])
         rows, columns = reference_nouns[..., :, None], nouns[:, None, None, :]
-        return (self.cosines(rows, columns) + 2) * ((rows != NO_NOUN) & (columns != NO_NOUN))
+        gains = (cosine.float() + 2).masked_fill(rows == columns, 3.0)
+        return gains * ((rows != NO_NOUN) & (columns != NO_NOUN))
 
 
 def _heaviest_path(gains: Float[Tensor, "*pairs rows columns"]) -> Float[Tensor, "*pairs"]:
