@@ -136,7 +136,7 @@ def _set_names(
         if start < num_chunk_members:
             regions = own[example, region_set] = tuple(sorted(examples.members[start : start + size].tolist()))
             others[regions][name] = None
-    found = np.full((len(examples), max_slots, _MAX_NAMES), NO_NOUN)
+    found = np.full((len(examples), max_slots, _MAX_NAMES), NO_NOUN, np.int32)
     for key, regions in own.items():
         distinct = list(dict.fromkeys((last[key], *others[regions])))[:_MAX_NAMES]
         found[(*key, slice(len(distinct)))] = distinct
