@@ -47,8 +47,8 @@ class ObjectiveConfig(Config):
     repeated_bigram_penalty: float = 0.0
     """Reward subtracted per repeated bigram, beyond those of the reference."""
     permuted_share: float = 0.0
-    """Share of the examples of a step whose region sets are drawn in a random order, in half of them a random number of
-    them. Their NW compares with the reference's nouns for these region sets, in this order; stage ``cider_and_nw``
+    """Share of the examples of a step whose region sets come in a random order, in half of the draws only some of them.
+    NW then compares the caption with the reference's nouns for these region sets, in this order; stage ``cider_and_nw``
     only."""
     permuted_cider_weight: float = 0.5
     """Weight of CIDEr-D for those examples, whose reference mentions things in another order."""
