@@ -18,7 +18,20 @@ def table(ids):
     return found
 
 
-KINDS = WordKinds(table(HEADS), table(HEADS), table(DETERMINERS), table({CONJUNCTION}), table({7}), table({15}))
+KINDS = WordKinds(
+    is_head=table(HEADS),
+    may_shift=table(HEADS),
+    needs_head=table(DETERMINERS),
+    needs_word=table({CONJUNCTION}),
+    is_plural=table({7}),
+    is_singular=table({4, 5, 6}),
+    is_singular_verb=table({15}),
+    is_singular_determiner=table({8}),
+    is_plural_determiner=table({9}),
+    before_vowel=table(()),
+    before_consonant=table({8}),
+    starts_with_vowel=table({6, 11}),
+)
 
 
 def beam(model, config, constraints):
@@ -91,6 +104,30 @@ def test_phrases_are_finished_without_cover(search):
         assert all(word in HEADS for word, shift in zip(words, shifts, strict=True) if shift)
         assert not ends_open(words)
         assert not words or words[-1] != CONJUNCTION
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_determiners_agree(search):
+    """Without obligations that leave no choice: 8 is "a", 9 is "two", 6 and 11 begin with a vowel, 7 is plural."""
+    model = random_model(4, examples=300, slots=3, words=WORDS, end_bias=2.0)
+    config = SearchConfig(max_length=14, n_best=5)
+    constraints = ConstraintConfig().build(config, model.num_slots, kinds=KINDS)
+    followers, num_shifts = set(), 0
+    for _, words, shifts in captions(search(model, config, constraints)):
+        words, shifts = words[:8], shifts[:8]  # later on, obligations come first
+        for place, (word, shift) in enumerate(zip(words, shifts, strict=True)):
+            before = words[:place]
+            opener = next((each for each in reversed(before) if each in HEADS | DETERMINERS), None)
+            if before and before[-1] == 8:
+                followers.add(word)
+            if opener == 8:
+                assert word != 7
+            if opener == 9 and shift:
+                num_shifts += 1
+                assert word == 7
+    assert followers
+    assert not followers & {6, 11}
+    assert num_shifts
 
 
 def named_slots(num_slots, max_slots):

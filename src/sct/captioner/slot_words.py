@@ -11,7 +11,7 @@ from sct.captioner.names import RegionName
 from sct.decoding.chunk_rules import SlotWords, WordKinds
 from sct.errors import InputError
 from sct.language.chunk_span import DETERMINERS
-from sct.language.inflection import is_plural
+from sct.language.inflection import INVARIANT_NOUNS, is_plural
 from sct.language.noun_chunks import MEASURE_NOUNS, PREPOSITION_NOUNS
 from sct.language.phrase_words import (
     HEAD_PRONOUNS,
@@ -45,7 +45,13 @@ def build_word_kinds(vocabulary: Vocabulary, nouns: Collection[str], device: tor
         needs_head=_mask(vocabulary, NEEDS_NOUN - heads),
         needs_word=_mask(vocabulary, NEEDS_WORD - heads),
         is_plural=_mask(vocabulary, {word for word in heads if is_plural(word)}),
+        is_singular=_mask(vocabulary, {word for word in heads - INVARIANT_NOUNS if not is_plural(word)}),
         is_singular_verb=_mask(vocabulary, SINGULAR_VERBS),
+        is_singular_determiner=_mask(vocabulary, SINGULAR_DETERMINERS),
+        is_plural_determiner=_mask(vocabulary, PLURAL_DETERMINERS & DETERMINERS),
+        before_vowel=_mask(vocabulary, {"an"}),
+        before_consonant=_mask(vocabulary, {"a"}),
+        starts_with_vowel=_mask(vocabulary, {word for word in vocabulary.words if starts_with_vowel(word)}),
     ).to(device)
 
 

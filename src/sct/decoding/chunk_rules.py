@@ -4,6 +4,7 @@ A word is a head if it can end a noun chunk: a noun, or a pronoun that stands fo
 head, so no chunk is split after an article or adjective, and a region set that was shifted from has a noun. After the
 first set, the head must follow at least one other word on its set: "a soccer | ball" is one chunk, not two. A caption
 does not end while a determiner or preposition waits for its noun, or an auxiliary or conjunction for its next word.
+Determiners agree with what follows: "an" with a vowel, "a" with a consonant and a singular noun, "two" with a plural.
 
 Obligations are kept by counting steps. ``needed`` is the number of words that certainly meet all of them: for each
 region set that must be described a link word, the modifiers of its name and a head (the first set needs no link); each
@@ -42,8 +43,19 @@ class WordKinds:
     """Auxiliaries, conjunctions and the like: any other word must follow."""
     is_plural: Bool[Tensor, " words"]
     """Plural heads."""
+    is_singular: Bool[Tensor, " words"]
+    """Heads that cannot be plural; not "sheep"."""
     is_singular_verb: Bool[Tensor, " words"]
     """Auxiliaries that do not directly follow a plural head."""
+    is_singular_determiner: Bool[Tensor, " words"]
+    """Determiners whose phrase has no plural head."""
+    is_plural_determiner: Bool[Tensor, " words"]
+    """Determiners whose phrase does not end with a singular head; it may have one before ("two soccer players")."""
+    before_vowel: Bool[Tensor, " words"]
+    """"an"."""
+    before_consonant: Bool[Tensor, " words"]
+    """"a"."""
+    starts_with_vowel: Bool[Tensor, " words"]
 
     def to(self, device: torch.device) -> "WordKinds":
         """Return the tables on another device."""
@@ -83,7 +95,7 @@ class SlotWords:
 
 
 class AllowedPairs(NamedTuple):
-    """Which words may be said with which action of the gate."""
+    """Words that may, or may not, be said with each action of the gate."""
 
     stay: Bool[Tensor, "examples beams words"]
     shift: Bool[Tensor, "examples beams words"]
@@ -219,6 +231,10 @@ class ChunkRules:
         shift[..., self._eos] = False
         if history.words.shape[-1]:
             stay &= ~(self._kinds.is_plural[history.words[..., -1:]] & self._kinds.is_singular_verb)
+        disagrees = self._disagrees(history)
+        is_free = ~(is_named & before_head[..., 0])[..., None]  # determiners of names have rules of their own
+        stay &= ~(disagrees.stay & is_free)
+        shift &= ~(disagrees.shift & is_free)
         # One step before the last chance no phrase is started that would have to be finished.
         no_start = ((at.needed == 0) & ~to_close & (free <= total + 1))[..., None]
         stay &= ~(no_start & self._opens)
@@ -237,6 +253,24 @@ class ChunkRules:
             torch.where(is_tight, advance.stay | required | closing | (eos_only & is_done[..., None]), stay),
             torch.where(is_tight, advance.shift | (closing & shift), shift),
         )
+
+    def _disagrees(self, history: History) -> AllowedPairs:
+        """Pairs that do not go with the determiner of the open phrase."""
+        kinds, words = self._kinds, history.words
+        if not words.shape[-1]:
+            nothing = torch.zeros_like(self._closes).expand(*words.shape[:2], -1)
+            return AllowedPairs(nothing, nothing)
+        last = words[..., -1]
+        wrong_sound = (kinds.before_vowel[last][..., None] & ~kinds.starts_with_vowel) | (
+            kinds.before_consonant[last][..., None] & kinds.starts_with_vowel
+        )
+        numbers = torch.arange(1, words.shape[-1] + 1, device=words.device)
+        opened = (numbers * (kinds.needs_head & ~self._closes)[words]).amax(-1)
+        is_open = opened > (numbers * self._closes[words]).amax(-1)
+        opener = words.gather(-1, (opened - 1).clamp(min=0)[..., None])[..., 0]
+        stay = wrong_sound | ((is_open & kinds.is_singular_determiner[opener])[..., None] & kinds.is_plural)
+        in_plural = (is_open & kinds.is_plural_determiner[opener])[..., None]
+        return AllowedPairs(stay, stay | (in_plural & kinds.is_singular))
 
     def _advance(
         self,

@@ -19,6 +19,10 @@ _PLURAL_ONLY = frozenset({
     "police", "twins", "others",
 })  # fmt: skip
 
+INVARIANT_NOUNS = frozenset({
+    "sheep", "deer", "fish", "moose", "elk", "bison", "buffalo", "aircraft", "salmon", "shrimp", "offspring", "dice",
+})  # fmt: skip
+"""Nouns whose plural may be the same as the singular."""
 
 def base_forms(noun: str) -> tuple[str, ...]:
     """The noun and its possible singulars; some of them are not words.
