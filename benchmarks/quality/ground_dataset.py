@@ -1,11 +1,11 @@
 """Write a dataset that was auto-grounded on human boxes, such as COCO's, as grounded JSONL for ``sct evaluate``.
 
     mkdir coco && cp coco-layout/val.parquet coco && sct prepare coco dataset
-    python benchmarks/quality/ground_dataset.py dataset images coco-val.jsonl [--half report] [--max-images 200]
+    python benchmarks/quality/ground_dataset.py dataset images coco-val.jsonl [--half report] [--max-images 200] [--complete]
     sct evaluate default coco-val.jsonl --images images --fidelity
 
 A mention is a noun chunk that names the class of a box; chunks that name none are left out, and so are captions without
-a mention. All boxes are kept as regions with their classes, as objects that the image shows. Images without a file are
+a mention, or, with ``--complete``, captions with a chunk that names none, as in the paper's validation split. All boxes are kept as regions with their classes, as objects that the image shows. Images without a file are
 left out; the others come in the order of a hash of their names, so that the first of them are a random sample.
 """
 
@@ -47,10 +47,12 @@ def to_pixels(image: AnnotatedImage, width: int, height: int) -> AnnotatedImage:
     return replace(image, width=width, height=height, regions=tuple(regions))
 
 
-def to_record(image: AnnotatedImage, file: str) -> dict[str, Any]:
+def to_record(image: AnnotatedImage, file: str, *, complete: bool) -> dict[str, Any]:
     """Grounded JSONL record; captions are written as words, which spans count."""
     captions = [
-        {"text": " ".join(caption.words), "mentions": list(mentions(caption, image))} for caption in image.captions
+        {"text": " ".join(caption.words), "mentions": list(mentions(caption, image))}
+        for caption in image.captions
+        if not complete or all(chunk.regions for chunk in caption.chunks or ())
     ]
     return {
         "image": file,
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--half", choices=("selection", "report"), help="default: both")
     parser.add_argument("--max-images", type=int)
+    parser.add_argument("--complete", action="store_true", help="only captions whose every chunk has a box")
     args = parser.parse_args()
     files = {image_key(path.name): path.name for path in args.images.iterdir()}
     records = []
@@ -80,7 +83,7 @@ def main() -> None:
         key = image_key(image.image_id)
         if key in files and (args.half is None or in_report_half(key) == (args.half == "report")):
             with Image.open(args.images / files[key]) as file:
-                records.append(to_record(to_pixels(image, *file.size), files[key]))
+                records.append(to_record(to_pixels(image, *file.size), files[key], complete=args.complete))
     records = [record for record in records if record["captions"]]
     records.sort(key=lambda record: hashlib.sha256(image_key(record["image"]).encode()).digest())
     records = records[: args.max_images]
