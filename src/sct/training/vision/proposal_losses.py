@@ -51,13 +51,14 @@ def rpn_loss(
     positive = (best_iou >= _POSITIVE_IOU) | is_best.any(-1)
     weights = torch.where(positive, 1.0, negative_weights * (best_iou < _NEGATIVE_IOU))
     target = torch.gather(batch.boxes, 1, matched[..., None].expand(-1, -1, 4))
-    objectness_loss = _focal_loss(rpn.objectness, positive, weights)
+    boxes = decode_boxes(anchors.expand_as(rpn.deltas), rpn.deltas).detach()
+    quality = torch.where(positive, box_iou(boxes[:, :, None], target[:, :, None])[..., 0, 0], 0.0)
+    objectness_loss = _focal_loss(rpn.objectness, quality, positive, weights)
     safe_target = torch.where(positive[..., None], target, anchors.expand_as(target))
     deltas = encode_boxes(anchors.expand_as(safe_target), safe_target)
     box_loss = masked_mean(F.smooth_l1_loss(rpn.deltas, deltas, reduction="none", beta=0.1).sum(-1), positive)
-    boxes = decode_boxes(anchors.expand_as(rpn.deltas), rpn.deltas).detach()
     terms = {"rpn_objectness": objectness_loss.detach(), "rpn_boxes": box_loss.detach()}
-    return Loss(objectness_loss + box_loss, terms), _sample_proposals(rpn.objectness, boxes, batch)
+    return Loss(objectness_loss + box_loss, terms), _sample_proposals(network.anchor_scores(rpn), boxes, batch)
 
 
 def roi_loss(
@@ -88,21 +89,22 @@ def roi_loss(
 
 def _focal_loss(
     objectness: Float[Tensor, "images anchors"],
+    quality: Float[Tensor, "images anchors"],
     positive: Bool[Tensor, "images anchors"],
     weights: Float[Tensor, "images anchors"],
 ) -> Float[Tensor, ""]:
-    target = positive.float()
-    loss = F.binary_cross_entropy_with_logits(objectness, target, reduction="none")
-    error = (objectness.sigmoid() - target).abs()
+    """Quality focal loss (Li et al. 2020): ``quality`` is the IoU of an anchor's box, 0 without a human box."""
+    loss = F.binary_cross_entropy_with_logits(objectness, quality, reduction="none")
+    error = (objectness.sigmoid() - quality).abs()
     return (error**2 * loss * weights).sum() / (2 * positive.sum().clamp(min=1))
 
 
 @torch.no_grad()
 def _sample_proposals(
-    objectness: Float[Tensor, "images anchors"], boxes: Float[Tensor, "images anchors 4"], batch: AugmentedBatch
+    scores: Float[Tensor, "images anchors"], boxes: Float[Tensor, "images anchors 4"], batch: AugmentedBatch
 ) -> ProposedBoxes:
-    """Random boxes of the highest objectness, and jittered human boxes."""
-    top = objectness.topk(min(_TOP_ANCHORS, objectness.shape[1]), dim=1).indices
+    """Random boxes of the anchors with the highest ``RegionEncoder.anchor_scores``, and jittered human boxes."""
+    top = scores.topk(min(_TOP_ANCHORS, scores.shape[1]), dim=1).indices
     sampled = top.gather(1, torch.rand(top.shape, device=top.device).topk(_SAMPLED_PROPOSALS, dim=1).indices)
     jittered = decode_boxes(batch.boxes, torch.randn_like(batch.boxes) * _PROPOSAL_JITTER)
     proposals = torch.cat([boxes.gather(1, sampled[..., None].expand(-1, -1, 4)), jittered], dim=1)
