@@ -1,12 +1,14 @@
 """Write a dataset that was auto-grounded on human boxes, such as COCO's, as grounded JSONL for ``sct evaluate``.
 
     mkdir coco && cp coco-layout/val.parquet coco && sct prepare coco dataset
-    python benchmarks/quality/ground_dataset.py dataset images coco-val.jsonl [--half report] [--max-images 200] [--complete]
+    python benchmarks/quality/ground_dataset.py dataset images coco-val.jsonl [--half report] [--max-images 200]
+        [--complete]
     sct evaluate default coco-val.jsonl --images images --fidelity
 
-A mention is a noun chunk that names the class of a box; chunks that name none are left out, and so are captions without
-a mention, or, with ``--complete``, captions with a chunk that names none, as in the paper's validation split. All boxes are kept as regions with their classes, as objects that the image shows. Images without a file are
-left out; the others come in the order of a hash of their names, so that the first of them are a random sample.
+A mention is a noun chunk that names the class of a box. Chunks that name none are left out, and so are captions without
+a mention; with ``--complete`` also captions with a chunk that names none, as in the paper's validation split. All boxes
+are kept as regions with their classes, as objects that the image shows. Images without a file are left out; the others
+come in the order of a hash of their names, so that the first of them are a random sample.
 """
 
 import argparse

@@ -84,6 +84,8 @@ MAX_ROI_SIZE = 16
 """RoIAlign output size of a vision encoder."""
 MAX_BEAM_SIZE = 1000
 """Hypotheses of a beam search, and captions returned per image; the server has lower limits of its own."""
+MAX_THINGS = 8
+"""Detected things to choose from in a caption without a control; their combinations are captioned."""
 MAX_LENGTH = 1000
 """Tokens of a generated caption or of a training example."""
 MAX_CONSTRAINT_WORDS = 10_000

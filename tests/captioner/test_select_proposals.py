@@ -2,7 +2,7 @@
 
 import pytest
 
-from sct.captioner.encode import select_proposals
+from sct.captioner.candidates import select_proposals
 from sct.captioner.requests import ProposalSelection
 from sct.errors import InputError
 from sct.regions import Box, Region

@@ -25,6 +25,7 @@ KINDS = WordKinds(
     needs_word=table({CONJUNCTION}),
     is_plural=table({7}),
     is_singular=table({4, 5, 6}),
+    is_uncountable=table({5}),
     is_singular_verb=table({15}),
     is_singular_determiner=table({8}),
     is_plural_determiner=table({9}),
@@ -108,20 +109,20 @@ def test_phrases_are_finished_without_cover(search):
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_determiners_agree(search):
-    """Without obligations that leave no choice: 8 is "a", 9 is "two", 6 and 11 begin with a vowel, 7 is plural."""
+    """8 is "a" and 9 "two"; 6 and 11 begin with a vowel, 7 is plural, 5 uncountable."""
     model = random_model(4, examples=300, slots=3, words=WORDS, end_bias=2.0)
     config = SearchConfig(max_length=14, n_best=5)
     constraints = ConstraintConfig().build(config, model.num_slots, kinds=KINDS)
     followers, num_shifts = set(), 0
     for _, words, shifts in captions(search(model, config, constraints)):
-        words, shifts = words[:8], shifts[:8]  # later on, obligations come first
-        for place, (word, shift) in enumerate(zip(words, shifts, strict=True)):
-            before = words[:place]
+        for place in range(min(len(words), 8)):  # later on, obligations come first
+            word, shift, before = words[place], shifts[place], words[:place]
             opener = next((each for each in reversed(before) if each in HEADS | DETERMINERS), None)
             if before and before[-1] == 8:
                 followers.add(word)
             if opener == 8:
                 assert word != 7
+                assert not (word == 5 and shift)
             if opener == 9 and shift:
                 num_shifts += 1
                 assert word == 7

@@ -57,8 +57,10 @@ class CaptionProcessor(ImageProcessor[Sequence[GroundedCaption]]):
         if not all(captions):
             raise InputError("no caption satisfies all constraints: relax them, or use a larger beam_size")
         results: list[ImageResult[Sequence[GroundedCaption]]] = []
-        for found, request, image in zip(captions, requests, encoded, strict=True):
-            described = [region for region_set in request.control.region_sets for region in region_set.regions]
+        for found, image in zip(captions, encoded, strict=True):
+            control = found[0].control
+            assert control is not None
+            described = [region for region_set in control.region_sets for region in region_set.regions]
             chosen = {"none": (), "control": list(dict.fromkeys(described)), "all": image.proposals}
             results.append(ImageResult(found, chosen[self.task.features]))
         return results

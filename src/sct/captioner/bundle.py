@@ -45,8 +45,6 @@ CONFIG, VOCABULARY, WEIGHTS = "config.toml", "vocabulary.json", "weights.safeten
 ENCODER, NOUNS, VISION = "encoder.safetensors", "nouns.safetensors", "vision.safetensors"
 FITS = "fits.toml"
 DEFAULT_FOLDER = Path(__file__).parents[1] / "bundles" / "default"
-ENCODERS_FOLDER = Path(__file__).parents[1] / "encoders"
-"""Vision encoders that ship without a captioner; the name of one is that of its file: "coco_flickr8k"."""
 Precision = Literal["float32", "float16", "bfloat16", "int8"]
 """Of the weights on disk, int8 with a scale per row; they are always loaded as float32."""
 _SORTER_FILES = (SORTER, SORTER_WEIGHTS)
@@ -212,10 +210,7 @@ def bundle_folder(folder: Path, *, revision: str | None = None, allow_download: 
 
 
 def vision_file(path: Path) -> Path:
-    """Vision encoder file: that of a bundle's folder, "default" included, or a shipped one by name; else the path."""
-    shipped = ENCODERS_FOLDER / f"{path.name}.safetensors"
-    if path == Path(path.name) and shipped.is_file() and not path.exists():
-        return shipped
+    """Vision encoder file: that of a bundle's folder, "default" included; else the path."""
     folder = bundle_folder(path)
     return folder / VISION if folder.is_dir() else path
 

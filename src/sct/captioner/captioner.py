@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sct.captioner.bundle import load_bundle
+from sct.captioner.candidates import CandidateRanker, expand_candidates
 from sct.captioner.collate import collate_requests
 from sct.captioner.cuda_graph import CudaGraphSearch
 from sct.captioner.encode import as_image, encode_requests
@@ -40,6 +41,8 @@ from sct.vision.interface import VisionEncoder
 from sct.vision.layout import LayoutEncoder
 
 Precision = Literal["float32", "float16", "int8"]
+_MAX_DECODED = 64
+"""Candidate controls decoded at once; more take memory and are no faster."""
 _MAX_GRAPH_SEARCHES = 8
 """Search configs with captured CUDA graphs that are kept (LRU)."""
 
@@ -98,6 +101,7 @@ class Captioner:
         self.fit_scorer: FitScorer | None = None
         if fits is not None and noun_table is not None and classifier is not None:
             self.fit_scorer = FitScorer(classifier, vocabulary, noun_table, fits, self.device)
+        self._ranker = None if classifier is None or not classifier.words else CandidateRanker(classifier)
         self._planner = Planner(vocabulary, self._nouns, noun_table, self.fit_scorer, self.device)
 
     def __repr__(self) -> str:
@@ -173,6 +177,17 @@ class Captioner:
         if not requests:
             return []
         options = options or CaptionOptions()
+        if self._ranker is not None and any(request.candidates for request in requests):
+            expanded, narrow = expand_candidates(requests, options)
+            slices = (expanded[start : start + _MAX_DECODED] for start in range(0, len(expanded), _MAX_DECODED))
+            captions = [caption for some in slices for caption in self._caption_requests(some, narrow)]
+            return list(self._ranker.merge(requests, captions, options.n_best))
+        return self._caption_requests(requests, options)
+
+    def _caption_requests(
+        self, requests: Sequence[RegionRequest], options: CaptionOptions
+    ) -> list[list[GroundedCaption]]:
+        """Caption the control of each request."""
         ordered, orders = sort_requests(requests, self.sorter)
         plan = self._planner.plan(ordered, options, whole_chunks=self.resolve_whole_chunks(options))
         batch = collate_requests([self._planner.rename_features(request) for request in ordered], self.config)

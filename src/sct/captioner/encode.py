@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
+from sct.captioner.candidates import candidate_controls, select_proposals
 from sct.captioner.requests import ImageInput, ImageRequest, ProposalSelection, RegionRequest
-from sct.regions.boxes import nms
 from sct.regions.images import LoadedImage, load_image
 from sct.regions.parsing import clip_control
 from sct.regions.records import Box, Control, Region, RegionSet
@@ -46,40 +44,20 @@ def region_request(
     """Request for an encoded image, with region features for the control.
 
     Without a control, proposals are selected: as a set if there is a sorter, otherwise highest score first. An image
-    without proposals is one region as a whole.
+    without proposals is one region as a whole. Candidate controls need a sorter.
     """
-    if control is None:
-        regions = select_proposals(image.proposals, selection) or image.regions(
-            [Box(0.0, 0.0, float(image.width), float(image.height))]
-        )
-        control = Control(tuple(RegionSet((region,)) for region in regions), ordered=not has_sorter)
-    else:
-        control = _add_features(clip_control(control, image.width, image.height, image.name), image)
     size = (float(image.width), float(image.height))
-    return RegionRequest(control, image_size=size, image_feature=image.image_feature)
-
-
-def select_proposals(proposals: Sequence[Region], selection: ProposalSelection | None = None) -> tuple[Region, ...]:
-    """Apply score threshold, class-aware NMS and the maximum number to proposals, which come highest score first.
-
-    >>> found = [Region(Box(x, 0, x + 9, 9), "man", score) for x, score in ((0, 0.9), (1, 0.8), (20, 0.7))]
-    >>> [region.score for region in select_proposals(found)]
-    [0.9, 0.7]
-    """
-    if not proposals:
-        return ()
+    if control is not None:
+        control = _add_features(clip_control(control, image.width, image.height, image.name), image)
+        return RegionRequest(control, image_size=size, image_feature=image.image_feature)
     selection = selection or ProposalSelection()
-    min_score = selection.relative_score_threshold * (proposals[0].score or 0.0)
-    candidates = [region for region in proposals if (region.score or 0.0) >= min_score]
-    class_ids = {name: number for number, name in enumerate({region.class_name for region in candidates})}
-    kept = nms(
-        np.array([region.box for region in candidates], np.float64),
-        np.array([region.score or 0.0 for region in candidates], np.float64),
-        selection.iou_threshold,
-        classes=np.array([class_ids[region.class_name] for region in candidates]),
-        same_class_iou_threshold=selection.same_class_iou_threshold,
-    )
-    return tuple(candidates[index] for index in kept[: selection.max_regions])
+    [whole] = image.regions([Box(0.0, 0.0, *size)])
+    regions = select_proposals(image.proposals, selection) or (whole,)
+    control = Control(tuple(RegionSet((region,)) for region in regions), ordered=not has_sorter)
+    if not (has_sorter and selection.num_things):
+        return RegionRequest(control, image_size=size, image_feature=image.image_feature)
+    candidates = candidate_controls(image.proposals, whole, selection)
+    return RegionRequest(control, image.proposals, size, image.image_feature, candidates)
 
 
 def _add_features(control: Control, image: EncodedImage) -> Control:

@@ -9,7 +9,7 @@ from PIL import Image
 
 from sct.decoding.config import check_length_penalty
 from sct.errors import InputError, format_value
-from sct.limits import MAX_BEAM_SIZE, MAX_LENGTH, check_integer
+from sct.limits import MAX_BEAM_SIZE, MAX_LENGTH, MAX_THINGS, check_integer
 from sct.regions.images import LoadedImage
 from sct.regions.records import Control, Region
 
@@ -24,19 +24,26 @@ class ProposalSelection:
     """Which proposals of a vision encoder are described when the user gives no boxes."""
 
     max_regions: int = 3
-    """About as many as people mention per caption; more make worse captions (docs/notes/proposals.md)."""
+    """Region sets of a caption, about as many as people mention (docs/notes/proposals.md)."""
+    num_things: int = 4
+    """Detected things to choose from: captions of each one, and of each combination of at most ``max_regions`` with the
+    whole image, are made, and ranked by the words that the encoder sees (``sct.captioner.candidates``). 0, or a bundle
+    whose encoder knows no words: one caption of the ``max_regions`` best regions."""
+    min_thing_score: float = 0.2
+    """Minimum score of these things, relative to the highest one."""
     iou_threshold: float = 0.6
     """NMS threshold between regions of different classes."""
     same_class_iou_threshold: float = 0.4
     """NMS threshold between regions of one class, which are often the same object."""
     relative_score_threshold: float = 0.5
-    """Minimum score, relative to the highest one."""
+    """Minimum score of regions, relative to the highest one, where no things are chosen from."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
         if self.max_regions < 1:
             raise InputError(f"max_regions is {self.max_regions}, expected at least 1")
-        for name in ("iou_threshold", "same_class_iou_threshold", "relative_score_threshold"):
+        check_integer("num_things", self.num_things, 0, MAX_THINGS)
+        for name in ("iou_threshold", "same_class_iou_threshold", "relative_score_threshold", "min_thing_score"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is {getattr(self, name)}, expected 0 to 1")
 
@@ -114,6 +121,8 @@ class RegionRequest:
     """Width and height of the image, in the unit of the boxes; needed to sort an unordered control."""
     image_feature: Float[np.ndarray, " features"] | None = field(default=None, compare=False, repr=False)
     """Feature of the whole image; replaces the mean over detections."""
+    candidates: tuple[Control, ...] = field(default=(), repr=False)
+    """Unordered controls to choose from instead of ``control``, if the encoder can rank their captions."""
 
     def __post_init__(self) -> None:
         """Refuse relative boxes: features are of regions in pixels."""

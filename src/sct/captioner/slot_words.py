@@ -20,6 +20,7 @@ from sct.language.phrase_words import (
     PLURAL_DETERMINERS,
     SINGULAR_DETERMINERS,
     SINGULAR_VERBS,
+    UNCOUNTABLE_NOUNS,
     starts_with_vowel,
 )
 from sct.language.vocabulary import Vocabulary
@@ -46,6 +47,7 @@ def build_word_kinds(vocabulary: Vocabulary, nouns: Collection[str], device: tor
         needs_word=_mask(vocabulary, NEEDS_WORD - heads),
         is_plural=_mask(vocabulary, {word for word in heads if is_plural(word)}),
         is_singular=_mask(vocabulary, {word for word in heads - INVARIANT_NOUNS if not is_plural(word)}),
+        is_uncountable=_mask(vocabulary, heads & UNCOUNTABLE_NOUNS),
         is_singular_verb=_mask(vocabulary, SINGULAR_VERBS),
         is_singular_determiner=_mask(vocabulary, SINGULAR_DETERMINERS),
         is_plural_determiner=_mask(vocabulary, PLURAL_DETERMINERS & DETERMINERS),

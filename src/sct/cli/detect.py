@@ -56,10 +56,7 @@ def detect_command(
     as_json: JsonLinesOption = False,
     vision: Annotated[
         Path | None,
-        typer.Option(
-            help='Vision encoder instead of that of --model: a file, or "coco_flickr8k", which ships with the package. '
-            "Not for bulk jobs."
-        ),
+        typer.Option(help="Vision encoder instead of that of --model: a file, or a bundle. Not for bulk jobs."),
     ] = None,
     batch_size: Annotated[
         int | None,

@@ -45,6 +45,8 @@ class WordKinds:
     """Plural heads."""
     is_singular: Bool[Tensor, " words"]
     """Heads that cannot be plural; not "sheep"."""
+    is_uncountable: Bool[Tensor, " words"]
+    """Heads that do not end the phrase of a singular determiner; they may stand in it ("a water bottle")."""
     is_singular_verb: Bool[Tensor, " words"]
     """Auxiliaries that do not directly follow a plural head."""
     is_singular_determiner: Bool[Tensor, " words"]
@@ -268,9 +270,12 @@ class ChunkRules:
         opened = (numbers * (kinds.needs_head & ~self._closes)[words]).amax(-1)
         is_open = opened > (numbers * self._closes[words]).amax(-1)
         opener = words.gather(-1, (opened - 1).clamp(min=0)[..., None])[..., 0]
-        stay = wrong_sound | ((is_open & kinds.is_singular_determiner[opener])[..., None] & kinds.is_plural)
-        in_plural = (is_open & kinds.is_plural_determiner[opener])[..., None]
-        return AllowedPairs(stay, stay | (in_plural & kinds.is_singular))
+        in_singular, in_plural = (
+            (is_open & determiners[opener])[..., None]
+            for determiners in (kinds.is_singular_determiner, kinds.is_plural_determiner)
+        )
+        stay = wrong_sound | (in_singular & kinds.is_plural)
+        return AllowedPairs(stay, stay | (in_plural & kinds.is_singular) | (in_singular & kinds.is_uncountable))
 
     def _advance(
         self,

@@ -24,6 +24,7 @@ INVARIANT_NOUNS = frozenset({
 })  # fmt: skip
 """Nouns whose plural may be the same as the singular."""
 
+
 def base_forms(noun: str) -> tuple[str, ...]:
     """The noun and its possible singulars; some of them are not words.
 

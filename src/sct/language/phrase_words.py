@@ -30,6 +30,15 @@ PLURAL_DETERMINERS = frozenset({
 })  # fmt: skip
 """Words that do not go with a singular noun: numbers, quantifiers, and the verbs of a plural subject."""
 
+UNCOUNTABLE_NOUNS = frozenset({
+    "air", "asphalt", "baggage", "bread", "broccoli", "butter", "cardboard", "cheese", "clothing", "concrete", "dirt",
+    "equipment", "fog", "foliage", "food", "fur", "furniture", "gear", "graffiti", "grass", "gravel", "greenery",
+    "hair", "hay", "ice", "jewelry", "lettuce", "luggage", "machinery", "makeup", "meat", "mud", "music", "paint",
+    "paper", "pasta", "pavement", "plastic", "produce", "rain", "rice", "sand", "seafood", "smoke", "snow", "soccer",
+    "sunlight", "tennis", "traffic", "underwear", "vegetation", "water", "wood",
+})  # fmt: skip
+"""Nouns without a singular determiner, unless another noun follows ("a water bottle")."""
+
 
 def starts_with_vowel(word: str) -> bool:
     """Whether "an" rather than "a" precedes a word, by its spelling.

@@ -1,4 +1,4 @@
-"""Classes of region features: their probabilities, and the feature of a region that is known to be of a class."""
+"""Classes and words of region features: their probabilities, and the feature of a region of a known class."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,11 @@ _MAX_STEPS = 50
 
 
 class RegionClassifier:
-    """The class head of a region encoder, applied to the features that the encoder outputs."""
+    """Class and word head of a region encoder, applied to the features that the encoder outputs."""
 
-    def __init__(self, network: RegionEncoder, class_names: tuple[str, ...]) -> None:
-        self.class_names = class_names
+    def __init__(self, network: RegionEncoder, class_names: tuple[str, ...], words: tuple[str, ...] = ()) -> None:
+        """``words`` are those of the network's word head."""
+        self.class_names, self.words = class_names, words
         self._network = network
         self._size = network.config.feature_size
         self.feature_size = network.config.output_size
@@ -28,6 +29,13 @@ class RegionClassifier:
         head = self._network.class_head
         logits: Tensor = head(features[:, : self._size].to(head.weight))
         return logits.softmax(-1).float()
+
+    @torch.inference_mode()
+    def word_probabilities(self, features: Float[Tensor, "regions features"]) -> Float[Tensor, "regions words"]:
+        """Probability that people say each word of the region."""
+        head = self._network.word_head
+        logits: Tensor = head(features[:, : self._size].to(head.weight))
+        return logits.sigmoid().float()
 
     @torch.inference_mode()
     def move_to_class(

@@ -170,7 +170,7 @@ class RegionVisionEncoder:
         self.words, self.attributes = words, attributes
         self._attribute_rows = [row for row, word in enumerate(words) if word in attributes]
         self.feature_size, self.image_size = network.config.output_size, network.config.image_size
-        self.classifier = RegionClassifier(self.network, class_names)
+        self.classifier = RegionClassifier(self.network, class_names, words)
         self._device = torch.device(device)
 
     def to(self, device: str | torch.device) -> "RegionVisionEncoder":
