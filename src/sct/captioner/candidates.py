@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sct.captioner.fits import prefer_fitting
 from sct.captioner.grounded_caption import GroundedCaption
 from sct.captioner.requests import CaptionOptions, ProposalSelection, RegionRequest
 from sct.language.phrase_words import HEAD_PRONOUNS
@@ -77,13 +78,9 @@ def expand_candidates(
 ) -> tuple[list[RegionRequest], CaptionOptions]:
     """Requests of all candidate controls, one after the other, and the options to caption them with."""
     expanded = [
-        replace(request, control=control, candidates=())
-        for request in requests
-        for control in request.candidates or (request.control,)
+        replace(request, control=control, candidates=()) for request in requests for control in request.candidates
     ]
-    if not any(request.candidates for request in requests):
-        return expanded, options
-    beam_size = max(options.n_best, min(options.beam_size, MAX_CANDIDATE_BEAM))
+    beam_size = min(options.beam_size, max(options.n_best, MAX_CANDIDATE_BEAM))
     return expanded, replace(options, beam_size=beam_size)
 
 
@@ -110,7 +107,10 @@ class CandidateRanker:
         probabilities = self._classifier.word_probabilities(features)
         of_image, of_regions = probabilities[0], probabilities.amax(0)
         ranked = sorted(captions, key=lambda caption: -self._score(caption, of_image, of_regions))
-        return list({caption.text: caption for caption in reversed(ranked)}.values())[::-1]
+        distinct: dict[str, GroundedCaption] = {}
+        for caption in ranked:
+            distinct.setdefault(caption.text, caption)
+        return list(distinct.values())
 
     def _score(
         self, caption: GroundedCaption, of_image: Float[Tensor, " words"], of_regions: Float[Tensor, " words"]
@@ -121,18 +121,15 @@ class CandidateRanker:
         return caption.log_prob + float(seen) - _PRONOUN_PENALTY * len(words & HEAD_PRONOUNS)
 
     def merge(
-        self, requests: Sequence[RegionRequest], captions: Sequence[list[GroundedCaption]], n_best: int
+        self, requests: Sequence[RegionRequest], captions: Sequence[list[GroundedCaption]], options: CaptionOptions
     ) -> Iterator[list[GroundedCaption]]:
-        """The ``n_best`` captions of each request, from those of ``expand_candidates``."""
+        """The ``n_best`` captions of each request, from those of ``expand_candidates``; fits come before rank."""
         start = 0
         for request in requests:
-            count = len(request.candidates) or 1
-            found = captions[start : start + count]
-            start += count
-            if request.candidates:
-                yield self.rank(request, [caption for each in found for caption in each])[:n_best]
-            else:
-                yield found[0][:n_best]
+            found = captions[start : start + len(request.candidates)]
+            start += len(found)
+            ranked = self.rank(request, [caption for each in found for caption in each])
+            yield (prefer_fitting(ranked, options.min_fit) if options.min_fit else ranked)[: options.n_best]
 
 
 def _suppress(

@@ -1,6 +1,6 @@
 """The product: load a bundle, caption images or regions, detect regions."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -177,12 +177,22 @@ class Captioner:
         if not requests:
             return []
         options = options or CaptionOptions()
-        if self._ranker is not None and any(request.candidates for request in requests):
-            expanded, narrow = expand_candidates(requests, options)
-            slices = (expanded[start : start + _MAX_DECODED] for start in range(0, len(expanded), _MAX_DECODED))
-            captions = [caption for some in slices for caption in self._caption_requests(some, narrow)]
-            return list(self._ranker.merge(requests, captions, options.n_best))
-        return self._caption_requests(requests, options)
+        if self._ranker is None or not any(request.candidates for request in requests):
+            return self._caption_requests(requests, options)
+        given = [request for request in requests if not request.candidates]
+        chosen = [request for request in requests if request.candidates]
+        of_given = iter(self._caption_requests(given, options) if given else ())
+        of_chosen = self._caption_candidates(self._ranker, chosen, options)
+        return [next(of_chosen if request.candidates else of_given) for request in requests]
+
+    def _caption_candidates(
+        self, ranker: CandidateRanker, requests: Sequence[RegionRequest], options: CaptionOptions
+    ) -> Iterator[list[GroundedCaption]]:
+        """Caption all candidate controls and rank the captions of each request."""
+        expanded, narrow = expand_candidates(requests, options)
+        slices = (expanded[start : start + _MAX_DECODED] for start in range(0, len(expanded), _MAX_DECODED))
+        captions = [caption for some in slices for caption in self._caption_requests(some, narrow)]
+        return ranker.merge(requests, captions, options)
 
     def _caption_requests(
         self, requests: Sequence[RegionRequest], options: CaptionOptions
