@@ -23,6 +23,6 @@ def test_the_mean_of_two_encoders(tmp_path):
 def test_encoders_of_other_names_are_refused(tmp_path):
     make_vision_encoder().save(tmp_path / "a.safetensors")
     RegionVisionEncoder(make_region_network(), ("red", "green", "lilac")).save(tmp_path / "b.safetensors")
-    with pytest.raises(InputError, match=r"b\.safetensors and .*a\.safetensors differ in sizes or names"):
+    with pytest.raises(InputError, match=r"a\.safetensors and .*b\.safetensors differ in sizes or names"):
         average([tmp_path / "a.safetensors", tmp_path / "b.safetensors"], tmp_path / "mean.safetensors")
     assert not (tmp_path / "mean.safetensors").exists()

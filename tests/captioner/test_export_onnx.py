@@ -112,7 +112,7 @@ def test_a_greedy_caption_equals_the_captioner_s(exported, decoder):
     """The loop of docs/onnx.md, on features of the captioner's own encoder."""
     captioner = sct.load()
     control = Control.from_boxes([(20, 30, 300, 310), (100, 200, 400, 330)])
-    options = CaptionOptions(beam_size=1, length_penalty=0.0, no_repeat_ngram_size=0)
+    options = CaptionOptions(beam_size=1, length_penalty=0.0, no_repeat_ngram_size=0, whole_chunks=False)
     [request] = encode_requests(captioner.vision, [ImageRequest(PHOTO, control)], has_sorter=True)
     [[expected]] = captioner.caption_batch([request], options)
     batch = collate_requests([request], captioner.config)

@@ -77,7 +77,7 @@ def test_headers_say_what_makes_the_files_that_a_recipe_needs(name):
     while pending:
         seen.add(current := pending.pop())
         text = shipped_recipes()[current].read_text()
-        named = re.findall(r"recipes/([\w/]+)\.toml|runs/([\w/]+)/(?:best|vision)", text)
+        named = re.findall(r"recipes/([\w/]+)\.toml|runs/([\w/]+)/(?:best|last|vision)", text)
         pending += [found for pair in named for found in pair if found in shipped_recipes() and found not in seen]
     headers = [line for each in seen for line in shipped_recipes()[each].read_text().splitlines() if line[:1] == "#"]
     made = {default_out(Path(f"recipes/{each}.toml")) for each in seen}

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sct.captioner.bundle import DEFAULT_FOLDER, ENCODERS_FOLDER, Bundle, load_bundle, save_bundle, vision_file
+from sct.captioner.bundle import DEFAULT_FOLDER, Bundle, load_bundle, save_bundle, vision_file
 from sct.errors import InputError
 from sct.training.captioner.model_init import load_language_weights
 from sct.training.captioner.setup import build_training
@@ -77,4 +77,3 @@ def test_the_encoder_of_a_bundle_is_named_by_its_folder(tmp_path):
     assert vision_file(Path("default")) == DEFAULT_FOLDER / "vision.safetensors"
     assert vision_file(tmp_path) == tmp_path / "vision.safetensors"
     assert vision_file(tmp_path / "mine.safetensors") == tmp_path / "mine.safetensors"
-    assert vision_file(Path("coco_flickr8k")) == ENCODERS_FOLDER / "coco_flickr8k.safetensors"
