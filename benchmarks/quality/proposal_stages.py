@@ -1,6 +1,6 @@
 """Where proposals lose human boxes: recall after each stage, on validation images with human boxes.
 
-    python benchmarks/quality/proposal_stages.py build/flickr8k --vision coco_flickr8k --half selection --limit 50
+    python benchmarks/quality/proposal_stages.py build/flickr8k --vision default --half selection --limit 50
 
 Stages: all anchors with their offsets; the best anchors by objectness, or the local maxima among them; candidates that
 NMS leaves of either; proposals, ranked by the objectness of RPN, of RoI head, or by their geometric mean, as
@@ -88,7 +88,7 @@ def main() -> None:
     """Measure an encoder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", type=Path)
-    parser.add_argument("--vision", type=Path, default=Path("coco_flickr8k"))
+    parser.add_argument("--vision", type=Path, default=Path("default"))
     parser.add_argument("--images", type=Path, nargs="*", default=[], help="where the images are, if they have moved")
     parser.add_argument("--half", choices=("selection", "report"), default="selection")
     parser.add_argument("--limit", type=int, help="maximum images")

@@ -47,7 +47,7 @@ NEEDED_IN_WHEEL = (
     "sct/recipes/tiny.toml",
     "sct/datasets/tiny/dataset.json",
     "sct/bundles/default/config.toml",
-    "sct/encoders/coco_flickr8k.safetensors",
+    "sct/bundles/default/vision.safetensors",
     "sct/py.typed",
 )
 

@@ -87,8 +87,9 @@ def test_regions_of_a_vision_encoder_are_printed(folder, capsys):
     assert {region["class"] for region in regions} <= set(CLASS_NAMES)
 
 
-def test_the_shipped_encoder_is_found_by_its_name(capsys):
-    assert run(["detect", "examples/gallery/fig.jpg", "--vision", "coco_flickr8k", "--limit", "4", "--json"]) == 0
+@pytest.mark.parametrize("options", [[], ["--vision", "default"]], ids=["by default", "by name"])
+def test_the_encoder_of_the_default_bundle(options, capsys):
+    assert run(["detect", "examples/gallery/fig.jpg", *options, "--limit", "4", "--json"]) == 0
     names = {region["class"] for region in json.loads(capsys.readouterr().out)["regions"]}
     assert {"orange", "bowl"} <= names
 
@@ -101,13 +102,13 @@ def test_an_encoder_on_a_device_that_is_not_there(folder, device, capsys):
 
 
 def test_bulk_jobs_have_no_encoder_of_their_own(tmp_path, capsys):
-    assert run(["detect", f"{tmp_path}/a.tar", "--vision", "coco_flickr8k", "--out", f"{tmp_path}/out"]) == 2
+    assert run(["detect", f"{tmp_path}/a.tar", "--vision", "default", "--out", f"{tmp_path}/out"]) == 2
     assert "got --vision in a bulk job, which detects with the encoder of --model" in capsys.readouterr().err
 
 
 def test_an_encoder_that_does_not_exist(folder, capsys):
-    assert run(["detect", f"{folder}/images/a.png", "--vision", "coco_flickr9k"]) == 2
-    assert "coco_flickr9k does not exist" in capsys.readouterr().err
+    assert run(["detect", f"{folder}/images/a.png", "--vision", "coco_flickr8k"]) == 2
+    assert "coco_flickr8k does not exist" in capsys.readouterr().err
 
 
 def test_attributes_of_regions(tmp_path, capsys):
