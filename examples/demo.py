@@ -47,23 +47,18 @@ class Example:
 
 
 def hikers() -> list[Example]:
-    """Small people on a large dune: one box, several, and boxes that share a noun chunk."""
-    pair, four = (65, 297, 92, 345), (125, 260, 206, 324)
-    dune, sky = (0, 0, 640, 427), (320, 0, 640, 200)
+    """Small people on a large dune: one box, several that share a noun chunk, and the same in two orders."""
+    pair, four, dune = (65, 297, 92, 345), (125, 260, 206, 324), (0, 0, 640, 427)
     return [
         Example(title="no regions given: they are detected"),
         Example(title="one region: the pair on the left", regions=((pair,),)),
-        Example(title="the four on the right, then the dune", regions=((four,), (dune,))),
-        Example(
-            title="all six together, dune, sky; every region described",
-            regions=((pair, four), (dune,), (sky,)),
-            cover=True,
-        ),
+        Example(title="all six together, then the dune", regions=((pair, four), (dune,)), cover=True),
+        Example(title="the dune, then all six", regions=((dune,), (pair, four)), cover=True),
     ]
 
 
 def otters() -> list[Example]:
-    """An animal that is not in the training data, and the same regions in two orders."""
+    """An animal that the training captions hardly name, and the same regions in two orders."""
     otter, swimmer = (197, 100, 600, 290), (0, 160, 157, 257)
     water, toy = (0, 0, 640, 255), (79, 30, 180, 70)
     return [

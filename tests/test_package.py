@@ -42,7 +42,7 @@ def test_the_readme_renders_on_the_package_index_with_absolute_links(metadata):
     assert [link for link in links if not link.startswith(("https://", "http://", "#"))] == []
     home = metadata.urls["Source"]
     assert f"{home}/blob/main/docs/index.md" in links
-    assert f"{home.replace('github.com', 'raw.githubusercontent.com')}/main/docs/images/otters.png" in links
+    assert f"{home.replace('github.com', 'raw.githubusercontent.com')}/main/docs/images/hikers.png" in links
 
 
 def test_links_of_the_readme_exist_in_the_repository(metadata):

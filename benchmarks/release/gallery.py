@@ -128,12 +128,13 @@ The shipped model on {photos} photographs that it was not trained on, {total} ca
 the writer of this page from the drawings. Right: every noun chunk names what is in its boxes, and the sentence is true
 of the image. Partly right: some chunk is right, but another is not, or the sentence is not true.
 
-The controls were chosen by hand; two (lower dog and wall, the pair of hikers) were added after some fifteen further
-ones had been tried. The model was trained on people and dogs outdoors: it
-names those best, invents them where there are none, and calls other things by the nearest name that it knows. A region
-that seldom begins a sentence, such as a wall or a hat, is often misread when it is given first. `make gallery` makes
-this page. Sources and licences of the photographs: [gallery](../examples/gallery/SOURCES.md),
-[demo](../examples/photos/SOURCES.md), [tiny corpus](../examples/tiny/README.md).
+The controls were chosen by hand, for an earlier model; two (lower dog and wall, the pair of hikers) were added after
+some fifteen further ones had been tried. The model was trained on COCO and Flickr8k: it names people, common animals,
+food, furniture and vehicles, and calls other things by the nearest name that it knows: an otter a dog, a rocket a clock
+tower. It mostly names regions in the order given; the sentence between the names is often untrue. `make gallery` makes
+this page; sixty further photographs are in a [note](notes/outside_photographs.md). Sources and licences of the
+photographs: [gallery](../examples/gallery/SOURCES.md), [demo](../examples/photos/SOURCES.md),
+[tiny corpus](../examples/tiny/README.md).
 """
 
 
