@@ -146,12 +146,12 @@ class Planner:
     def _score(self, sets: Sequence[Sequence[RegionSet]]) -> tuple[tuple[Float[Tensor, " words"], ...], ...] | None:
         if self._scorer is None:
             return None
-        scorer, found = self._scorer, []
-        for row in sets:
-            if not all(scorer.can_score(region_set.regions) for region_set in row):
-                return None  # reported when the features are collated
-            found.append(tuple(scorer.probabilities(scorer.stack(region_set.regions)) for region_set in row))
-        return tuple(found)
+        scorer = self._scorer
+        distinct = {id(region_set): region_set for row in sets for region_set in row}  # candidate controls share some
+        if not all(scorer.can_score(region_set.regions) for region_set in distinct.values()):
+            return None  # reported when the features are collated
+        scores = {key: scorer.probabilities(scorer.stack(region_set.regions)) for key, region_set in distinct.items()}
+        return tuple(tuple(scores[id(region_set)] for region_set in row) for row in sets)
 
     def _place_required(
         self, names: list[RegionName | None], fits: Sequence[Float[Tensor, " words"]], options: CaptionOptions

@@ -53,7 +53,7 @@ class CaptionOptions:
     """Search settings and constraints of a caption; the defaults are those of the command line and the server too."""
 
     beam_size: int = 5
-    """Hypotheses that beam search keeps."""
+    """Hypotheses that beam search keeps; for captions without a control at most 3, or ``n_best``."""
     n_best: int = 1
     """Captions to return, at most ``beam_size``, best first."""
     max_length: int = 20
