@@ -22,14 +22,14 @@ import sct
 from sct.errors import InputError
 
 VERDICTS = ("right", "partly right", "wrong")
-NOT_JUDGED = "not judged"
+NO_VERDICT = "not judged"
 CONTROLS = {"none": "without control", "boxes": "with boxes"}
 _DRAWING_WIDTH = 900
 _MAX_BYTES = 60_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judgement:
+class CaptionVerdict:
     """A caption as it was judged."""
 
     caption: str
@@ -50,24 +50,24 @@ class Judgement:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedPhotograph:
+class RatedPhotograph:
     """A photograph, where it comes from, and its judged captions by control."""
 
     shows: str
     source: str
     draw: bool
-    judgements: dict[str, Judgement]
+    verdicts_by_control: dict[str, CaptionVerdict]
 
 
-def read_photographs(content: dict[str, Any]) -> dict[str, JudgedPhotograph]:
+def read_photographs(content: dict[str, Any]) -> dict[str, RatedPhotograph]:
     """Photographs of a verdict file by file name."""
     return {
-        entry["file"]: JudgedPhotograph(
+        entry["file"]: RatedPhotograph(
             shows=entry["shows"],
             source=entry["source"],
             draw=entry.get("draw", False),
-            judgements={
-                control: Judgement(
+            verdicts_by_control={
+                control: CaptionVerdict(
                     **{**entry[control], "wrong_groundings": tuple(entry[control].get("wrong_groundings", ()))}
                 )
                 for control in CONTROLS
@@ -88,18 +88,18 @@ def mark_chunks(caption: sct.GroundedCaption) -> str:
     return " ".join(words)
 
 
-def judge(caption: str, judgement: Judgement | None) -> tuple[str, str, Counter[str]]:
+def count_verdict(caption: str, expected: CaptionVerdict | None) -> tuple[str, str, Counter[str]]:
     """Caption with wrong groundings struck out, verdict, and the numbers of groundings and of misnamed subjects."""
-    if judgement is None or judgement.caption != caption:
-        return caption, NOT_JUDGED, Counter()
+    if expected is None or expected.caption != caption:
+        return caption, NO_VERDICT, Counter()
     pieces = caption.split("[")
-    for number in judgement.wrong_groundings:
+    for number in expected.wrong_groundings:
         label, text = pieces[number].split(" ", 1)
         pieces[number] = f"{label} ~~{text.replace(']', '~~]', 1)}"
     groundings = len(pieces) - 1
-    counts = Counter(groundings=groundings, right_groundings=groundings - len(judgement.wrong_groundings))
-    counts["misnamed_subjects"] = int(judgement.misnamed_subject)
-    return "[".join(pieces), judgement.verdict, counts
+    counts = Counter(groundings=groundings, right_groundings=groundings - len(expected.wrong_groundings))
+    counts["misnamed_subjects"] = int(expected.misnamed_subject)
+    return "[".join(pieces), expected.verdict, counts
 
 
 def draw(image: Path, captions: Sequence[sct.GroundedCaption], out: Path) -> None:
@@ -120,8 +120,8 @@ def summarize(verdicts: dict[str, Counter[str]], totals: dict[str, Counter[str]]
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for control, title in CONTROLS.items():
-        judged = verdicts[control].total() - verdicts[control][NOT_JUDGED]
-        cells = [f"{verdicts[control][name]} ({verdicts[control][name] / max(judged, 1):.0%})" for name in VERDICTS]
+        rated = verdicts[control].total() - verdicts[control][NO_VERDICT]
+        cells = [f"{verdicts[control][name]} ({verdicts[control][name] / max(rated, 1):.0%})" for name in VERDICTS]
         cells.append(str(totals[control]["misnamed_subjects"]))
         right, total = totals[control]["right_groundings"], totals[control]["groundings"]
         lines.append(f"| {title} | {' | '.join(cells)} | {right} of {total} ({right / max(total, 1):.0%}) |")
@@ -154,7 +154,7 @@ def main() -> None:
             continue
         photograph, cells = photographs[file], []
         for control, caption in captions.items():
-            text, verdict, counts = judge(mark_chunks(caption), photograph.judgements.get(control))
+            text, verdict, counts = count_verdict(mark_chunks(caption), photograph.verdicts_by_control.get(control))
             verdicts[control][verdict] += 1
             totals[control].update(counts)
             cells += [text, verdict]
