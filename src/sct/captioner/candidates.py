@@ -93,7 +93,7 @@ class CandidateRanker:
         """``classifier`` scores regions for words.
 
         The weights of words relative to the log-probability of the caption were chosen on the selection half of COCO
-        val (``benchmarks/quality/rank_candidates.py``); the optimum is flat.
+        val (docs/notes/default_model.md); the optimum is flat.
         """
         self._classifier = classifier
         self._image_word_weight, self._region_word_weight = image_word_weight, region_word_weight
