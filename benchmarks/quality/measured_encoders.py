@@ -16,10 +16,11 @@ from vision_truth import TruthImage
 from sct.data.coco_classes import COCO_CLASSES
 from sct.regions.boxes import box_iou
 from sct.regions.image_source import ImageSource
-from sct.vision.detect import check_region_encoder, propose_batch
+from sct.vision.detect import check_region_encoder
 from sct.vision.encoder import load_vision
 from sct.vision.image_loader import PixelBatch, load_batches
 from sct.vision.preprocess import normalize
+from sct.vision.proposals import propose
 
 LIMITS = (10, 20, 30)
 """Numbers of proposals."""
@@ -89,7 +90,7 @@ class TrainedEncoder:
     def _observe(self, images: Sequence[TruthImage], batch: PixelBatch) -> list[Observation]:
         network = self.network
         maps = network.encode_pixels(normalize(torch.from_numpy(batch.pixels).to(self.device)))
-        found = propose_batch(network, maps, NUM_DETECTIONS)
+        found = propose(network, maps, NUM_DETECTIONS)
         human = torch.zeros(len(images), max(len(image.boxes) for image in images), 4)
         for row, image in enumerate(images):
             human[row, : len(image.boxes)] = torch.from_numpy(image.boxes)

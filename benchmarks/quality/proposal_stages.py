@@ -4,7 +4,7 @@
 
 Stages: all anchors with their offsets; the best anchors by objectness, or the local maxima among them; candidates that
 NMS leaves of either; proposals, ranked by the objectness of RPN, of RoI head, or by their geometric mean, as
-``sct.vision.encoder.propose`` does. Recall at IoU 0.5 of the first 10, 30 and all boxes, in percent; and the areas of
+``sct.vision.proposals.propose`` does. Recall at IoU 0.5 of the first 10, 30 and all boxes, in percent; and the areas of
 the boxes that the first 30 proposals miss.
 """
 
@@ -24,9 +24,10 @@ from sct.data.halves import in_report_half
 from sct.regions.image_source import ImageSource
 from sct.vision.box_ops import box_iou, decode_boxes, nms
 from sct.vision.detect import check_region_encoder
-from sct.vision.encoder import IOU_THRESHOLD, MAX_CANDIDATES, AnchorSelection, load_vision
+from sct.vision.encoder import load_vision
 from sct.vision.image_loader import load_batches
 from sct.vision.preprocess import normalize
+from sct.vision.proposals import IOU_THRESHOLD, MAX_CANDIDATES, AnchorSelection
 from sct.vision.region_network import FeatureMaps, RegionEncoder, RPNOutput
 
 LIMITS = (10, 30, None)

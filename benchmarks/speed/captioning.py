@@ -165,8 +165,9 @@ def profile_warm(images: Sequence[Path], model: str, repeats: int = 8) -> None:
     from sct.captioner.encode import region_request  # noqa: PLC0415
     from sct.captioner.ordering import sort_requests  # noqa: PLC0415
     from sct.regions.images import load_image  # noqa: PLC0415
-    from sct.vision.encoder import RegionVisionEncoder, propose  # noqa: PLC0415
+    from sct.vision.encoder import RegionVisionEncoder  # noqa: PLC0415
     from sct.vision.preprocess import preprocess  # noqa: PLC0415
+    from sct.vision.proposals import propose  # noqa: PLC0415
 
     captioner = sct.load(model)
     options = sct.CaptionOptions(no_repeat_ngram_size=captioner.default_no_repeat_ngram_size)

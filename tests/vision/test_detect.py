@@ -6,60 +6,13 @@ import torch
 from PIL import Image
 
 from sct.regions.image_source import ImageSource
-from sct.vision.box_ops import nms
-from sct.vision.detect import check_region_encoder, detect_images, nms_batch, nms_each, propose_batch
-from sct.vision.encoder import RegionVisionEncoder, propose
-from sct.vision.preprocess import normalize
+from sct.vision.detect import check_region_encoder, detect_images
+from sct.vision.encoder import RegionVisionEncoder
 from sct.vision.region_network import RegionEncoder
 from tests.color_vision import ColorVision
 from tests.factories import CLASS_NAMES, make_image_files, make_region_network, make_vision_encoder
 
 CPU = torch.device("cpu")
-
-
-def _network_with_varied_boxes(seed, map_scale=1):
-    """Random weights that are large enough for boxes and scores to differ between images."""
-    network = make_region_network(seed, map_scale=map_scale).eval()
-    for layer in (network.rpn_head, network.box_head, network.objectness):
-        torch.nn.init.normal_(layer.weight, std=0.2)
-    return network
-
-
-@pytest.mark.parametrize("suppress", [nms_each, nms_batch])
-@pytest.mark.parametrize("limit", [1, 20, 500])
-@pytest.mark.parametrize("map_scale", [1, 2])
-def test_batched_proposals_equal_those_of_single_images(map_scale, limit, suppress, monkeypatch):
-    monkeypatch.setattr("sct.vision.detect.nms_each", suppress)  # what a GPU uses too
-    network = _network_with_varied_boxes(3, map_scale)
-    pixels = torch.randint(0, 256, (5, 3, 84, 84), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        maps = network.encode_pixels(normalize(pixels))
-    batched = propose_batch(network, maps, limit)
-    for image, expected in enumerate(propose(network, maps, limit)):
-        found = batched.is_proposal[image]
-        assert int(found.sum()) == len(expected.boxes)
-        torch.testing.assert_close(batched.scores[image][found], expected.scores, atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(batched.boxes[image][found], expected.boxes, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("suppress", [nms_each, nms_batch])
-@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.75])
-def test_batched_nms_equals_greedy_nms(threshold, suppress):
-    generator = torch.Generator().manual_seed(2)
-    corners, sizes = torch.rand(70, 60, 2, generator=generator), torch.rand(70, 60, 2, generator=generator)
-    boxes, scores = torch.cat([corners, corners + sizes], dim=-1), torch.rand(70, 60, generator=generator)
-    is_box = torch.rand(70, 60, generator=generator) < 0.8
-    kept = suppress(boxes, scores, is_box, threshold, 12)
-    for image in range(len(boxes)):
-        rows = torch.nonzero(is_box[image]).squeeze(1)
-        expected = rows[nms(boxes[image][rows], scores[image][rows], threshold, 12)]
-        assert kept.indices[image][kept.is_kept[image]].tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("suppress", [nms_each, nms_batch])
-def test_nms_without_a_box(suppress):
-    kept = suppress(torch.zeros(1, 3, 4), torch.zeros(1, 3), torch.zeros(1, 3, dtype=torch.bool), 0.5, 2)
-    assert not kept.is_kept.any()
 
 
 def test_detections_of_a_folder(tmp_path):

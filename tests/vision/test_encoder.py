@@ -60,14 +60,48 @@ def test_proposals_are_inside_the_image_highest_score_first() -> None:
     assert scores == sorted(scores, reverse=True)
 
 
+def _varied_vision_encoder() -> RegionVisionEncoder:
+    """Encoder whose images differ in boxes, scores, attributes and number of proposals."""
+    torch.manual_seed(3)
+    network = RegionEncoder(replace(make_region_network().config, num_words=4))
+    for layer in (network.rpn_head, network.box_head, network.objectness, network.word_head):
+        torch.nn.init.normal_(layer.weight, std=0.2)
+    torch.nn.init.zeros_(network.word_head.bias)
+    words = ("red", "wooden", "dog", "blue")
+    return RegionVisionEncoder(network, CLASS_NAMES, words=words, attributes=frozenset(words), num_proposals=200)
+
+
 def test_a_batch_equals_single_images() -> None:
-    vision, images = make_vision_encoder(), [_image(1), _image(2, 40, 200), _image(3)]
-    boxes = [[Box(1, 2, 30, 40)], [], [Box(5, 5, 50, 50), Box(0, 0, 10, 10)]]
-    for image, asked, encoded in zip(images, boxes, vision.encode(images), strict=True):
-        [alone] = vision.encode([image])
+    plain = LoadedImage(np.full((60, 60, 3), 128, np.uint8), 60, 60, "plain")
+    vision, images = _varied_vision_encoder(), [_image(1), _image(2, 40, 200), _image(3), plain]
+    boxes = [[Box(1, 2, 30, 40)], [], [Box(5, 5, 50, 50), Box(0, 0, 10, 10)], []]
+    batch, single = vision.encode(images), [vision.encode([image])[0] for image in images]
+    assert len({len(encoded.proposals) for encoded in batch}) > 1, "some images are padded"
+    for asked, encoded, alone in zip(boxes, batch, single, strict=True):
         np.testing.assert_allclose(encoded.image_feature, alone.image_feature, atol=1e-5)
-        for region, expected in zip(encoded.regions(asked), alone.regions(asked), strict=True):
-            np.testing.assert_allclose(region.feature, expected.feature, atol=1e-5)
+        for region, expected in zip(
+            (*encoded.proposals, *encoded.regions(asked)), (*alone.proposals, *alone.regions(asked)), strict=True
+        ):
+            np.testing.assert_allclose(region.box, expected.box, atol=1e-3)
+            np.testing.assert_allclose(region.feature, expected.feature, atol=1e-4)
+            assert region.score == pytest.approx(expected.score, abs=1e-5)
+            assert (region.class_name, region.attributes) == (expected.class_name, expected.attributes)
+
+
+def test_proposals_have_the_features_of_their_boxes() -> None:
+    [_, encoded] = _varied_vision_encoder().encode([_image(1), _image(2, 40, 200)])
+    regions = encoded.regions([region.box for region in encoded.proposals])
+    for region, expected in zip(regions, encoded.proposals, strict=True):
+        np.testing.assert_allclose(region.feature, expected.feature, atol=1e-4)
+        assert (region.class_name, region.attributes) == (expected.class_name, expected.attributes)
+
+
+def test_an_encoded_image_does_not_keep_its_batch_in_memory() -> None:
+    vision, image = make_vision_encoder(), _image(1)
+    [alone], [first, *_] = vision.encode([image]), vision.encode([image] * 8)
+    assert first.num_bytes == alone.num_bytes
+    for feature in (first.image_feature, first.proposals[0].feature):
+        assert feature.base.nbytes < 2 * (1 + len(first.proposals)) * feature.nbytes
 
 
 def test_the_backbone_runs_once_per_image_whatever_boxes_are_asked_for(monkeypatch) -> None:

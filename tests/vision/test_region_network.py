@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from sct.vision.box_ops import NUM_ANCHORS
-from sct.vision.encoder import AnchorSelection
 from sct.vision.region_network import RegionEncoder, RPNOutput
 from tests.factories import CLASS_NAMES, make_region_network
 
@@ -67,9 +66,3 @@ def test_proposals_are_made_from_local_maxima_of_fine_maps() -> None:
     assert kept[0, 3:5, 3, 4].tolist() == [-torch.inf, -torch.inf], "each is beside a better one"
     assert kept[0, 0, 0, 0] == 0
     assert torch.equal(make_region_network().anchor_scores(rpn), rpn.objectness), "one cell per patch: all anchors"
-
-
-def test_encoders_with_one_cell_per_patch_propose_as_they_did_when_they_were_measured():
-    """The encoder of the default bundle; finer maps have other numbers."""
-    selections = [AnchorSelection.of(make_region_network(map_scale=scale).config) for scale in (1, 2)]
-    assert selections == [AnchorSelection(1200, 0.75), AnchorSelection(1000, 0.65)]

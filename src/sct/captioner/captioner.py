@@ -26,6 +26,7 @@ from sct.captioner.requests import (
     ImageRequest,
     ProposalSelection,
     RegionRequest,
+    decoding_batch_size,
 )
 from sct.decoding import ConstraintConfig, Decoded, SearchConfig, beam_search
 from sct.errors import InputError
@@ -41,8 +42,6 @@ from sct.vision.interface import VisionEncoder
 from sct.vision.layout import LayoutEncoder
 
 Precision = Literal["float32", "float16", "int8"]
-_MAX_DECODED = 64
-"""Candidate controls decoded at once; more take memory and are no faster."""
 _MAX_GRAPH_SEARCHES = 8
 """Search configs with captured CUDA graphs that are kept (LRU)."""
 
@@ -190,7 +189,8 @@ class Captioner:
     ) -> Iterator[list[GroundedCaption]]:
         """Caption all candidate controls and rank the captions of each request."""
         expanded, narrow = expand_candidates(requests, options)
-        slices = (expanded[start : start + _MAX_DECODED] for start in range(0, len(expanded), _MAX_DECODED))
+        size = decoding_batch_size(self.device)
+        slices = (expanded[start : start + size] for start in range(0, len(expanded), size))
         captions = [caption for some in slices for caption in self._caption_requests(some, narrow)]
         return ranker.merge(requests, captions, options)
 

@@ -9,16 +9,13 @@ from sct.captioner.captioner import Captioner
 from sct.captioner.encode import region_request
 from sct.captioner.grounded_caption import GroundedCaption, RegionOrder
 from sct.captioner.ordering import ORDERS_PER_CAPTION, candidate_orders, reorder, restore_input_order
-from sct.captioner.requests import IMAGE_BATCH_SIZE, CaptionOptions, RegionRequest
+from sct.captioner.requests import IMAGE_BATCH_SIZE, CaptionOptions, RegionRequest, decoding_batch_size
 from sct.errors import InputError
 from sct.regions.images import LoadedImage
 from sct.regions.records import Control, Region
 from sct.serving.counters import Counters
 from sct.serving.image_cache import ImageCache
 from sct.vision.interface import EncodedImage
-
-_DECODE_BATCH_SIZE = 64
-"""Controls decoded at once; more take memory and are no faster."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,11 +196,12 @@ class BatchInference:
             for row in task_rows:
                 groups.setdefault(replace(row.options, n_best=1), []).append((task, row))
         captions: list[list[GroundedCaption]] = [[] for _ in rows]
+        batch_size = decoding_batch_size(self._captioner.device)
         for options, group in groups.items():
             n_best = max(row.options.n_best for _, row in group)
             group.sort(key=lambda item: len(item[1].request.control.region_sets))
-            for start in range(0, len(group), _DECODE_BATCH_SIZE):
-                chunk = group[start : start + _DECODE_BATCH_SIZE]
+            for start in range(0, len(group), batch_size):
+                chunk = group[start : start + batch_size]
                 requests = [row.request for _, row in chunk]
                 decoded = self._captioner.caption_batch(requests, replace(options, n_best=n_best))
                 for (task, row), best in zip(chunk, decoded, strict=True):

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from sct.errors import InputError, format_value
@@ -28,111 +30,42 @@ from sct.storage.int8 import dequantize_int8, quantize_int8
 from sct.storage.reading import parse_json
 from sct.storage.skip_init import SkipInit
 from sct.storage.state_dict import check_state_dict
-from sct.vision.box_ops import decode_boxes, nms
 from sct.vision.classifier import RegionClassifier
 from sct.vision.hub import HUB_FORMAT, load_hub_vision
 from sct.vision.interface import EncodedImage, VisionEncoder
 from sct.vision.layout import check_names
+from sct.vision.precision import backbone_autocast
 from sct.vision.preprocess import preprocess
+from sct.vision.proposals import batch_box_features, propose
 from sct.vision.region_network import FeatureMaps, RegionEncoder, RegionEncoderConfig, roi_input_size
 from sct.vision.vit import ViTConfig
 
 FORMAT = ArtifactFormat("sct region encoder", 'train it again with task = "vision", or copy it again')
-MAX_CANDIDATES, IOU_THRESHOLD = 120, 0.6
-MIN_BOX_SIZE = 1e-3
-"""Relative to the image; thinner proposals are dropped."""
 _WHOLE_IMAGE = (0.0, 0.0, 1.0, 1.0)
 _MIN_ATTRIBUTE_PROBABILITY, _MAX_ATTRIBUTES = 0.3, 3
-
-
-class AnchorSelection(NamedTuple):
-    """Which anchors become candidates of proposals, by their objectness (``RegionEncoder.anchor_scores``)."""
-
-    max_anchors: int
-    rpn_iou_threshold: float
-
-    @classmethod
-    def of(cls, config: RegionEncoderConfig) -> "AnchorSelection":
-        """The selection for maps with one cell per patch, or with more (measured with four)."""
-        return cls(1200, 0.75) if config.map_scale == 1 else cls(1000, 0.65)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Proposals:
-    """Proposed boxes of one image, highest score first."""
-
-    boxes: Float[Tensor, "proposals 4"]
-    """Relative to the image."""
-    scores: Float[Tensor, " proposals"]
-    """Geometric mean of RPN and RoI objectness."""
-
-
-@torch.no_grad()
-def propose(network: RegionEncoder, maps: FeatureMaps, limit: int) -> list[Proposals]:
-    """Return at most ``limit`` proposals per image: RPN, NMS, RoI objectness and box refinement, NMS."""
-    rpn, selection = network.rpn(maps), AnchorSelection.of(network.config)
-    proposals = []
-    for image, (objectness, deltas) in enumerate(zip(network.anchor_scores(rpn), rpn.deltas, strict=True)):
-        best = objectness.topk(min(selection.max_anchors, int(objectness.isfinite().sum())))
-        boxes = decode_boxes(network.anchors[best.indices], deltas[best.indices])
-        candidates = nms(boxes, best.values, selection.rpn_iou_threshold, MAX_CANDIDATES)
-        features = network.box_features(maps.select(image), boxes[None, candidates])[0]
-        # The RoI head is trained on the best anchors only, so the RPN's score still counts.
-        rpn_scores, roi_scores = (
-            best.values[candidates].sigmoid(),
-            network.objectness(features).squeeze(1).float().sigmoid(),
-        )
-        scores = (rpn_scores * roi_scores).sqrt()
-        boxes = decode_boxes(boxes[candidates], network.box_head(features).float())
-        is_box = (boxes[:, 2:] - boxes[:, :2]).amin(1) > MIN_BOX_SIZE
-        boxes, scores = boxes[is_box], scores[is_box]
-        kept = nms(boxes, scores, IOU_THRESHOLD, limit)
-        proposals.append(Proposals(boxes[kept], scores[kept]))
-    return proposals
 
 
 class _RegionEncodedImage(EncodedImage):
     """Feature maps of an image: most of the cost of encoding it, and smaller than its pixels."""
 
     def __init__(
-        self, encoder: "RegionVisionEncoder", image: LoadedImage, maps: FeatureMaps, proposals: Proposals
+        self, encoder: "RegionVisionEncoder", image: LoadedImage, maps: FeatureMaps, regions: Sequence[Region]
     ) -> None:
-        """``maps`` and ``proposals`` are those of this image only."""
-        self._encoder, self._network = encoder, encoder.network
+        """``maps`` are those of this image only; ``regions`` are the whole image and its proposals."""
+        whole, *proposals = regions
+        assert whole.feature is not None
+        super().__init__(image, whole.feature, proposals)
+        self._encoder = encoder
         # Copies, or one image would keep the maps of its whole batch alive.
         self._maps = FeatureMaps(maps.patches.clone(), maps.reduced.clone(), maps.cls.clone())
-        self._size = maps.patches.new_tensor([image.width, image.height] * 2)
-        boxes = torch.cat([self._size.new_tensor([_WHOLE_IMAGE]), proposals.boxes])
-        whole, *found = self._describe(boxes, [Box(*box) for box in (boxes * self._size).tolist()])
-        assert whole.feature is not None
-        super().__init__(
-            image,
-            whole.feature,
-            [replace(region, score=score) for region, score in zip(found, proposals.scores.tolist(), strict=True)],
-        )
 
     @torch.inference_mode()
     def regions(self, boxes: Sequence[Box]) -> tuple[Region, ...]:
         """Return a region for each box; its score is the probability of its class."""
-        relative = self._size.new_tensor([list(box) for box in boxes]).view(-1, 4) / self._size
-        return tuple(self._describe(relative, boxes))
-
-    def _describe(self, relative: Float[Tensor, "boxes 4"], boxes: Sequence[Box]) -> list[Region]:
-        """Classify boxes, given relative to the image and in its pixels."""
-        features = self._network.box_features(self._maps, relative[None])[0]
-        logits = self._network.class_head(features)
-        best, output = logits.softmax(1).max(1), self._network.output_features(features, logits)
-        return [
-            Region(box, self._encoder.class_names[number], score, feature, attributes)
-            for box, number, score, feature, attributes in zip(
-                boxes,
-                best.indices.tolist(),
-                best.values.tolist(),
-                output.cpu().numpy(),
-                self._encoder.attributes_of(features),
-                strict=True,
-            )
-        ]
+        pixels = torch.tensor([list(box) for box in boxes]).view(-1, 4)
+        relative = (pixels / torch.tensor([self.width, self.height] * 2)).to(self._maps.cls)
+        values, ids = self._encoder.describe(self._maps, relative[None])
+        return tuple(self._encoder.make_regions(boxes, values[0].cpu().numpy(), ids[0].cpu().numpy()))
 
     @property
     def num_bytes(self) -> int:
@@ -168,7 +101,10 @@ class RegionVisionEncoder:
                 raise InputError(f"got {len(names)} {kind}, expected {expected}: name every output of the network")
         self.network, self.class_names, self.num_proposals = network.eval().to(device), class_names, num_proposals
         self.words, self.attributes = words, attributes
-        self._attribute_rows = [row for row, word in enumerate(words) if word in attributes]
+        self._attribute_names = [word for word in words if word in attributes]
+        rows = [row for row, word in enumerate(words) if word in attributes]
+        self._attribute_rows = torch.tensor(rows, dtype=torch.long, device=device)
+        self._whole_image = torch.tensor(_WHOLE_IMAGE, device=device)
         self.feature_size, self.image_size = network.config.output_size, network.config.image_size
         self.classifier = RegionClassifier(self.network, class_names, words)
         self._device = torch.device(device)
@@ -189,26 +125,67 @@ class RegionVisionEncoder:
         """Encode images in one batch and propose regions."""
         if not images:
             return []
-        maps = self.network.encode_pixels(preprocess(images, self.image_size).to(self._device))
+        pixels = preprocess(images, self.image_size).to(self._device)
+        with backbone_autocast(self._device):
+            maps = self.network.encode_pixels(pixels).float()
         proposals = propose(self.network, maps, self.num_proposals)
-        return [
-            _RegionEncodedImage(self, image, maps.select(number), found)
-            for number, (image, found) in enumerate(zip(images, proposals, strict=True))
-        ]
+        boxes = torch.cat([self._whole_image.expand(len(images), 1, 4), proposals.boxes], dim=1)
+        scores, is_box = F.pad(proposals.scores, (1, 0), value=1.0), F.pad(proposals.is_proposal, (1, 0), value=True)
+        values, ids = self.describe(maps, boxes)
+        # Two copies to the host per batch.
+        values_of_images = torch.cat([boxes, scores[..., None], values], dim=-1).cpu().numpy()
+        ids_of_images = torch.cat([is_box[..., None], ids], dim=-1).cpu().numpy()
+        encoded: list[EncodedImage] = []
+        for number, image in enumerate(images):
+            rows = ids_of_images[number, :, 0] > 0
+            found, found_ids = values_of_images[number, rows], ids_of_images[number, rows, 1:]
+            in_pixels = found[:, :4] * np.array([image.width, image.height] * 2, np.float32)
+            regions = self.make_regions([Box(*box) for box in in_pixels.tolist()], found[:, 5:], found_ids)
+            scored = [replace(region, score=score) for region, score in zip(regions, found[:, 4].tolist(), strict=True)]
+            encoded.append(_RegionEncodedImage(self, image, maps.select(number), scored))
+        return encoded
 
-    def attributes_of(self, features: Float[Tensor, "boxes features"]) -> list[tuple[str, ...]]:
-        """Attributes of boxes by their features, most probable first."""
-        if not self._attribute_rows:
-            return [()] * len(features)
-        probabilities = self.network.word_head(features).sigmoid()[:, self._attribute_rows]
-        best = probabilities.topk(min(_MAX_ATTRIBUTES, len(self._attribute_rows)), dim=1)
+    def describe(
+        self, maps: FeatureMaps, boxes: Float[Tensor, "images boxes 4"]
+    ) -> tuple[Float[Tensor, "images boxes values"], Int[Tensor, "images boxes ids"]]:
+        """Classify boxes relative to their images.
+
+        ``ids`` are the best class and the best attributes; ``values`` their probabilities, followed by the feature.
+        """
+        features = batch_box_features(self.network, maps, boxes)
+        logits = self.network.class_head(features)
+        best = logits.softmax(-1).max(-1, keepdim=True)
+        values, ids = [best.values], [best.indices]
+        if self._attribute_names:
+            words = self.network.word_head(features).index_select(-1, self._attribute_rows).sigmoid()
+            attributes = words.topk(min(_MAX_ATTRIBUTES, words.shape[-1]))
+            values.append(attributes.values)
+            ids.append(attributes.indices)
+        return torch.cat([*values, self.network.output_features(features, logits)], dim=-1), torch.cat(ids, dim=-1)
+
+    def make_regions(
+        self,
+        boxes: Sequence[Box],
+        values: Float[np.ndarray, "boxes values"],
+        ids: Int[np.ndarray, "boxes ids"],
+    ) -> list[Region]:
+        """Make regions of boxes in pixels and their rows of ``describe``; scores are class probabilities."""
+        num_ids = ids.shape[1]
         return [
-            tuple(
-                self.words[self._attribute_rows[number]]
-                for number, probability in zip(numbers, values, strict=True)
-                if probability >= _MIN_ATTRIBUTE_PROBABILITY
+            Region(
+                box,
+                self.class_names[class_id],
+                score,
+                feature,
+                tuple(
+                    self._attribute_names[attribute]
+                    for attribute, probability in zip(attributes, probabilities, strict=True)
+                    if probability >= _MIN_ATTRIBUTE_PROBABILITY
+                ),
             )
-            for numbers, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            for box, (class_id, *attributes), (score, *probabilities), feature in zip(
+                boxes, ids.tolist(), values[:, :num_ids].tolist(), values[:, num_ids:], strict=True
+            )
         ]
 
     def save(self, path: Path) -> None:

@@ -66,6 +66,10 @@ class FeatureMaps:
         only = slice(image, image + 1)
         return FeatureMaps(self.patches[only], self.reduced[only], self.cls[only])
 
+    def float(self) -> "FeatureMaps":
+        """Return the maps in float32."""
+        return FeatureMaps(self.patches.float(), self.reduced.float(), self.cls.float())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RPNOutput:

@@ -9,7 +9,7 @@ from torch import Tensor
 from sct.training.vision.augment import no_augmentation
 from sct.training.vision.losses import RegionTargets
 from sct.vision.box_ops import box_iou
-from sct.vision.detect import propose_batch
+from sct.vision.proposals import propose
 from sct.vision.region_network import RegionEncoder
 
 NUM_PROPOSALS = (10, 20, 30)
@@ -52,7 +52,7 @@ def score_vision(
         is_name = expected.region_class_weights > 0
         num_correct += int(((expected.region_classes == predicted) & is_name).any(-1).sum())
         num_classified += int(is_name.any(-1).sum())
-        proposals = propose_batch(network, maps, NUM_PROPOSALS[-1])
+        proposals = propose(network, maps, NUM_PROPOSALS[-1])
         is_hit = (box_iou(batch.boxes, proposals.boxes) >= _IOU_THRESHOLD) & proposals.is_proposal[:, None]
         is_hit &= batch.visible[..., None]
         for index, count in enumerate(NUM_PROPOSALS):
