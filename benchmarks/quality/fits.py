@@ -9,8 +9,8 @@ if it is a noun that people use for the region, a synonym or a hypernym. With ``
 calibration are fitted on the selection half of the images (logistic regression, Newton's method; search: whole chunks)
 and written there; without, those of the bundle are measured. The reliability table, the diagram and the expected
 calibration error (ten bins of equal width) are those of the report half, by search: one that chooses nouns by ``fits``
-may make it too sure. ``--transfer`` measures the same calibration on the report half of other images
-(``ground_dataset.py``).
+may make it too sure. ``--transfer`` adds other images (``ground_dataset.py``): the calibration is fitted on both
+selection halves and measured on both report halves.
 """
 
 import argparse
@@ -158,17 +158,21 @@ def main() -> None:
     nouns = load_bundle(args.bundle).nouns
     assert nouns is not None
     limit, calibration = args.max_controls, load_bundle(args.bundle).fits
-    if args.out is not None or calibration is None:
-        captioner = load(args.bundle, fits=NEUTRAL)
-        calibration = fit(
-            *collect(captioner, args.data, nouns, report_half=False, options=SEARCHES[BASE], max_controls=limit)
-        )
-    if args.out is not None:
-        calibration.save(args.out)
-    captioner = load(args.bundle, fits=calibration)
     sources = {args.data.parent.name or args.data.stem: (args.data, ())}
     if args.transfer is not None:
         sources[args.transfer.stem] = (args.transfer, args.transfer_images)
+    if args.out is not None or calibration is None:
+        captioner = load(args.bundle, fits=NEUTRAL)
+        parts = [
+            collect(
+                captioner, path, nouns, report_half=False, options=SEARCHES[BASE], images=images, max_controls=limit
+            )
+            for path, images in sources.values()
+        ]
+        calibration = fit(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    if args.out is not None:
+        calibration.save(args.out)
+    captioner = load(args.bundle, fits=calibration)
     measured = {
         f"{source}, {search}": measure(
             calibration,

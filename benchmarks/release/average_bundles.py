@@ -1,6 +1,6 @@
-"""Average the weights of several captioners into one bundle (model soup).
+"""Average the weights of several captioners into one bundle (model soup; rewarded soup, if their rewards differ).
 
-    python benchmarks/release/average_bundles.py runs/a/best runs/b/best runs/c/best runs/mean
+    python benchmarks/release/average_bundles.py runs/a/best runs/b/best runs/c/best runs/mean [--shares 1 1 2]
 
 All must have started ``from`` one bundle, or be bundles of one run: the mean of captioners with different initial
 weights is not a captioner. Vocabulary, nouns, sorter and vision encoder are those of the first bundle; its length
@@ -18,16 +18,19 @@ from sct.captioner.bundle import Bundle, load_bundle, save_bundle
 from sct.errors import InputError
 
 
-def average(sources: Sequence[Path], folder: Path) -> None:
-    """Write the mean of one or more bundles to a new folder."""
+def average(sources: Sequence[Path], folder: Path, shares: Sequence[float] | None = None) -> None:
+    """Write the mean of one or more bundles, weighted by ``shares``, to a new folder."""
+    shares = [1.0] * len(sources) if shares is None else shares
+    if len(shares) != len(sources) or min(shares) < 0 or not sum(shares):
+        raise InputError(f"got shares {list(shares)} of {len(sources)} bundles, expected a number from 0 on for each")
     first = load_bundle(sources[0])
-    sums = {name: weight.double() for name, weight in first.model.state_dict().items()}
-    for source in sources[1:]:
+    sums = {name: shares[0] * weight.double() for name, weight in first.model.state_dict().items()}
+    for source, share in zip(sources[1:], shares[1:], strict=True):
         bundle = load_bundle(source)
         _check_compatible(first, bundle)
         for name, weight in bundle.model.state_dict().items():
-            sums[name] += weight
-    weights: dict[str, Tensor] = {name: (total / len(sources)).to(torch.float32) for name, total in sums.items()}
+            sums[name] += share * weight.double()
+    weights: dict[str, Tensor] = {name: (total / sum(shares)).to(torch.float32) for name, total in sums.items()}
     first.model.load_state_dict(weights)
     save_bundle(
         folder,
@@ -35,7 +38,9 @@ def average(sources: Sequence[Path], folder: Path) -> None:
         first.vocabulary,
         provenance={
             **_shared_provenance(first),
-            "mean_of": ", ".join("/".join(source.parts[-2:]) for source in sources),
+            "mean_of": ", ".join(
+                f"{share:g} {'/'.join(source.parts[-2:])}" for source, share in zip(sources, shares, strict=True)
+            ),
         },
         encoder=first.encoder,
         nouns=first.nouns,
@@ -65,9 +70,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", type=Path, nargs="+")
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--shares", type=float, nargs="+", help="relative share of each bundle; default: the same")
     given = parser.parse_args()
     try:
-        average(given.sources, given.folder)
+        average(given.sources, given.folder, given.shares)
     except InputError as error:
         raise SystemExit(str(error)) from None
     print(f"{given.folder}: mean of {len(given.sources)} captioners")

@@ -1,5 +1,7 @@
 """Whatever the captioner would rather say, chunks are whole, names are said, and no phrase is left open."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -129,6 +131,17 @@ def test_determiners_agree(search):
     assert followers
     assert not followers & {6, 11}
     assert num_shifts
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_no_word_follows_itself(search):
+    model = random_model(5, examples=300, slots=3, words=WORDS)
+    config = SearchConfig(max_length=14, n_best=5)
+    constraints = ConstraintConfig().build(config, model.num_slots, kinds=KINDS)
+    plain = search(model, config, None).words[:, 0, :8]
+    assert (plain[:, 1:] == plain[:, :-1]).any(), "they would without the rule"
+    for _, words, _ in captions(search(model, config, constraints)):
+        assert all(first != second for first, second in pairwise(words[:8]))  # later on, obligations come first
 
 
 def named_slots(num_slots, max_slots):

@@ -95,13 +95,15 @@ class Planner:
             placed = [self._place_required(*each, options) for each in zip(names, fits, strict=True)]
         plans = [
             [
-                SlotPlan(name, self._fitting(fits, row, slot, options) if name is None else None)
-                for slot, name in enumerate(row_names)
+                SlotPlan(
+                    name, self._fitting(fits, row, slot, options) if name is None else None, len(region_set.regions)
+                )
+                for slot, (name, region_set) in enumerate(zip(row_names, sets[row], strict=True))
             ]
             for row, row_names in enumerate(names)
         ]
         check_names_allowed(plans, self.banned_words(options))
-        if self.kinds is None or not any(plan.name or plan.fitting is not None for row in plans for plan in row):
+        if self.kinds is None or not whole_chunks or all(plan.is_free for row in plans for plan in row):
             return BatchPlan(None, tuple(placed), fits)
         slots = build_slot_words(plans, self.kinds, self._vocabulary, cover=options.cover)
         return BatchPlan(slots, tuple(placed), fits)

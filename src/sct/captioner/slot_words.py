@@ -17,6 +17,7 @@ from sct.language.phrase_words import (
     HEAD_PRONOUNS,
     NEEDS_NOUN,
     NEEDS_WORD,
+    NUMBERS,
     PLURAL_DETERMINERS,
     SINGULAR_DETERMINERS,
     SINGULAR_VERBS,
@@ -33,6 +34,13 @@ class SlotPlan:
     name: RegionName | None = None
     fitting: Bool[Tensor, " words"] | None = None
     """Words that fit the regions well enough; None: any."""
+    num_regions: int = 1
+    """Of several regions no other number is said; one region may show several things."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether any words are allowed."""
+        return self.name is None and self.fitting is None and self.num_regions == 1
 
 
 def build_word_kinds(vocabulary: Vocabulary, nouns: Collection[str], device: torch.device) -> WordKinds | None:
@@ -64,25 +72,32 @@ def build_slot_words(
     device = kinds.is_head.device
     heads, forbidden = [kinds.may_shift], [torch.zeros_like(kinds.is_head)]
     modifiers: list[tuple[int, ...]] = [()]
+    is_named = [False]
     row_of_slot = torch.zeros(len(plans), max(map(len, plans)), dtype=torch.long)
+    row_of_number: dict[int, int] = {}
     described = []
     for example, row in enumerate(plans):
         described.append(len(row) if cover else 0)
         for slot, plan in enumerate(row):
-            if plan.name is None and plan.fitting is None:
+            if plan.is_free:
                 continue
+            if plan.name is None and plan.fitting is None:  # slots with as many regions share a row
+                row_of_slot[example, slot] = row_of_number.setdefault(plan.num_regions, len(heads))
+                if row_of_slot[example, slot] < len(heads):
+                    continue
             row_of_slot[example, slot] = len(heads)
+            is_named.append(plan.name is not None)
+            other_numbers = _mask(vocabulary, _other_numbers(plan.num_regions)).to(device)
             if plan.name is not None:
                 described[-1] = max(described[-1], slot + 1)
                 heads.append(_mask(vocabulary, plan.name.heads).to(device))
                 forbidden.append(_forbidden_before(plan.name, kinds, vocabulary))
                 modifiers.append(tuple(vocabulary.ids[word] for word in plan.name.modifiers))
             else:
-                assert plan.fitting is not None
-                heads.append(kinds.may_shift & plan.fitting.to(device))
+                heads.append(kinds.may_shift if plan.fitting is None else kinds.may_shift & plan.fitting.to(device))
                 # The last set is often not shifted from, so that its first noun must fit.
-                is_last = slot + 1 == len(row)
-                forbidden.append(kinds.is_head & ~heads[-1] if is_last else torch.zeros_like(kinds.is_head))
+                must_fit = plan.fitting is not None and slot + 1 == len(row)
+                forbidden.append(other_numbers | (kinds.is_head & ~heads[-1]) if must_fit else other_numbers)
                 modifiers.append(())
     longest = max(map(len, modifiers))
     return SlotWords(
@@ -91,13 +106,14 @@ def build_slot_words(
         torch.stack(forbidden),
         torch.tensor([[*words, *[-1] * (longest - len(words))] for words in modifiers], dtype=torch.long).to(device),
         torch.tensor([len(words) for words in modifiers], device=device),
-        torch.tensor([False, *(plan.name is not None for row in plans for plan in row if _has_row(plan))]).to(device),
+        torch.tensor(is_named, device=device),
         torch.tensor(described, device=device),
     )
 
 
-def _has_row(plan: SlotPlan) -> bool:
-    return plan.name is not None or plan.fitting is not None
+def _other_numbers(num_regions: int) -> set[str]:
+    """Numbers that several regions are not."""
+    return {word for word, number in NUMBERS.items() if number != num_regions and num_regions > 1}
 
 
 def _forbidden_before(name: RegionName, kinds: WordKinds, vocabulary: Vocabulary) -> Bool[Tensor, " words"]:

@@ -232,7 +232,9 @@ class ChunkRules:
         stay[..., self._eos] &= is_done
         shift[..., self._eos] = False
         if history.words.shape[-1]:
-            stay &= ~(self._kinds.is_plural[history.words[..., -1:]] & self._kinds.is_singular_verb)
+            last = history.words[..., -1:]
+            stay &= ~(self._kinds.is_plural[last] & self._kinds.is_singular_verb)
+            stay, shift = (pairs.scatter(-1, last, value=False) for pairs in (stay, shift))  # "graffiti graffiti"
         disagrees = self._disagrees(history)
         is_free = ~(is_named & before_head[..., 0])[..., None]  # determiners of names have rules of their own
         stay &= ~(disagrees.stay & is_free)

@@ -24,9 +24,12 @@ NEEDS_WORD = frozenset({
 """
 SINGULAR_VERBS = frozenset({"is", "was", "has"})
 SINGULAR_DETERMINERS = frozenset({"a", "an", "another", "each", "one", "this", "that"})
+NUMBERS = {
+    "two": 2, "both": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+}  # fmt: skip
+"""Numbers of more than one thing."""
 PLURAL_DETERMINERS = frozenset({
-    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "several", "many", "both", "these", "those",
-    "few", "various", "multiple", "are", "were",
+    *NUMBERS, "several", "many", "these", "those", "few", "various", "multiple", "are", "were",
 })  # fmt: skip
 """Words that do not go with a singular noun: numbers, quantifiers, and the verbs of a plural subject."""
 
