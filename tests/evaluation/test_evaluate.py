@@ -1,6 +1,7 @@
 """The paper's protocols on a small dataset."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -153,6 +154,11 @@ def test_reference_mode_cleans_references(captioner, tmp_path, source, expected)
             "authors' search has none",
             id="length penalty in reference mode",
         ),
+        pytest.param(
+            {"constraints": True, "reference": True},
+            "constraints with reference",
+            id="constraints in reference mode",
+        ),
     ],
 )
 def test_invalid_config_is_rejected(config, message):
@@ -181,6 +187,14 @@ def test_length_penalty_is_applied_and_recorded(dataset, tmp_path, default, conf
         assert (lines[0].prediction == "") == (used == 0), "empty unless long captions are preferred"
     score_and_save(lines, tmp_path, evaluator.config.resolve(captioner, "val"))
     assert json.loads((tmp_path / "scores.json").read_text())["config"]["length_penalty"] == used
+
+
+@pytest.mark.parametrize("constraints", [False, True])
+def test_constraints_are_those_of_caption_options(dataset, constraints):
+    captioner = make_layout_captioner(13, length_penalty=1.0)
+    lines = make_evaluator(captioner, dataset, constraints=constraints).caption()
+    bigrams = [list(pairwise(line.prediction.split())) for line in lines]
+    assert any(len(set(each)) < len(each) for each in bigrams) is not constraints
 
 
 def test_unknown_split(captioner, dataset):

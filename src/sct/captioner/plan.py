@@ -21,9 +21,10 @@ from sct.language.noun_table import NounTable
 from sct.language.vocabulary import Vocabulary
 from sct.regions.records import Control, Region, RegionSet
 
+_DEFAULT_MIN_FIT = 0.1
 _NUM_BEST_NOUNS = 5
 """Nouns that ``min_fit`` leaves on a region set that no noun fits well enough."""
-_MIN_REQUIRED_FIT = 0.1
+_MIN_REQUIRED_FIT = 0.03
 """A required noun that fits no region set better than this may be said anywhere."""
 
 
@@ -89,6 +90,8 @@ class Planner:
             )
         if options.min_fit and (fits is None or not whole_chunks):
             raise InputError("got min_fit, but the bundle has no calibrated fits: leave it out, or use another bundle")
+        default = 0.0 if fits is None or not whole_chunks else _DEFAULT_MIN_FIT
+        min_fit = default if options.min_fit is None else options.min_fit
         placed: list[tuple[str, ...]] = [()] * len(requests)
         if whole_chunks and fits is not None:
             check_words(options.required_words, self._vocabulary, self._noun_table)
@@ -96,7 +99,9 @@ class Planner:
         plans = [
             [
                 SlotPlan(
-                    name, self._fitting(fits, row, slot, options) if name is None else None, len(region_set.regions)
+                    name,
+                    self._fitting(fits[row][slot], min_fit) if fits and min_fit and name is None else None,
+                    len(region_set.regions),
                 )
                 for slot, (name, region_set) in enumerate(zip(row_names, sets[row], strict=True))
             ]
@@ -172,18 +177,10 @@ class Planner:
                 placed.append(word)
         return tuple(placed)
 
-    def _fitting(
-        self,
-        fits: Sequence[Sequence[Float[Tensor, " words"]]] | None,
-        row: int,
-        slot: int,
-        options: CaptionOptions,
-    ) -> Bool[Tensor, " words"] | None:
-        if not options.min_fit:
-            return None
-        assert fits is not None
+    def _fitting(self, fits: Float[Tensor, " words"], min_fit: float) -> Bool[Tensor, " words"]:
+        """Nouns that fit a region set well enough, or best."""
         assert self.kinds is not None
-        scores = torch.where(self.kinds.may_shift, fits[row][slot], -1.0)
-        if scores.max() >= options.min_fit:
-            return scores >= options.min_fit
+        scores = torch.where(self.kinds.may_shift, fits, -1.0)
+        if scores.max() >= min_fit:
+            return scores >= min_fit
         return scores >= scores.topk(min(_NUM_BEST_NOUNS, len(scores))).values[-1]

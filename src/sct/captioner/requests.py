@@ -89,10 +89,11 @@ class CaptionOptions:
     """Words that must not occur, nor their singulars and plurals; may include "<unk>"."""
     required_words: tuple[str, ...] = ()
     """Words that must all occur; a noun describes the region set that it fits best, if it fits one."""
-    min_fit: float = 0.0
+    min_fit: float | None = None
     """Prefer nouns that fit their regions with at least this probability (``GroundedChunk.fits``); 0: any noun.
 
-    On a region set that no noun fits so well, the five that fit best are used.
+    On a region set that no noun fits so well, the five that fit best are used. None: other nouns are left out below
+    0.1, if the bundle can tell and chunks are whole, without a preference among finished captions.
     """
     reference_search: bool = False
     """Use the beam search of the authors' released code, whatever the weights."""
@@ -110,7 +111,7 @@ class CaptionOptions:
                 check_integer(name, getattr(self, name), minimum, maximum)
         if self.length_penalty is not None:
             check_length_penalty(self.length_penalty)
-        if not 0 <= self.min_fit <= 1:
+        if self.min_fit is not None and not 0 <= self.min_fit <= 1:
             raise InputError(f"got min_fit {format_value(self.min_fit)}, expected a probability from 0 to 1")
         for name in ("banned_words", "required_words"):
             if isinstance(getattr(self, name), str):

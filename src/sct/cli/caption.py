@@ -68,9 +68,15 @@ def caption_command(
     ] = None,
     require: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Word that must occur; repeatable.")] = None,
     min_fit: Annotated[
-        float,
-        typer.Option(min=0, max=1, metavar="P", help="Prefer nouns that fit their regions with this probability."),
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="P",
+            help="Prefer nouns that fit their regions with this probability.",
+            show_default="0.1 if the model can tell, or 0",
+        ),
+    ] = None,
     max_length: Annotated[int, typer.Option(min=1, help="Maximum number of tokens, EOS included.")] = 20,
     length_penalty: Annotated[
         float | None, typer.Option(min=0, help="Rank captions by log_prob / length ** PENALTY; default: the bundle's.")

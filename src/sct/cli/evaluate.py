@@ -58,6 +58,13 @@ def evaluate_command(
     length_penalty: Annotated[
         float | None, typer.Option(min=0, help="Rank captions by log_prob / length ** PENALTY; default: the bundle's.")
     ] = None,
+    constraints: Annotated[
+        bool,
+        typer.Option(
+            "--constraints",
+            help="Search as sct caption does: whole noun chunks, no bigram twice. Default: the paper's plain search.",
+        ),
+    ] = False,
     images: Annotated[
         list[Path] | None,
         typer.Option(metavar="PATH", help="Folder or tar of the images; default: images/ beside the file; repeatable."),
@@ -105,6 +112,7 @@ def evaluate_command(
         reference=reference,
         batch_size=batch_size,
         length_penalty=length_penalty,
+        constraints=constraints,
     )
     captioner = load(bundle, device=device, allow_download=allow_download)
     chosen = captioner.sorter if sorter is None else load_sorter(sorter)

@@ -40,6 +40,8 @@ class EvaluationConfig:
     batch_size: int = BATCH_SIZE
     length_penalty: float | None = None
     """Hypotheses are ranked by ``log_prob / length ** length_penalty``; None: the bundle's default."""
+    constraints: bool = False
+    """Search with the constraints of ``sct caption``, as always for detected regions."""
 
     def __post_init__(self) -> None:
         """Check the values before anything is computed."""
@@ -49,13 +51,15 @@ class EvaluationConfig:
             raise InputError(
                 f"got length_penalty {self.length_penalty} with reference, expected 0: the authors' search has none"
             )
+        if self.reference and self.constraints:
+            raise InputError("got constraints with reference, but the authors' search has none: give one of them")
         check_integer("batch_size", self.batch_size, 1, MAX_BATCH_SIZE)
         if self.num_captions is not None:
             check_integer("num_captions", self.num_captions, 1, MAX_SAMPLES)
 
     def options(self) -> CaptionOptions:
-        """Search options: the paper's search, without constraints; for detected regions, that of ``sct caption``."""
-        search = CaptionOptions() if self.control == "detected" else PLAIN_SEARCH
+        """Search options: the paper's search, without constraints, or that of ``sct caption``."""
+        search = CaptionOptions() if self.constraints or self.control == "detected" else PLAIN_SEARCH
         return replace(search, reference_search=self.reference, length_penalty=self.length_penalty)
 
     def resolve(self, captioner: Captioner, split: str) -> "EvaluationConfig":

@@ -97,8 +97,12 @@ class _SearchParams(ImageParams):
     required_words: Words = Field(
         [], description="Words that must all occur; a noun describes the region set that it fits best."
     )
-    min_fit: float = Field(
-        0.0, ge=0, le=1, description="Prefer nouns that fit their regions with this probability; 0: any noun."
+    min_fit: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Prefer nouns that fit their regions with this probability; 0: any noun; null: nouns below 0.1 are "
+        "left out, if the model can tell.",
     )
     beam_size: Integer = Field(5, ge=1, le=MAX_HTTP_BEAM_SIZE, description="Beam size.")
     max_length: Integer = Field(20, ge=1, le=MAX_HTTP_LENGTH, description="Maximum number of words, EOS included.")
