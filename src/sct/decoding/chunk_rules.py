@@ -52,7 +52,10 @@ class WordKinds:
     is_singular_determiner: Bool[Tensor, " words"]
     """Determiners whose phrase has no plural head."""
     is_plural_determiner: Bool[Tensor, " words"]
-    """Determiners whose phrase does not end with a singular head; it may have one before ("two soccer players")."""
+    """Determiners whose phrase does not end with a singular head; it may have one before ("two soccer players").
+
+    They do not stand in the phrase of a singular determiner.
+    """
     before_vowel: Bool[Tensor, " words"]
     """"an"."""
     before_consonant: Bool[Tensor, " words"]
@@ -276,7 +279,7 @@ class ChunkRules:
             (is_open & determiners[opener])[..., None]
             for determiners in (kinds.is_singular_determiner, kinds.is_plural_determiner)
         )
-        stay = wrong_sound | (in_singular & kinds.is_plural)
+        stay = wrong_sound | (in_singular & (kinds.is_plural | kinds.is_plural_determiner))  # "a two"
         return AllowedPairs(stay, stay | (in_plural & kinds.is_singular) | (in_singular & kinds.is_uncountable))
 
     def _advance(
