@@ -76,12 +76,15 @@ def candidate_controls(
 def expand_candidates(
     requests: Sequence[RegionRequest], options: CaptionOptions
 ) -> tuple[list[RegionRequest], CaptionOptions]:
-    """Requests of all candidate controls, one after the other, and the options to caption them with."""
+    """Requests of all candidate controls, one after the other, and the options to caption them with.
+
+    No noun is left out by default: the rank judges them, and few classes fit a whole image.
+    """
     expanded = [
         replace(request, control=control, candidates=()) for request in requests for control in request.candidates
     ]
     beam_size = min(options.beam_size, max(options.n_best, MAX_CANDIDATE_BEAM))
-    return expanded, replace(options, beam_size=beam_size)
+    return expanded, replace(options, beam_size=beam_size, min_fit=options.min_fit or 0.0)
 
 
 class CandidateRanker:

@@ -92,8 +92,8 @@ class CaptionOptions:
     min_fit: float | None = None
     """Prefer nouns that fit their regions with at least this probability (``GroundedChunk.fits``); 0: any noun.
 
-    On a region set that no noun fits so well, the five that fit best are used. None: other nouns are left out below
-    0.1, if the bundle can tell and chunks are whole, without a preference among finished captions.
+    On a region set that no noun fits so well, the five that fit best are used. None: under a control, nouns below 0.1
+    are left out, if the bundle can tell and chunks are whole, without a preference among finished captions.
     """
     reference_search: bool = False
     """Use the beam search of the authors' released code, whatever the weights."""
