@@ -82,18 +82,19 @@ def build_slot_words(
             if plan.is_free:
                 continue
             if plan.name is None and plan.fitting is None:  # slots with as many regions share a row
-                row_of_slot[example, slot] = row_of_number.setdefault(plan.num_regions, len(heads))
-                if row_of_slot[example, slot] < len(heads):
+                if plan.num_regions in row_of_number:
+                    row_of_slot[example, slot] = row_of_number[plan.num_regions]
                     continue
+                row_of_number[plan.num_regions] = len(heads)
             row_of_slot[example, slot] = len(heads)
             is_named.append(plan.name is not None)
-            other_numbers = _mask(vocabulary, _other_numbers(plan.num_regions)).to(device)
             if plan.name is not None:
                 described[-1] = max(described[-1], slot + 1)
                 heads.append(_mask(vocabulary, plan.name.heads).to(device))
                 forbidden.append(_forbidden_before(plan.name, kinds, vocabulary))
                 modifiers.append(tuple(vocabulary.ids[word] for word in plan.name.modifiers))
             else:
+                other_numbers = _mask(vocabulary, _other_numbers(plan.num_regions)).to(device)
                 heads.append(kinds.may_shift if plan.fitting is None else kinds.may_shift & plan.fitting.to(device))
                 # The last set is often not shifted from, so that its first noun must fit.
                 must_fit = plan.fitting is not None and slot + 1 == len(row)
