@@ -63,7 +63,7 @@ def position_probabilities(captioner: sct.Captioner, control: sct.Control) -> li
     sorter = captioner.sorter.sorter
     assert isinstance(sorter, PointerSorter)
     network = sorter.network
-    inputs = inputs_from_controls([control], [(640, 360)], captioner.sorter.vectors, mode=sorter.mode, visual=False)
+    inputs = inputs_from_controls([control], [(640, 360)], captioner.sorter.vectors, mode=sorter.mode)
     sets = range(len(control.region_sets))
     table = [[0.0 for _ in sets] for _ in sets]
     with torch.no_grad():

@@ -75,7 +75,8 @@ def describe(control: GalleryControl, caption: sct.GroundedCaption, photo: str) 
     words = [word.text for word in caption.words]
     for chunk in caption.chunks:
         first, end = chunk.words
-        words[first], words[end - 1] = f"[{words[first]}", f"{words[end - 1]}]"
+        words[first] = f"[{words[first]}"
+        words[end - 1] += "]"  # of the same word, if the chunk is one word
     verdict = verdict_on(control, caption)
     remark = f": {control.remark}" if verdict in VERDICTS and control.remark else ""
     return [

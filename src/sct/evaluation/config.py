@@ -64,4 +64,9 @@ class EvaluationConfig:
 
     def resolve(self, captioner: Captioner, split: str) -> "EvaluationConfig":
         """Fill in the defaults of the data and the captioner, for the record."""
-        return replace(self, split=self.split or split, length_penalty=captioner.resolve_length_penalty(self.options()))
+        return replace(
+            self,
+            split=self.split or split,
+            length_penalty=captioner.resolve_length_penalty(self.options()),
+            constraints=self.constraints or self.control == "detected",
+        )
