@@ -69,8 +69,8 @@ def collect(
             if noun is None or not human:
                 continue
             word = captioner.vocabulary.ids[noun]
-            supports = scorer.supports(scorer.stack(scored.caption.regions_of(chunk)))
-            rows.append([1.0, *(float(support[word]) for support in supports)])
+            supports = scorer.supports([scorer.stack(scored.caption.regions_of(chunk))])
+            rows.append([1.0, *(float(support[0, word]) for support in supports)])
             labels.append(names_region(noun, human, relations))
     return np.array(rows), np.array(labels, np.float64)
 

@@ -86,17 +86,19 @@ class FitScorer:
         self._named = named.to(device)
         self._similar = torch.maximum(similar, named).to(device)
 
-    def probabilities(self, features: Float[Tensor, "regions features"]) -> Float[Tensor, " words"]:
-        """Probability that each word fits the region set with these features, by the mean over its regions."""
-        named, similar = self.supports(features)
+    def probabilities(self, region_sets: Sequence[Float[Tensor, "_ features"]]) -> Float[Tensor, "sets words"]:
+        """Probability that each word fits each region set with these features, by the mean over its regions."""
+        named, similar = self.supports(region_sets)
         calibration = self._calibration
         return torch.sigmoid(calibration.intercept + calibration.named * named + calibration.similar * similar)
 
     def supports(
-        self, features: Float[Tensor, "regions features"]
-    ) -> tuple[Float[Tensor, " words"], Float[Tensor, " words"]]:
+        self, region_sets: Sequence[Float[Tensor, "_ features"]]
+    ) -> tuple[Float[Tensor, "sets words"], Float[Tensor, "sets words"]]:
         """Logarithms of the support of each word by classes that it names and by similar ones."""
-        classes = self._classifier.probabilities(features.to(self._named.device)).mean(0)
+        device = self._named.device
+        # All sets at once: the two matrices are larger than the caches of a CPU.
+        classes = torch.stack([self._classifier.probabilities(each.to(device)).mean(0) for each in region_sets])
         return (classes @ self._named).clamp_min(_FLOOR).log(), (classes @ self._similar).clamp_min(_FLOOR).log()
 
     def can_score(self, regions: Sequence[Region]) -> bool:

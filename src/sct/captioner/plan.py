@@ -157,7 +157,8 @@ class Planner:
         distinct = {id(region_set): region_set for row in sets for region_set in row}  # candidate controls share some
         if not all(scorer.can_score(region_set.regions) for region_set in distinct.values()):
             return None  # reported when the features are collated
-        scores = {key: scorer.probabilities(scorer.stack(region_set.regions)) for key, region_set in distinct.items()}
+        found = scorer.probabilities([scorer.stack(region_set.regions) for region_set in distinct.values()])
+        scores = dict(zip(distinct, found, strict=True))
         return tuple(tuple(scores[id(region_set)] for region_set in row) for row in sets)
 
     def _place_required(

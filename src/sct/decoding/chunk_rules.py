@@ -158,6 +158,8 @@ class ChunkRules:
         if waived is None:
             waived = torch.zeros(len(num_slots), len(required), dtype=torch.bool, device=num_slots.device)
         self._waived = waived
+        # Most searches need neither, and each costs a few passes over all words of a step.
+        self._has_names, self._narrows = bool(slots.is_named.any()), bool((slots.heads != kinds.may_shift).any())
         self._closes = kinds.is_head | slots.heads.any(0)
         self._opens = (kinds.needs_head | kinds.needs_word) & ~self._closes
         self._required_opens = self._opens[required]
@@ -195,7 +197,7 @@ class ChunkRules:
     def _redistribute(
         self, at: _Progress, words: Float[Tensor, "examples beams words"]
     ) -> Float[Tensor, "examples beams words"]:
-        if len(self._slots.heads) == 1:
+        if not self._narrows:
             return words
         heads = self._slots.heads[at.row]
         num_left = self._slots.num_modifiers[at.row] - at.num_matched
@@ -219,12 +221,13 @@ class ChunkRules:
 
         shift = heads & may_say_head & (is_named & at.has_head).logical_not()[..., None]
         stay = ~(forbidden & before_head)
-        # The name is said once, after its modifiers and a link, and ends the chunk of its set.
-        name = heads & (is_named & ~at.has_head)[..., None]
-        stay &= ~name | (may_say_head & at.is_last[..., None])
-        stay &= ~(next_modifier & (at.lacks_link & is_named)[..., None])
-        stay &= ~in_name | torch.where((num_left > 0)[..., None], next_modifier, heads & at.is_last[..., None])
-        shift &= ~in_name | (num_left == 0)[..., None]
+        if self._has_names:
+            # The name is said once, after its modifiers and a link, and ends the chunk of its set.
+            name = heads & (is_named & ~at.has_head)[..., None]
+            stay &= ~name | (may_say_head & at.is_last[..., None])
+            stay &= ~(next_modifier & (at.lacks_link & is_named)[..., None])
+            stay &= ~in_name | torch.where((num_left > 0)[..., None], next_modifier, heads & at.is_last[..., None])
+            shift &= ~in_name | (num_left == 0)[..., None]
 
         num_missing = at.missing.sum(-1)
         opens_later = (at.missing & self._required_opens).any(-1)
@@ -250,6 +253,8 @@ class ChunkRules:
         stay &= ~(is_short[..., None] & heads & may_say_head)
 
         is_tight = (total >= free)[..., None]
+        if not is_tight.any():
+            return AllowedPairs(stay, shift)
         advance = self._advance(at, heads, forbidden, next_modifier, num_left, may_say_head)
         required = torch.zeros_like(stay)
         required[..., self._required] = at.missing & ~in_name
