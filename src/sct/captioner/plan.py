@@ -22,6 +22,7 @@ from sct.language.vocabulary import Vocabulary
 from sct.regions.records import Control, Region, RegionSet
 
 _DEFAULT_MIN_FIT = 0.1
+"""Chosen on the selection half of Flickr8k val (docs/notes/control.md)."""
 _NUM_BEST_NOUNS = 5
 """Nouns that ``min_fit`` leaves on a region set that no noun fits well enough."""
 _MIN_REQUIRED_FIT = 0.03

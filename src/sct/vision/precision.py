@@ -18,7 +18,7 @@ def backbone_autocast(device: torch.device) -> torch.autocast:
 def _multiplies_bfloat16(device_type: str) -> bool:
     if device_type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if device_type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):  # PyTorch before 2.10
+    if device_type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):  # an earlier PyTorch
         return False
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_bf16"))
