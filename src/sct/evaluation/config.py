@@ -15,7 +15,7 @@ from sct.metrics.report import TABLE_METRICS, check_metrics
 
 DEFAULT_SPLIT = "val"
 BATCH_SIZE = 200
-PLAIN_SEARCH = CaptionOptions(no_repeat_ngram_size=0, whole_chunks=False)
+PLAIN_SEARCH = CaptionOptions(no_repeat_ngram_size=0, whole_chunks=False, min_fit=0.0)
 """Search of evaluations under control: without constraints, so that models are measured as they are."""
 EvaluationControl = ControlKind | Literal["detected"]
 """Controls of the dataset, or regions that are detected, selected and ordered as by ``sct caption``."""

@@ -21,6 +21,7 @@ from sct.vision.box_ops import box_iou, nms
 from sct.vision.hub_backbone import HubBackbone
 from sct.vision.hub_loading import PretrainedModel, is_folder, load_backbone, load_detector
 from sct.vision.interface import EncodedImage
+from sct.vision.precision import backbone_autocast
 from sct.vision.preprocess import preprocess
 
 HUB_FORMAT = ArtifactFormat("sct hub vision encoder", "write it again with sct export-vision")
@@ -206,7 +207,9 @@ class HubVisionEncoder:
         """Run the backbone on all images and the detector on each."""
         if not images:
             return []
-        maps = self.network.encode_pixels(preprocess(images, self.image_size).to(self._device))
+        pixels = preprocess(images, self.image_size).to(self._device)
+        with backbone_autocast(self._device):
+            maps = self.network.encode_pixels(pixels).float()
         return [
             _HubEncodedImage(self.network, image, maps[number : number + 1], self._detect(image))
             for number, image in enumerate(images)

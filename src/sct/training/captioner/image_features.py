@@ -17,6 +17,7 @@ from sct.training.captioner.dataloader import RegionTable
 from sct.training.pixel_table import load_pixel_table
 from sct.training.vision.augment import augment, no_augmentation
 from sct.vision.interface import VisionEncoder
+from sct.vision.precision import backbone_autocast
 
 _BATCH_SIZE = 64
 
@@ -66,8 +67,11 @@ class ImageFeatureExtractor:
         may_flip = self._may_flip[indices].to(self.device)
         batch = augment(*inputs, may_flip=may_flip, crop=False) if augmented else no_augmentation(*inputs)
         whole_images = batch.whole_image.expand(len(images), 1, -1)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+        on_gpu = self.device.type == "cuda"
+        with backbone_autocast(self.device):
             maps = self._network.encode_pixels(batch.pixels)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=on_gpu):
+            maps = maps if on_gpu else maps.float()
             features = self._network.roi_features(maps, torch.cat([batch.boxes, whole_images], dim=1)).float()
         return features[:, :-1][is_region.to(self.device)], features[:, -1]
 
