@@ -6,7 +6,7 @@
 
 The captioner describes human boxes in the order of mention, in a random and in the reverse order. A chunk's noun fits
 if it is a noun that people use for the region, a synonym or a hypernym. With ``--out`` the three numbers of the
-calibration are fitted on the selection half of the images (logistic regression, Newton's method; search: whole chunks)
+calibration are fitted on the selection half of the images (logistic regression, Newton's method; search: any noun)
 and written there; without, those of the bundle are measured. The reliability table, the diagram and the expected
 calibration error (ten bins of equal width) are those of the report half, by search: one that chooses nouns by ``fits``
 may make it too sure. ``--transfer`` adds other images (``ground_dataset.py``): the calibration is fitted on both
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from control_fidelity import BASE, SEARCHES
+from control_fidelity import ANY_NOUN, BASE, SEARCHES
 
 from sct.captioner.bundle import load_bundle
 from sct.captioner.captioner import Captioner, load
@@ -34,7 +34,7 @@ from sct.metrics.control_fidelity import chunk_noun, names_region
 from sct.metrics.noun_relations import load_relations
 
 NEUTRAL = FitCalibration(intercept=0.0, named=1.0, similar=1.0)
-"""Any calibration: the search with whole chunks does not depend on it."""
+"""Any calibration: a search among all nouns does not depend on it."""
 NUM_BINS = 10
 _RIDGE = 1e-3
 
@@ -165,7 +165,7 @@ def main() -> None:
         captioner = load(args.bundle, fits=NEUTRAL)
         parts = [
             collect(
-                captioner, path, nouns, report_half=False, options=SEARCHES[BASE], images=images, max_controls=limit
+                captioner, path, nouns, report_half=False, options=SEARCHES[ANY_NOUN], images=images, max_controls=limit
             )
             for path, images in sources.values()
         ]

@@ -74,7 +74,7 @@ def caption_command(
             max=1,
             metavar="P",
             help="Prefer nouns that fit their regions with this probability.",
-            show_default="0.1 if the model can tell, or 0",
+            show_default="0.1 for given regions if the model can tell, or 0",
         ),
     ] = None,
     max_length: Annotated[int, typer.Option(min=1, help="Maximum number of tokens, EOS included.")] = 20,

@@ -62,7 +62,7 @@ def evaluate_command(
         bool,
         typer.Option(
             "--constraints",
-            help="Search as sct caption does: whole noun chunks, no bigram twice. Default: the paper's plain search.",
+            help="Keep noun chunks whole and repeat no bigram, as sct caption does. Default: the paper's plain search.",
         ),
     ] = False,
     images: Annotated[

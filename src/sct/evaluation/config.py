@@ -41,7 +41,11 @@ class EvaluationConfig:
     length_penalty: float | None = None
     """Hypotheses are ranked by ``log_prob / length ** length_penalty``; None: the bundle's default."""
     constraints: bool = False
-    """Search with the constraints of ``sct caption``, as always for detected regions."""
+    """Keep noun chunks whole and repeat no bigram, as ``sct caption`` does.
+
+    Its rules for the words of a region set (numbers, ``min_fit``) do not apply. The search for detected regions is that
+    of ``sct caption`` in any case.
+    """
 
     def __post_init__(self) -> None:
         """Check the values before anything is computed."""

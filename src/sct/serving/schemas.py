@@ -101,8 +101,8 @@ class _SearchParams(ImageParams):
         None,
         ge=0,
         le=1,
-        description="Prefer nouns that fit their regions with this probability; 0: any noun; null: nouns below 0.1 are "
-        "left out, if the model can tell.",
+        description="Prefer nouns that fit their regions with this probability; 0: any noun; null: on given regions "
+        "nouns below 0.1 are left out, if the model can tell.",
     )
     beam_size: Integer = Field(5, ge=1, le=MAX_HTTP_BEAM_SIZE, description="Beam size.")
     max_length: Integer = Field(20, ge=1, le=MAX_HTTP_LENGTH, description="Maximum number of words, EOS included.")
